@@ -1,0 +1,61 @@
+# Evenload. `make run` shows the main job, `make test` proves it; the rest is for those who work on it.
+# Everything lives in .venv and in a user cache (~/.cache/evenload); no root, nothing by hand.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
+SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n 3 --dist loadfile
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this list
+	@awk -F':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+.PHONY: run cluster cluster-down
+run: $(STAMP) ## the main job on a real control plane, before and after, in the terminal (RUN="--seed 2 --keep")
+	$(BIN)/python -m cluster.demo $(RUN)
+cluster: $(STAMP) ## build what is missing and start a control plane with 20 fake nodes (CLUSTER="--nodes 100")
+	$(BIN)/python -m cluster up $(CLUSTER)
+cluster-down: $(STAMP) ## stop what `make cluster` started
+	$(BIN)/python -m cluster down
+
+##@ Prove
+.PHONY: test quick lint types layers unit real contract e2e
+test: quick real ## everything, the quick suites first (what CI runs)
+quick: lint types layers unit ## without a control plane
+lint: $(STAMP) ## style, formatting, security rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+types: $(STAMP) ## mypy strict, tests included
+	$(BIN)/mypy $(SOURCES) bench tests
+layers: $(STAMP) ## imports point down only
+	$(BIN)/lint-imports
+unit: $(STAMP) ## unit tests
+	$(PYTEST) tests/unit tests/test_architecture.py -q
+real: binaries ## contract and end-to-end suites on the real control plane, three files at a time (they mostly wait)
+	$(PYTEST) tests/contract tests/e2e $(PARALLEL)
+contract: binaries ## the doors against the real apiserver and Prometheus
+	$(PYTEST) tests/contract $(PARALLEL)
+e2e: binaries ## the whole loop on the real control plane
+	$(PYTEST) tests/e2e $(PARALLEL)
+
+##@ Work
+.PHONY: venv binaries format lock clean bench
+bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
+	$(BIN)/python -m bench $(BENCH)
+venv: $(STAMP) ## make the virtual environment
+$(STAMP): requirements.txt requirements-dev.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt -r requirements-dev.txt
+	@rm -f .venv/installed-* && touch $@
+binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the user cache
+	$(BIN)/python -m cluster build
+format: $(STAMP) ## let ruff format and sort
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+lock: $(STAMP) ## pin requirements*.in with hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
+clean: ## forget the virtual environment and caches of tools (the built control plane stays)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

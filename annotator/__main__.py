@@ -1,0 +1,96 @@
+"""`python -m annotator`: wiring only. Options -> doors, policy, one annotator; then one cycle or the service.
+
+Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings), 3 apiserver or Prometheus out of reach, 4 the
+one cycle of `--once` saw or wrote only part.
+"""
+
+import random
+import socket
+
+import click
+from prometheus_client import CollectorRegistry
+
+from annotator import collecting, cycle, service
+from annotator.metrics import Telemetry
+from kube import config, kinds, lease
+from kube import errors as kube_errors
+from kube.door import KubeDoor
+from policy import loading
+from policy.problems import PolicyError
+from policy.schema import LoadPolicy
+from promql import errors as promql_errors
+from promql import options as promql_options
+from runtime import clock, exits, logs, loop, options
+from runtime.exits import Exit
+from runtime.reloading import Reloading
+
+DEFAULT_PORT = 8901
+LEASE = "evenload-annotator"
+CODES: dict[type[Exception], Exit] = {
+    PolicyError: Exit.BAD_INPUT,
+    OSError: Exit.BAD_INPUT,
+    UnicodeDecodeError: Exit.BAD_INPUT,
+    kube_errors.ConfigError: Exit.BAD_INPUT,
+    promql_errors.ConfigError: Exit.BAD_INPUT,
+    kube_errors.KubeError: Exit.UNREACHABLE,
+}
+
+
+@click.command()
+@options.service_options(DEFAULT_PORT)
+@promql_options.connection_options
+@click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
+@click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
+@click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
+@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica publishes.")
+def main(
+    *,
+    options: options.ServiceOptions,
+    connection: promql_options.Connection,
+    node_label: str,
+    node_selector: str,
+    crane_annotations: bool,
+    leader_elect: bool,
+) -> None:
+    """Write what nodes really use on the Node objects, from Prometheus."""
+    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
+    wall, registry = clock.WallClock(), CollectorRegistry()
+    with exits.reported(CODES):
+        policy = Reloading(options.policy, loading.load, clock=wall)
+        policy.load()
+        prometheus, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        settings = cycle.Settings(options.namespace, collecting.NodeLabel(node_label, node_selector), crane_annotations)
+        telemetry = Telemetry(registry, wall.now)
+        annotator = cycle.Annotator(prometheus, door, settings, clock=wall, telemetry=telemetry)
+        if options.once:
+            raise SystemExit(_once(annotator, door, policy))
+        stop, rng = loop.stop_on_signals(), random.Random()  # noqa: S311 - jitter, not secrets
+        election = _election(door, options, wall, rng) if leader_elect else None
+        leads = election.is_leader if election else lambda: True
+        telemetry.export_leadership(leads)
+        running = service.Service(annotator, door, policy, leads=leads, clock=wall, rng=rng)
+        with service.serving(running, telemetry, registry, options):
+            electing = loop.start_thread("election", election.run, stop) if election else None
+            running.run(stop)
+            if electing is not None:
+                electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
+
+
+def _once(annotator: cycle.Annotator, door: KubeDoor, policy: Reloading[LoadPolicy]) -> Exit:
+    world = cycle.World(door.list(kinds.NODES).items, door.list(kinds.PODS).items)
+    outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
+    for problem in outcome.problems():
+        click.echo(f"error: {problem}", err=True)
+    return Exit.UNREACHABLE if outcome.read_nothing else Exit.OK if outcome.whole else Exit.PARTIAL
+
+
+def _election(door: KubeDoor, given: options.ServiceOptions, wall: clock.Clock, rng: random.Random) -> lease.Election:
+    # Host and port: no two living processes share them (the listener is bound before the campaign begins), and one that
+    # was killed finds its own Lease again after its restart instead of waiting for it to run out.
+    _, port = options.listen_address(given.listen, DEFAULT_PORT)
+    identity = f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
+    return lease.Election(door, namespace=given.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
+
+
+if __name__ == "__main__":
+    main()

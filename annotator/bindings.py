@@ -1,0 +1,65 @@
+"""Watched pods -> placements per node and window, and which pod events are scheduling results.
+
+Pure functions over the pod reflector's snapshot: `annotator.cycle` asks for the hot counts of each sync, so they are
+rebuilt from the cluster after a restart and nothing is kept that could drift. The moment of a binding is the pod's
+PodScheduled transition. Pods that say nothing of where the scheduler crowds do not count: finished and terminating
+ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give way).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kube.objects import Pod
+from policy import hotspots
+from policy.hotspots import Binding
+from policy.schema import HotSpot
+
+PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets it to "true"
+
+
+def binding(pod: Pod) -> Binding | None:
+    """The pod's placement, or None when it is not placed or does not count."""
+    if not pod.node_name or pod.finished or pod.deleting or not _counts(pod):
+        return None
+    at_seconds = pod.scheduled_at_seconds
+    return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
+
+
+def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
+    """The placement that a watch event tells of for the first time, if it was made at or after `since_seconds`.
+
+    A pod first seen already bound counts when its binding is young enough: the watch may join the two events. The
+    PodScheduled time has whole seconds, so `since_seconds` is cut down to one.
+    """
+    if new is None or (old is not None and old.node_name):
+        return None
+    placed = binding(new)
+    return placed if placed is not None and placed.at_seconds >= int(since_seconds) else None
+
+
+def hot_counts(
+    pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds: float
+) -> dict[str, Mapping[str, int]]:
+    """Placements per window text ("5m": 3) of every node that has one; `none` serves the other nodes."""
+    windows_seconds = hotspots.windows(hot_spots)
+    oldest_seconds = now_seconds - max(windows_seconds, default=0.0)
+    placements = hotspots.Placements()
+    nodes: set[str] = set()
+    for pod in pods:
+        placed = binding(pod)
+        if placed is not None and placed.at_seconds > oldest_seconds:
+            placements.add(placed)
+            nodes.add(placed.node)
+    return {
+        node: hotspots.hot_value(placements.counts(node, now_seconds, windows_seconds), hot_spots).counts
+        for node in nodes
+    }
+
+
+def none(hot_spots: Sequence[HotSpot]) -> Mapping[str, int]:
+    """The counts of a node without placements: 0 for every window."""
+    return {spot.window: 0 for spot in hot_spots}
+
+
+def _counts(pod: Pod) -> bool:
+    return not (pod.is_daemonset or pod.is_static or pod.is_mirror or pod.labels.get(PLACEHOLDER_LABEL) == "true")

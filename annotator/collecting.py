@@ -1,0 +1,137 @@
+"""Queries -> what is held of every node: the last good value of each metric and when it was last confirmed.
+
+`ask` is the effect (one query per metric); `fold` is pure and joins the answers with what was held before. The rules of
+honesty live here, `annotator.publishing` only writes what is held:
+
+* a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
+  doubles) and absent ones are dropped at once;
+* a metric whose query failed, and a node absent from an answer the server calls partial, keep their last good value
+  with its old confirmation, until that is `keep_seconds` old;
+* a node without its current average of a resource loses all metrics of that resource: a 1d maximum of a machine whose
+  exporter died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last
+  step may not have seen yet.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from annotator import queries
+from policy import annotations
+from policy import metrics as load_metrics
+from policy.metrics import Metric
+from promql import errors, identity, readings
+from promql.door import Answer
+
+
+class Held(NamedTuple):
+    """A good value (ratio) and the Unix time of the last successful query that returned it."""
+
+    ratio: float
+    confirmed_seconds: float
+
+
+Book = Mapping[str, Mapping[str, Held]]
+EMPTY: Book = {}
+
+
+class Asked(NamedTuple):
+    """One metric with its answer, or with the error that kept it from having one."""
+
+    metric: Metric
+    answer: readings.NodeValues | None
+    error: errors.PromqlError | None = None
+
+
+class NodeLabel(NamedTuple):
+    """How series name nodes: the label that holds a name or address, and further matchers for the built-in queries."""
+
+    name: str = "instance"
+    selector: str = ""
+
+
+def ask(
+    query: Callable[[Metric, str], Answer],
+    metrics: Sequence[Metric],
+    directory: identity.Directory,
+    label: NodeLabel,
+) -> tuple[Asked, ...]:
+    """Ask for every metric in turn through `query(metric, expression)`; a failure costs that metric only.
+
+    When the server cannot be reached at all the rest is not tried: six time limits in a row would outlast the period.
+    One query that is not answered right after another that was is only slow (a 1d window on a busy server).
+    """
+    asked: list[Asked] = []
+    unreachable: errors.PromqlError | None = None
+    for metric in metrics:
+        if unreachable is not None:
+            asked.append(Asked(metric, None, unreachable))
+            continue
+        try:
+            answer = query(metric, queries.expression(metric, selector=label.selector))
+        except errors.PromqlError as error:
+            asked.append(Asked(metric, None, error))
+            answering = len(asked) > 1 and asked[-2].answer is not None
+            unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
+        else:
+            judge = annotations.invalid_reason
+            asked.append(Asked(metric, readings.by_node(answer, directory, label=label.name, judge=judge)))
+    return tuple(asked)
+
+
+def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
+    """How long an unconfirmed value is kept: two periods less than staleAfter, at least half of it.
+
+    It has to go before it turns stale, because the oldest value presented sets the age of the whole reading.
+    """
+    return max(stale_after_seconds / 2, stale_after_seconds - 2 * period_seconds)
+
+
+def fold(
+    book: Book, asked: Sequence[Asked], nodes: Collection[str], *, now_seconds: float, keep_seconds: float
+) -> Book:
+    """What is held after these answers, for the nodes that exist, metrics in the order asked."""
+    return {node: _node(book.get(node, {}), node, asked, now_seconds, keep_seconds) for node in nodes}
+
+
+def oldest_confirmation(held: Mapping[str, Held]) -> float | None:
+    """When the least recently confirmed value of a node was confirmed; None when nothing is held."""
+    return min((value.confirmed_seconds for value in held.values()), default=None)
+
+
+def _node(
+    before: Mapping[str, Held], node: str, asked: Sequence[Asked], now_seconds: float, keep_seconds: float
+) -> dict[str, Held]:
+    held: dict[str, Held] = {}
+    for metric, answer, _ in asked:
+        if answer is not None and node in answer.values:
+            held[metric.name] = Held(answer.values[node], now_seconds)
+        elif answer is None or (answer.partial and node not in answer.refused):
+            kept = before.get(metric.name)
+            if kept is not None and now_seconds - kept.confirmed_seconds < keep_seconds:
+                held[metric.name] = kept
+    return _consistent(held, asked)
+
+
+def _consistent(held: dict[str, Held], asked: Sequence[Asked]) -> dict[str, Held]:
+    for average, answered in _current_averages(asked):
+        current = held.get(average.name)
+        same = [metric for metric, _, _ in asked if metric.resource == average.resource]
+        if current is None:
+            if answered:
+                for metric in same:
+                    held.pop(metric.name, None)
+            continue
+        for metric in same:
+            if metric.statistic == load_metrics.MAXIMUM and metric.name in held:
+                value = held[metric.name]
+                held[metric.name] = value._replace(ratio=max(value.ratio, current.ratio))
+    return held
+
+
+def _current_averages(asked: Sequence[Asked]) -> list[tuple[Metric, bool]]:
+    """The first average of each resource, with whether it was answered."""
+    first: dict[str, tuple[Metric, bool]] = {}
+    for metric, answer, _ in asked:
+        if metric.statistic == load_metrics.AVERAGE:
+            first.setdefault(metric.resource, (metric, answer is not None))
+    return list(first.values())

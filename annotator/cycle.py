@@ -1,0 +1,279 @@
+"""One sync of the annotator: read the windows, hold what is good, write what changed, renew the rest.
+
+`annotator.service` calls `Annotator.sync` every period and `annotator.__main__` once for `--once`; both hand in the
+nodes and pods as they are now. What a sync remembers for the next is the book of last good values, our own writes and
+which complaints were logged already; everything else is read from the cluster, so a restart loses nothing that matters.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from annotator import bindings, collecting, complaints, effectiveness, publishing, resuming
+from annotator.metrics import Telemetry
+from kube import errors as kube_errors
+from kube.door import KubeDoor
+from kube.objects import Node, Pod
+from policy import heartbeat
+from policy import metrics as load_metrics
+from policy.metrics import Metric
+from policy.schema import LoadPolicy
+from promql import errors, identity, readings
+from promql.door import Answer, PrometheusDoor
+from runtime import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line decides: where the heartbeat lives, how series name nodes, crane's keys or not."""
+
+    namespace: str
+    label: collecting.NodeLabel
+    crane: bool = False
+
+
+class World(NamedTuple):
+    """The cluster as a sync finds it."""
+
+    nodes: Sequence[Node]
+    pods: Iterable[Pod]
+
+
+class Rulebook(NamedTuple):
+    """The policy in force and its content hash, which the heartbeat carries."""
+
+    policy: LoadPolicy
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat."""
+
+    nodes: int
+    without_values: tuple[str, ...]
+    errors: tuple[errors.PromqlError, ...]
+    answered: int
+    partial_answers: int
+    patches: Mapping[str, int]
+    patch_error: kube_errors.KubeError | None = None
+    heartbeat_error: kube_errors.KubeError | None = None
+
+    @property
+    def read_nothing(self) -> bool:
+        """No query succeeded: nothing was written, the cluster keeps ageing what it has."""
+        return self.answered == 0
+
+    @property
+    def whole(self) -> bool:
+        """Every query was answered in full, every node has values and every write went through."""
+        unwritten = self.patches.get(publishing.FAILED, 0) + self.patches.get(publishing.SKIPPED, 0)
+        missing = len(self.errors) + self.partial_answers + len(self.without_values) + unwritten
+        return missing == 0 and self.heartbeat_error is None
+
+    def problems(self) -> list[str]:
+        """What kept this sync from being whole, each thing once."""
+        found = [str(self.errors[0])] if self.errors else []
+        if len(self.errors) > 1:
+            found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
+        if self.without_values:
+            found.append(
+                f"{len(self.without_values)} of {self.nodes} nodes have no values: {_few(self.without_values)}"
+            )
+        if self.patch_error is not None:
+            found.append(f"node annotations not written: {self.patch_error}")
+        if self.heartbeat_error is not None:
+            found.append(f"heartbeat not written: {self.heartbeat_error}")
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        """The outcome for /configz."""
+        return {
+            "nodes": self.nodes,
+            "withoutValues": list(self.without_values),
+            "queriesAnswered": self.answered,
+            "patches": dict(self.patches),
+            "problems": self.problems(),
+        }
+
+
+class Annotator:
+    """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
+
+    def __init__(
+        self,
+        prometheus: PrometheusDoor,
+        kube: KubeDoor,
+        settings: Settings,
+        *,
+        clock: clock.Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        self._prometheus = prometheus
+        self._kube = kube
+        self._settings = settings
+        self._clock = clock
+        self._telemetry = telemetry
+        self._book: collecting.Book = collecting.EMPTY
+        self._held_seconds = -math.inf  # when the book was last brought up to date
+        self._uids: dict[str, str] = {}  # of the nodes in the book
+        self._cooled = ""  # the node the next sync writes again, see publishing.cooled
+        self._standing = publishing.Standing()
+        self._complaints = complaints.Complaints()
+        self.levels: effectiveness.Levels | None = None
+        self.last: Outcome | None = None
+
+    def sync(self, world: World, rules: Rulebook) -> Outcome:
+        """Read, hold, write, renew. Raises nothing that Prometheus or the apiserver does; the outcome says it."""
+        with self._telemetry.sync_seconds.time():
+            outcome = self._sync(world, rules)
+        result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
+        self._telemetry.syncs.labels(result).inc()
+        self.last = outcome
+        return outcome
+
+    def _sync(self, world: World, rules: Rulebook) -> Outcome:
+        metrics = rules.policy.metrics_in_force
+        asked = collecting.ask(self._query, metrics, directory(world.nodes), self._settings.label)
+        now_seconds = self._clock.now()
+        self._report(asked)
+        failures = tuple(one.error for one in asked if one.error is not None)
+        if len(failures) == len(asked):
+            return Outcome(len(world.nodes), (), failures, 0, 0, {})
+        self._hold(asked, world.nodes, rules.policy, now_seconds)
+        published = self._publish(world, rules, now_seconds)
+        without = tuple(sorted(node.name for node in world.nodes if not self._book.get(node.name)))
+        self._complaints.update("nodes have no values", _few(without), nodes=len(without))
+        self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
+        self._telemetry.nodes.labels("unmatched").set(len(without))
+        partial = sum(one.answer.partial for one in asked if one.answer is not None)
+        answered = len(asked) - len(failures)
+        return Outcome(len(world.nodes), without, failures, answered, partial, *published)
+
+    def _query(self, metric: Metric, expression: str) -> Answer:
+        with self._telemetry.query_seconds.labels(metric.name).time():
+            return self._prometheus.query(expression)
+
+    def _hold(
+        self, asked: Sequence[collecting.Asked], nodes: Sequence[Node], policy: LoadPolicy, now_seconds: float
+    ) -> None:
+        keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
+        names = [node.name for node in nodes]
+        book = self._before(asked, nodes, now_seconds, keep_seconds)
+        self._book = collecting.fold(book, asked, names, now_seconds=now_seconds, keep_seconds=keep_seconds)
+        self._held_seconds, self._uids = now_seconds, {node.name: node.uid for node in nodes}
+        self.levels = _levels(self._book, policy.metrics_in_force, now_seconds)
+        oldest: dict[str, float] = {}
+        for held in self._book.values():
+            for name, value in held.items():
+                oldest[name] = min(value.confirmed_seconds, oldest.get(name, value.confirmed_seconds))
+        self._telemetry.oldest(oldest)
+
+    def _before(
+        self, asked: Sequence[collecting.Asked], nodes: Sequence[Node], now_seconds: float, keep_seconds: float
+    ) -> collecting.Book:
+        """What counts as held before this sync, which matters only where its answers have gaps.
+
+        A process that held nothing lately goes on from what the nodes carry; a new machine never from its namesake's.
+        """
+        gaps = any(one.answer is None or one.answer.partial for one in asked)
+        if gaps and now_seconds - self._held_seconds >= keep_seconds:
+            beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
+            return resuming.carried(self._standing.texts(nodes, now_seconds=now_seconds), beat, now_seconds=now_seconds)
+        replaced = {node.name for node in nodes if self._uids.get(node.name, node.uid) != node.uid}
+        return {name: held for name, held in self._book.items() if name not in replaced}
+
+    def _publish(
+        self, world: World, rules: Rulebook, now_seconds: float
+    ) -> tuple[Mapping[str, int], kube_errors.KubeError | None, kube_errors.KubeError | None]:
+        standing = self._standing.texts(world.nodes, now_seconds=now_seconds)
+        worth = publishing.Rules.of(rules.policy, crane=self._settings.crane)
+        patches = publishing.plan(
+            world.nodes,
+            self._book,
+            self._hot(world, rules.policy, now_seconds),
+            standing=standing,
+            rules=worth,
+            now_seconds=now_seconds,
+            again=self._cooled,
+        )
+        self._cooled = publishing.cooled(patches, standing, worth)
+        results = publishing.write(self._kube, patches)
+        for patch in patches:
+            if results[patch.node].result == publishing.WRITTEN:
+                self._standing.wrote(patch, standing.get(patch.node), now_seconds=now_seconds)
+        counted = Counter(written.result for written in results.values())
+        error = next((written.error for written in results.values() if written.error is not None), None)
+        self._complaints.update("node annotations not written", error, failed=counted[publishing.FAILED])
+        for result, count in counted.items():
+            self._telemetry.patches.labels(result).inc(count)
+        texts = publishing.digest_texts(standing, patches, results)
+        return counted, error, self._beat(texts, rules, now_seconds)
+
+    def _hot(self, world: World, policy: LoadPolicy, now_seconds: float) -> dict[str, Mapping[str, int]]:
+        counted = bindings.hot_counts(world.pods, policy.hot_spots, now_seconds=now_seconds)
+        none = bindings.none(policy.hot_spots)
+        return {node.name: counted.get(node.name, none) for node in world.nodes}
+
+    def _beat(self, texts: Mapping[str, str], rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+        at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts))
+        try:
+            publishing.beat(self._kube, self._settings.namespace, data)
+        except kube_errors.KubeError as error:
+            self._telemetry.heartbeats.labels("failed").inc()
+            self._complaints.update("heartbeat not written", error, namespace=self._settings.namespace)
+            return error
+        self._telemetry.heartbeats.labels("written").inc()
+        self._complaints.update("heartbeat not written", None)
+        return None
+
+    def _report(self, asked: Sequence[collecting.Asked]) -> None:
+        """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
+        failed = {metric.name: str(error) for metric, _, error in asked if error is not None}
+        for name in failed:
+            self._telemetry.query_failures.labels(name).inc()
+        first_error = next(iter(failed.values()), "")
+        self._complaints.update("queries failed", first_error, metrics=", ".join(failed))
+        unmatched: set[str] = set()
+        for metric, answer, _ in asked:
+            if answer is not None:
+                unmatched.update(answer.unmatched)
+                self._report_answer(metric, answer)
+        self._telemetry.unmatched_series.set(len(unmatched))
+        first = _few(sorted(unmatched))
+        self._complaints.update("series match no node", first, label=self._settings.label.name, series=len(unmatched))
+
+    def _report_answer(self, metric: Metric, answer: readings.NodeValues) -> None:
+        for reason, count in answer.refused_by_reason.items():
+            self._telemetry.invalid_samples.labels(reason).inc(count)
+        refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
+        self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
+        self._complaints.update("partial answer", _few(answer.warnings), metric=metric.name)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
+def directory(nodes: Iterable[Node]) -> identity.Directory:
+    """The names and addresses of the cluster's nodes, for matching series; built once a sync."""
+    return identity.build(
+        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
+    )
+
+
+def _levels(book: collecting.Book, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
+    """The current averages of all nodes, by which placements are judged."""
+    averages: dict[str, str] = {}
+    for metric in metrics:
+        if metric.statistic == load_metrics.AVERAGE:
+            averages.setdefault(metric.resource, metric.name)
+    cpu, memory = (_column(book, averages.get(resource, "")) for resource in load_metrics.RESOURCES)
+    return effectiveness.levels(at_seconds, cpu, memory)
+
+
+def _column(book: collecting.Book, name: str) -> dict[str, float]:
+    return {node: held[name].ratio for node, held in book.items() if name in held}

@@ -1,0 +1,141 @@
+"""What the annotator exports: every metric name once, with help text that says what a rise means.
+
+Made by the wiring with the registry that /metrics serves; `annotator.cycle` and the wiring feed it. The five
+effectiveness names are fixed by design.md section 4.
+"""
+
+import functools
+import platform
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from annotator.effectiveness import Tally
+from runtime import version
+
+
+class Telemetry:
+    """The annotator's metrics on one registry; ages are computed when scraped, so that a stuck loop shows."""
+
+    def __init__(self, registry: CollectorRegistry, now: Callable[[], float]) -> None:
+        self._now = now
+        self._registry = registry
+        self._oldest: dict[str, float] = {}
+        build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
+        build.labels(version.VERSION, platform.python_version()).set(1)
+        self._reading()
+        self._writing()
+
+    def _reading(self) -> None:
+        self.query_seconds = Histogram(
+            "evenload_prometheus_query_duration_seconds",
+            "One query for all nodes; a rise means Prometheus is loaded or the window reads too much.",
+            ["metric"],
+            registry=self._registry,
+            buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )
+        self.query_failures = self._counter(
+            "evenload_prometheus_query_failures",
+            "Queries without a usable answer; the last good values are kept until nearly stale, then dropped.",
+            "metric",
+        )
+        self.invalid_samples = self._counter(
+            "evenload_annotator_invalid_samples",
+            "Values refused and not written; double means two series claim one node (see --node-selector).",
+            "reason",
+        )
+        self.nodes = self._gauge(
+            "evenload_annotator_nodes",
+            "Nodes with (matched) and without (unmatched) any value; unmatched nodes are judged by onMissing.",
+            "state",
+        )
+        self.unmatched_series = self._gauge(
+            "evenload_annotator_unmatched_series",
+            "Series whose label is no node's name or address; a rise means other machines or a wrong --node-label.",
+        )
+        self.age_seconds = self._gauge(
+            "evenload_node_metric_age_seconds",
+            "Age of the least recently confirmed value of any node; a rise means its query fails.",
+            "metric",
+        )
+
+    def _writing(self) -> None:
+        self.sync_seconds = Histogram(
+            "evenload_annotator_sync_duration_seconds",
+            "One sync, queries to heartbeat; a rise means a slow Prometheus or apiserver, see the parts.",
+            registry=self._registry,
+            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+        )
+        self.syncs = self._counter(
+            "evenload_annotator_syncs",
+            "Syncs by result; partial: some query, answer or patch failed; failed: nothing could be read.",
+            "result",
+        )
+        self.patches = self._counter(
+            "evenload_annotator_node_patches",
+            "Node patches by result; written rises with load changes (aim: under 0.2 per node and minute), "
+            "failed and skipped mean nodes keep old values that soon turn stale.",
+            "result",
+        )
+        self.heartbeats = self._counter(
+            "evenload_annotator_heartbeats",
+            "Heartbeats by result; without written ones quiet nodes turn stale.",
+            "result",
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
+    def oldest(self, confirmed_seconds: Mapping[str, float]) -> None:
+        """Set which confirmation (Unix seconds, by metric name) is the oldest held of each metric."""
+        for gone in self._oldest.keys() - confirmed_seconds.keys():
+            self.age_seconds.remove(gone)
+        for name in confirmed_seconds.keys() - self._oldest.keys():
+            self.age_seconds.labels(name).set_function(functools.partial(self._age, name))
+        self._oldest = dict(confirmed_seconds)
+
+    def export_leadership(self, is_leader: Callable[[], bool]) -> None:
+        """Export whether this replica publishes."""
+        gauge = self._gauge("evenload_annotator_leader", "1 while this replica publishes.")
+        gauge.set_function(lambda: float(is_leader()))
+
+    def export_effectiveness(self, tally: Callable[[], Tally]) -> None:
+        """Export the figures of design.md section 4 from the tally as it is when scraped."""
+        figures: dict[str, tuple[str, Callable[[Tally], float]]] = {
+            "evenload_cpu_utilization_total_avg": (
+                "Mean 5m CPU ratio of chosen nodes at scheduling; a rise means pods land on busier nodes.",
+                lambda now: now.cpu_utilization_total_avg,
+            ),
+            "evenload_memory_utilization_total_avg": (
+                "Mean 5m memory ratio of chosen nodes at scheduling; a rise means pods land on fuller nodes.",
+                lambda now: now.memory_utilization_total_avg,
+            ),
+            "evenload_effective_dynamic_schedule_count": (
+                "0.5 for each resource in which the chosen node was under the median of all nodes.",
+                lambda now: now.effective_dynamic_schedule_count,
+            ),
+            "evenload_total_schedule_count": (
+                "Scheduling results judged since this replica started.",
+                lambda now: float(now.total_schedule_count),
+            ),
+            "evenload_effective_schedule_ratio": (
+                "Effective over total; a rise means placements go where load is low.",
+                lambda now: now.effective_schedule_ratio,
+            ),
+            "evenload_schedule_results_left_out": (
+                "Scheduling results on nodes without fresh data, not judged; a rise means data is missing.",
+                lambda now: float(now.left_out),
+            ),
+        }
+        for name, (text, figure) in figures.items():
+            self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
+
+    def _age(self, name: str) -> float:
+        return max(0.0, self._now() - self._oldest.get(name, self._now()))
+
+
+def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:
+    return figure(tally())

@@ -1,0 +1,148 @@
+"""The long-running annotator: caches, leadership, the sync loop, the figures and the plain routes, put together.
+
+`annotator.__main__` makes one `Service` and calls `run`. Threads: one reader and one dispatcher per reflector, the
+election, the policy's poll, the ops server, and the sync loop on the main thread. Only the leader reads Prometheus,
+writes and judges placements; the others keep their caches warm and answer their probes.
+"""
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+
+import flask
+from prometheus_client import CollectorRegistry
+
+from annotator import bindings, cycle, effectiveness
+from annotator.metrics import Telemetry
+from kube import kinds, reflector
+from kube.door import KubeDoor
+from kube.objects import Pod
+from policy.schema import LoadPolicy
+from runtime import clock, health, loop, ops, options
+from runtime.reloading import POLL_SECONDS, Reloading
+
+IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
+LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries and many patches) before we count as stuck
+
+
+class Service:
+    """Everything of a running annotator; `leads` says whether this replica publishes."""
+
+    def __init__(
+        self,
+        annotator: cycle.Annotator,
+        door: KubeDoor,
+        policy: Reloading[LoadPolicy],
+        *,
+        leads: Callable[[], bool],
+        clock: clock.Clock,
+        rng: random.Random,
+    ) -> None:
+        self._annotator = annotator
+        self._policy = policy
+        self._leads = leads
+        self._clock = clock
+        self._rng = rng
+        self._since_seconds = clock.now()
+        self._heartbeat = health.Heartbeat()
+        self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
+        self.pods = reflector.Reflector(door, kinds.PODS, clock=clock, rng=rng, on_change=self.on_pod)
+        self.tally = effectiveness.Tally()
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set."""
+        self.nodes.start(stop)
+        self.pods.start(stop)
+        polling = loop.Loop("policy", self._poll, period_seconds=lambda: POLL_SECONDS, clock=self._clock, rng=self._rng)
+        loop.start_thread("policy", polling.run, stop)
+        syncing = loop.Loop(
+            "sync",
+            self.sync,
+            period_seconds=self._period_seconds,
+            clock=self._clock,
+            rng=self._rng,
+            heartbeat=self._heartbeat,
+        )
+        syncing.run(stop)
+
+    def sync(self) -> None:
+        """One cycle, if this replica leads and has seen the whole cluster."""
+        if not self._ready():
+            return
+        world = cycle.World(tuple(self.nodes.snapshot().values()), self.pods.snapshot().values())
+        self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Judge a scheduling result by what is known of the nodes at this moment."""
+        if not self._leads():
+            return
+        placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
+        if placed is not None:
+            self.tally = self.tally.with_placement(placed.node, self._levels())
+
+    def app(self, registry: CollectorRegistry) -> flask.Flask:
+        """The application of the plain routes."""
+        app = flask.Flask("annotator")
+        late = self._heartbeat.check(
+            "sync loop", self._clock, limit_seconds=lambda: LATE_SECONDS + 3 * self._policy.current.sync.period_seconds
+        )
+        ready = [
+            health.Check("policy", lambda: None, self._policy_state),
+            health.Check("last sync", lambda: None, self._sync_state),
+            health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
+            health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
+        ]
+        app.register_blueprint(ops.ops_blueprint(livez=[late], readyz=ready, registry=registry, configz=self.configz))
+        return app
+
+    def configz(self) -> dict[str, object]:
+        """What is in force and how the last sync went: policy, its state, leadership, nodes without values."""
+        policy, last = self._policy, self._annotator.last
+        return {
+            "policy": policy.current.as_file(),
+            "policyState": {
+                "hash": policy.content_hash,
+                "loadedAt": clock.to_rfc3339(policy.loaded_at_seconds),
+                "error": policy.error,
+            },
+            "leader": self._leads(),
+            "lastSync": None if last is None else last.as_json(),
+        }
+
+    def _policy_state(self) -> str:
+        policy = self._policy
+        refused = f"; a newer file is refused: {policy.error}" if policy.error else ""
+        return f"{policy.content_hash} since {clock.to_rfc3339(policy.loaded_at_seconds)}{refused}"
+
+    def _sync_state(self) -> str:
+        """Never a reason to be unready: stale data means neutral answers and an alert, not an outage."""
+        last = self._annotator.last
+        if last is None:
+            return "none yet" if self._leads() else "another replica leads"
+        with_values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
+        return "; ".join([with_values, *last.problems()])
+
+    def _ready(self) -> bool:
+        return self._leads() and self.nodes.synced.is_set() and self.pods.synced.is_set()
+
+    def _period_seconds(self) -> float:
+        return self._policy.current.sync.period_seconds if self._ready() else IDLE_SECONDS
+
+    def _poll(self) -> None:
+        self._policy.poll()
+
+    def _levels(self) -> effectiveness.Levels | None:
+        seen = self._annotator.levels
+        stale_after_seconds = self._policy.current.sync.stale_after_seconds
+        return seen if seen is not None and self._clock.now() - seen.at_seconds < stale_after_seconds else None
+
+
+@contextlib.contextmanager
+def serving(
+    service: Service, telemetry: Telemetry, registry: CollectorRegistry, given: options.ServiceOptions
+) -> Iterator[ops.Server]:
+    """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
+    telemetry.export_effectiveness(lambda: service.tally)
+    with ops.serve(service.app(registry), given.listen, default_port=8901) as server:
+        yield server

@@ -1,0 +1,57 @@
+"""`python -m bench`: run the benches and print one table. Wiring only.
+
+Parts are chosen by name, sizes by options; everything runs on the real control plane of cluster/, which is built on
+first use. Exit code 1 when some budget is not met.
+"""
+
+import datetime
+import sys
+from collections.abc import Callable
+
+import click
+
+from bench import answers, footprint, table, throughput
+
+PARTS = ("answers", "throughput", "footprint")
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
+@click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers` and `footprint`.")
+@click.option("--rounds", default=20, show_default=True, help="Rounds of `answers`; the first one warms up.")
+@click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
+@click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`.")
+@click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
+@click.option("--scheduled", default=2000, show_default=True, help="Pods bound per leg of `throughput`.")
+@click.option("--legs", default=2, show_default=True, help="Legs per extender of `throughput`, in turns.")
+def main(
+    *,
+    parts: tuple[str, ...],
+    seed: int,
+    nodes: int,
+    rounds: int,
+    calls: int,
+    pods: int,
+    scheduler_nodes: int,
+    scheduled: int,
+    legs: int,
+) -> None:
+    """Measure the extender beside a Go extender that only decodes, looks up and encodes."""
+    runs: dict[str, Callable[[], list[table.Row]]] = {
+        "answers": lambda: answers.measure(answers.Settings(nodes=nodes, rounds=rounds, calls=calls, seed=seed)),
+        "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
+        "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
+    }
+    heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
+    rows: list[table.Row] = []
+    for part in parts or PARTS:
+        click.echo(f"measuring {part} …", err=True)
+        rows += runs[part]()
+    click.echo(heading)
+    click.echo(table.rendered(rows))
+    sys.exit(1 if any(row.within is False for row in rows) else 0)
+
+
+if __name__ == "__main__":
+    main()

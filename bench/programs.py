@@ -1,0 +1,35 @@
+"""The two Go programs of the benches, built once into the user cache.
+
+`reference/` is the yardstick extender, `client/` asks as kube-scheduler does. Both use the standard library only, so a
+build needs no network. The cache directory's name follows from the sources.
+"""
+
+import pathlib
+import subprocess
+
+from cluster import cache, errors, golang
+
+HERE = pathlib.Path(__file__).parent
+
+
+def built(name: str) -> pathlib.Path:
+    """The path of a program by its directory's name; BuildError with the compiler's words when it does not build."""
+    module = HERE / name
+    sources = sorted([module / "go.mod", *module.glob("*.go")])
+    texts = [path.read_text(encoding="utf-8") for path in sources]
+    home = cache.here() / "bench" / f"{name}-{cache.key(*texts)}"
+    target = home / name
+    with cache.locked(home):
+        if not target.exists():
+            _build(module, target)
+    return target
+
+
+def _build(module: pathlib.Path, target: pathlib.Path) -> None:
+    go = golang.find(golang.needed_by((module / "go.mod").read_text(encoding="utf-8")))
+    unfinished = target.with_suffix(".unfinished")
+    command = [str(go), "build", "-C", str(module), "-trimpath", "-o", str(unfinished), "."]
+    answer = subprocess.run(command, capture_output=True, text=True, env=golang.environment(go), check=False)
+    if answer.returncode:
+        raise errors.BuildError(f"bench/{module.name} did not build with {go}:\n{answer.stderr.strip()}")
+    unfinished.rename(target)

@@ -1,0 +1,61 @@
+"""The `evenload` console script: names the subcommands and hands over to the one that was asked for.
+
+People and container images call it; `evenload annotator …` equals `python -m annotator …`. A subcommand's module is
+imported only when it runs, because the official Kubernetes client alone costs half a second.
+"""
+
+import importlib
+from typing import NamedTuple, cast
+
+import click
+
+from runtime import version
+
+
+class Subcommand(NamedTuple):
+    """Where a subcommand lives (a module with a click command `main`) and what --help says of it."""
+
+    module: str
+    summary: str
+
+
+SUBCOMMANDS = {
+    "annotator": Subcommand("annotator.__main__", "publish what Prometheus says of each node on the node"),
+    "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
+    "explain": Subcommand("cli.explain", "say why a pod went where it went, node by node"),
+    "extender": Subcommand("extender.__main__", "answer kube-scheduler: filter, prioritize, preempt"),
+    "nodes": Subcommand("cli.nodes", "show the load that scheduling goes by, per node"),
+    "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
+    "scheduler-config": Subcommand(
+        "cli.scheduler_config", "write the stanza that makes kube-scheduler ask the extender"
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its subcommands by name and imports each on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All subcommands, in the order of the alphabet."""
+        return sorted(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand, or None where there is none of that name (click then says so with exit code 2)."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        return cast(click.Command, importlib.import_module(SUBCOMMANDS[cmd_name].module).main)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list under --help, written without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, SUBCOMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version.VERSION, prog_name="evenload")
+def main() -> None:
+    """Load-aware scheduling for Kubernetes: even by what nodes really use."""
+
+
+if __name__ == "__main__":
+    main()

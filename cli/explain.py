@@ -1,0 +1,186 @@
+"""`evenload explain pod`: why a pod may or may not go to each node, and how each score came about.
+
+It asks the extender what it really decided (GET /decisions: the numbers of that moment). Where that is not known, or
+with --now, it reads the pod and the names of the nodes from Kubernetes and asks what would be decided now (POST
+/explain). `cli.explain_text` words the answer.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Final
+
+import click
+import msgspec
+
+from cli import explain_text, extender_http, output, scheduler_config
+from cli import extender_answers as answers
+from kube import config, errors, kinds
+from runtime import exits
+
+DEFAULT_WEIGHT: Final = 2  # of the stanza we ship (deploy/scheduler/extender-stanza.yaml)
+_ERRORS: Final[dict[type[Exception], exits.Exit]] = {
+    **extender_http.ERRORS,
+    errors.KubeError: exits.Exit.BAD_INPUT,
+    errors.Unreachable: exits.Exit.UNREACHABLE,
+    errors.ServerError: exits.Exit.UNREACHABLE,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """The pod that is asked about, and how to reach the cluster it lives in."""
+
+    namespace: str
+    name: str
+    kubeconfig: str | None
+    context: str | None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Say why a pod went where it went, node by node and term by term.
+
+    \b
+    Example:
+      evenload explain pod web-7 -n shop
+    """
+
+
+@main.command()
+@click.argument("name")
+@click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME", help="The pod's namespace.")
+@click.option("--now", is_flag=True, help="What would be decided now, not what was decided.")
+@click.option(
+    "--weight",
+    type=click.IntRange(1, 100),
+    default=DEFAULT_WEIGHT,
+    show_default=True,
+    help="Our weight in the scheduler's configuration.",
+)
+@extender_http.options
+@click.option("--kubeconfig", metavar="FILE", help="Where to read the pod. Default: as kubectl.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@click.option("--no-headers", is_flag=True, help="Rows only.")
+@output.option("table", "wide", "json", "yaml", "name")
+def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: str, **where: str | None) -> None:
+    """Say for each node whether the pod may go there, and what its score is made of.
+
+    The decision of the last hour, with its inputs, if the extender remembers one; else (or with --now) what it would
+    decide now. -o wide prints a line for each node and metric. Exit code 4: some numbers were or are missing.
+
+    \b
+    Examples:
+      evenload explain pod web-7 -n shop
+      evenload explain pod web-7 -n shop --now -o wide
+      evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
+    """
+    asked = Asked(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
+    service = extender_http.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
+    with exits.reported(_ERRORS):
+        story = (None if now else decided(service, asked)) or explained(service, asked)
+    if output_format in ("json", "yaml"):
+        share = scheduler_config.arithmetic(weight)[-1]
+        output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
+    elif output_format == "name":
+        output.data("\n".join(f"node/{node.name}" for node in story.nodes if node.allowed))
+    else:
+        text = explain_text.wide if output_format == "wide" else explain_text.table
+        output.data(text(story, weight, no_headers=no_headers))
+    _remarks(story, asked)
+
+
+def decided(service: extender_http.Service, asked: Asked) -> explain_text.Story | None:
+    """What the extender decided about the pod last, or None, and why, on stderr."""
+    body = service.get("/decisions", namespace=asked.namespace, pod=asked.name)
+    found = service.decode(body, answers.Decisions).decisions
+    whose = f"{asked.namespace}/{asked.name}"
+    if not found:
+        output.say(
+            f"no decision about {whose} in the memory of {service.url} (the last hour; of several replicas each knows "
+            "its own): this is what would be decided now"
+        )
+        return None
+    story = merged([decision for decision in found if decision.uid == found[0].uid])
+    if story is None:
+        output.say(f"the decision about {whose} of {found[0].at} is no longer known in full: this is what would be now")
+    return story
+
+
+def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.Story | None:
+    """One story of the newest filter answer and the prioritize answer after it; None if none has its nodes.
+
+    The verdicts are the filter's, the scores those of prioritize: the scheduler asks for scores only where more than
+    one node passed.
+    """
+    newest: dict[str, answers.Decision] = {}
+    for decision in found:
+        newest.setdefault(decision.verb, decision)
+    judged = newest.get("filter")
+    scored = newest.get("prioritize")
+    if judged is not None and scored is not None and scored.at_seconds < judged.at_seconds:
+        scored = None
+    used = [decision for decision in (judged, scored) if decision is not None]
+    rows: dict[str, answers.Node] = {}
+    for node in (node for decision in used for node in decision.nodes or ()):
+        rows[node.name] = _with_verdict(node, rows.get(node.name))
+    if not rows:
+        return None
+    last = used[-1]
+    return explain_text.Story(
+        pod=f"{last.namespace}/{last.pod}",
+        at=last.at,
+        policy=last.policy_hash,
+        source="decision",
+        nodes=explain_text.ranked(rows.values()),
+        exempt="exempt by the policy" if any(decision.exempt for decision in used) else None,
+        degraded=tuple(dict.fromkeys(cause for decision in used for cause in decision.degraded)),
+        omitted=max(decision.omitted for decision in used),
+        steps=tuple(map(_step, reversed(newest.values()))),
+    )
+
+
+def explained(service: extender_http.Service, asked: Asked) -> explain_text.Story:
+    """What the extender would decide now about the pod as Kubernetes has it, over all nodes."""
+    door = config.connect(asked.kubeconfig, asked.context)
+    found = door.get(kinds.PODS, asked.name, namespace=asked.namespace)
+    names = [node.name for node in door.list(kinds.NODES).items]
+    body = service.post("/explain", msgspec.json.encode({"Pod": found, "NodeNames": names}))
+    answer = service.decode(body, answers.Explained)
+    return explain_text.Story(
+        pod=found.key,
+        at=answer.at,
+        policy=answer.policy,
+        source="now",
+        nodes=explain_text.ranked(answer.nodes),
+        exempt=answer.exempt,
+        degraded=answer.degraded,
+        bound_to=found.node_name,
+    )
+
+
+def _with_verdict(node: answers.Node, judged: answers.Node | None) -> answers.Node:
+    if judged is None:
+        return node
+    return msgspec.structs.replace(node, allowed=judged.allowed, rejected=judged.rejected, rules=judged.rules)
+
+
+def _step(decision: answers.Decision) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in decision.rejected.items())
+    outcome = f"{decision.passed} of {decision.candidates} nodes" + (f" ({reasons})" if reasons else "")
+    guess = f", {decision.assumed} expected to win" if decision.assumed else ""
+    return f"{decision.at} {decision.verb}: {outcome}{guess}"
+
+
+def _remarks(story: explain_text.Story, asked: Asked) -> None:
+    if story.omitted:
+        output.say(
+            f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"
+        )
+    if story.source == "decision":
+        output.say(f"next: evenload explain pod {asked.name} -n {asked.namespace} --now says what has changed since")
+    else:
+        output.say("next: evenload nodes shows the load of all nodes")
+    if story.degraded:
+        output.say(f"warning: numbers are missing ({', '.join(story.degraded)}); docs/extender.md says what each means")
+    if story.omitted or story.degraded:
+        raise SystemExit(int(exits.Exit.PARTIAL))

@@ -1,0 +1,125 @@
+"""Words for `evenload explain`: a story of one decision as a table of nodes, or a line for each node and metric.
+
+`cli.explain` makes the story from the extender's answers and prints what this module returns. Verdicts carry metric,
+value, limit and age; scores their six terms, the base, the hot penalty and the points they are worth to the scheduler.
+"""
+
+import collections.abc
+from typing import Final, Literal
+
+import msgspec
+
+from cli import extender_answers as answers
+from cli import output, scheduler_config
+
+HEADERS: Final = ("node", "score", "points", "base", "hot", "terms", "expected", "age", "verdict")
+WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "limit", "term", "age", "verdict")
+_POINTS_PER_SCORE: Final = scheduler_config.NODE_SCORE // scheduler_config.MAX_SCORE
+
+
+class Story(msgspec.Struct, frozen=True):
+    """What was decided about a pod (`source` decision) or would be now; `steps` are the answers it was put together
+    from.
+    """
+
+    pod: str
+    at: str
+    policy: str
+    source: Literal["decision", "now"]
+    nodes: tuple[answers.Node, ...]
+    exempt: str | None = None
+    degraded: tuple[str, ...] = ()
+    omitted: int = 0
+    steps: tuple[str, ...] = ()
+    bound_to: str = ""
+
+
+def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
+    """The nodes by what speaks for them: those that may take the pod, the best score first, then the names."""
+    return tuple(sorted(nodes, key=lambda node: (not node.allowed, -(node.raw_score or 0.0), node.name)))
+
+
+def table(story: Story, weight: int, *, no_headers: bool = False) -> str:
+    """A line for each node, under what was decided, when, by which policy, and what our score weighs."""
+    rows = [_row(node, weight) for node in story.nodes]
+    lines = output.table(HEADERS, rows, no_headers=no_headers) if rows or not no_headers else ""
+    return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
+
+
+def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
+    """A line for each node and metric."""
+    rows = [row for node in story.nodes for row in _metric_rows(node)]
+    lines = output.table(WIDE_HEADERS, rows, no_headers=no_headers) if rows or not no_headers else ""
+    return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
+
+
+def verdict(node: answers.Node) -> str:
+    """Whether the pod may go there, with the rule that says no, or the one that is nearest to it."""
+    if not node.usable and node.allowed:
+        return f"passes unjudged: {node.state}"
+    broken = [rule for rule in node.rules if rule.broken]
+    if not node.allowed:
+        reasons = ", ".join(_comparison(rule) for rule in broken) or node.rejected or ""
+        return output.coloured(f"rejected: {reasons}", "red")
+    if broken:
+        return output.coloured(f"passes in spite of {', '.join(_comparison(rule) for rule in broken)}", "yellow")
+    known = [rule for rule in node.rules if rule.value is not None]
+    nearest = max(known, key=lambda rule: (rule.value or 0.0) - rule.limit, default=None)
+    return f"passes: {_comparison(nearest)}" if nearest is not None else "passes"
+
+
+def _head(story: Story, weight: int) -> list[str]:
+    when = "was decided" if story.source == "decision" else "would be decided"
+    names = list(dict.fromkeys(name for node in story.nodes for name in node.terms))
+    bound = f"; it is on {story.bound_to}" if story.bound_to else ""
+    exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
+    return [
+        f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
+        *story.steps,
+        *exempt,
+        f"terms: {' + '.join(names)} = base; base - hot = score, rounded",
+        scheduler_config.arithmetic(weight)[-1],
+    ]
+
+
+def _row(node: answers.Node, weight: int) -> list[str]:
+    worth = answers.MISSING if node.score is None else str(node.score * weight * _POINTS_PER_SCORE)
+    score = answers.MISSING if node.score is None else str(node.score)
+    base = f"{answers.points(node.base)}{' (median)' if node.median_base else ''}"
+    terms = "+".join(answers.points(term) for term in node.terms.values()) or answers.MISSING
+    age = answers.age(node.age_seconds)
+    return [node.name, score, worth, base, f"{node.penalty:g}", terms, _expected(node), age, verdict(node)]
+
+
+def _expected(node: answers.Node) -> str:
+    """The largest expected load of recent pods per resource: the windows see the same pods, equally or longer ago."""
+    by_resource: dict[str, float] = {}
+    for name, ratio in node.expected.items():
+        resource = name.split("_")[0]
+        by_resource[resource] = max(ratio, by_resource.get(resource, 0.0))
+    loads = [f"{resource} +{100 * ratio:.1f}%" for resource, ratio in by_resource.items() if ratio > 0]
+    return " ".join(loads) or answers.MISSING
+
+
+def _metric_rows(node: answers.Node) -> list[list[str]]:
+    rules = {rule.metric: rule for rule in node.rules}
+    rows = []
+    for name in node.terms:
+        rule = rules.get(name)
+        reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
+        limit = answers.percent(rule.limit) if rule is not None else answers.MISSING
+        said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
+        expected, term = f"+{100 * node.expected.get(name, 0.0):.1f}%", answers.points(node.terms[name])
+        cells = [node.name, name, reading or answers.MISSING, expected, limit, term, answers.age(node.age_seconds)]
+        rows.append([*cells, said or "not judged"])
+    return rows
+
+
+def _comparison(rule: answers.Rule) -> str:
+    """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
+    limit = f"{100 * rule.limit:g}%"
+    if rule.value is None:
+        return f"{rule.metric} missing, limit {limit}"
+    read = f"{100 * (rule.reading or 0.0):.1f}% read {answers.age(rule.age_seconds)} ago"
+    expected = f", {100 * rule.expected:.1f}% expected" if rule.expected else ""
+    return f"{rule.metric} {100 * rule.value:.1f}% {'>' if rule.broken else '<='} {limit} ({read}{expected})"

@@ -1,0 +1,110 @@
+"""What the extender answers to people, as far as the commands print it: structs over its JSON.
+
+`cli.nodes` and `cli.explain` decode GET /nodes, GET /decisions and POST /explain into these; the columns that both
+print are worded here. Unknown keys are left aside, so that a newer extender can be read, and a number that does not
+exist is None.
+"""
+
+from typing import Final
+
+import msgspec
+
+MISSING: Final = "-"
+NO_RULES: Final = "-"
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A filter rule for one node: `value` is the reading plus expected load, all of them ratios."""
+
+    metric: str
+    limit: float
+    value: float | None = None
+    reading: float | None = None
+    expected: float | None = None
+    age_seconds: float | None = None
+    broken: bool = False
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node's row; what depends on the other nodes is None in a decision of the filter."""
+
+    name: str
+    usable: bool
+    state: str
+    age_seconds: float | None = None
+    values: dict[str, float] = {}
+    unusable: dict[str, str] = {}
+    hot: dict[str, int] = {}
+    expected: dict[str, float] = {}
+    terms: dict[str, float | None] = {}
+    penalty: float = 0.0
+    base: float | None = None
+    median_base: bool | None = None
+    raw_score: float | None = None
+    score: int | None = None
+    allowed: bool = True
+    rejected: str | None = None
+    rules: tuple[Rule, ...] = ()
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """GET /nodes."""
+
+    policy: str
+    nodes: tuple[Node, ...]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One element of GET /decisions; `nodes` is None in all but the newest of each verb."""
+
+    verb: str
+    at: str
+    at_seconds: float
+    namespace: str
+    pod: str
+    uid: str
+    candidates: int
+    passed: int
+    policy_hash: str
+    exempt: bool = False
+    rejected: dict[str, int] = {}
+    degraded: tuple[str, ...] = ()
+    assumed: str = ""
+    nodes: tuple[Node, ...] | None = None
+    omitted: int = 0
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """GET /decisions."""
+
+    decisions: tuple[Decision, ...]
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """POST /explain."""
+
+    policy: str
+    at: str
+    nodes: tuple[Node, ...]
+    exempt: str | None = None
+    degraded: tuple[str, ...] = ()
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as whole percent, "-" for none."""
+    return MISSING if ratio is None else f"{100 * ratio:.0f}%"
+
+
+def age(seconds: float | None) -> str:
+    """An age in the largest unit that fits, as kubectl's: 22s, 5m, 3h; "-" for none, "-3s" for one in the future."""
+    if seconds is None:
+        return MISSING
+    whole, sign = round(abs(seconds)), "-" if seconds <= -1 else ""
+    size, unit = next((size_unit for size_unit in _UNITS if whole >= 2 * size_unit[0]), _UNITS[-1])
+    return f"{sign}{whole // size}{unit}"
+
+
+def points(value: float | None, decimals: int = 2) -> str:
+    """Points on the scale of 0 to 10, "-" for none."""
+    return MISSING if value is None else f"{value:.{decimals}f}"

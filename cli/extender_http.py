@@ -1,0 +1,173 @@
+"""Asks a service of ours over HTTP: a reader of the extender's, annotator's or descheduler's base URL.
+
+`evenload nodes` and `explain` read JSON through it, into structs that hold just what they print. Whatever keeps an
+answer away is `Unreachable`, with the URL and the next step; a refusal is `Refused`, in the service's own words.
+"""
+
+import collections.abc
+import dataclasses
+import http.client
+import ipaddress
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from runtime import exits
+
+DEFAULT_URL: Final = "http://127.0.0.1:8900"
+TIMEOUT_SECONDS: Final = 15.0
+_LIMIT_BYTES: Final = 256 * 2**20  # 5,000 nodes explained are some 10 MB
+_NEXT: Final = (
+    "is the extender running and is this its URL? From outside the cluster: "
+    "kubectl -n evenload-system port-forward service/evenload-extender 8900, and --extender http://127.0.0.1:8900"
+)
+
+T = TypeVar("T")
+
+
+class HttpError(Exception):
+    """Anything this reader raises."""
+
+
+class BadUrl(HttpError):
+    """The URL or a certificate file cannot be used."""
+
+
+class Unreachable(HttpError):
+    """No answer, or none of a service of ours."""
+
+
+class Refused(HttpError):
+    """The service read the request and said no."""
+
+
+ERRORS: Final[collections.abc.Mapping[type[Exception], exits.Exit]] = {
+    BadUrl: exits.Exit.BAD_INPUT,
+    Unreachable: exits.Exit.UNREACHABLE,
+    Refused: exits.Exit.BAD_INPUT,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """Where a service listens and how to show ourselves to it; nothing is opened before `get` or `post`."""
+
+    url: str = DEFAULT_URL
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    def get(self, path: str, **query: str) -> bytes:
+        """The body that GET answers with 200."""
+        asked = urllib.parse.urlencode({key: value for key, value in query.items() if value})
+        return self._send(f"{path}?{asked}" if asked else path, None)
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """The body that POST of JSON answers with 200."""
+        return self._send(path, body)
+
+    def decode(self, body: bytes, kind: type[T]) -> T:
+        """An answer as a struct; a page of something else is as good as no answer."""
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Unreachable(
+                f"{self.url} answers, but not as an extender of this version: {error}; {_NEXT}"
+            ) from error
+
+    def _send(self, path: str, body: bytes | None) -> bytes:
+        url = f"{base_url(self.url)}{path}"
+        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - base_url admits http(s) only
+        try:
+            with self._opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
+                content: bytes = answer.read(_LIMIT_BYTES)
+                return content
+        except urllib.error.HTTPError as error:
+            raise self._refusal(url, error) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise Unreachable(f"{url} gives no answer: {reason}; {_NEXT}") from error
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        handlers: list[urllib.request.BaseHandler] = []
+        if _is_local(self.url):  # as kubectl and curl do, a proxy is never asked for this machine
+            handlers.append(urllib.request.ProxyHandler({}))
+        if self.url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=self._context()))
+        return urllib.request.build_opener(*handlers)
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ValueError) as error:
+            files = ", ".join(file for file in (self.ca_file, self.cert_file, self.key_file) if file)
+            raise BadUrl(f"{files}: {error}; expected PEM files: check --ca-file, --cert-file, --key-file") from error
+        return context
+
+    def _refusal(self, url: str, error: urllib.error.HTTPError) -> HttpError:
+        with error:
+            said = _message(error.read(_LIMIT_BYTES))
+        if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
+            return Unreachable(f"{url} answers {error.code} {said or error.reason}; {_NEXT}")
+        return Refused(f"{url} answers {error.code}: {said}")
+
+
+def base_url(text: str) -> str:
+    """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or "?" in text or "#" in text or any(map(str.isspace, text)):
+        raise BadUrl(f"--extender {text!r} is no base URL: write such as {DEFAULT_URL}")
+    return text.rstrip("/")
+
+
+def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """The options that say where the extender is; parameters `extender`, `ca_file`, `cert_file` and `key_file`."""
+    file = click.Path(exists=True, dir_okay=False)
+    for option in (
+        click.option("--key-file", type=file, metavar="FILE", help="Its key."),
+        click.option(
+            "--cert-file", type=file, metavar="FILE", help="Client certificate, where the extender wants one."
+        ),
+        click.option("--ca-file", type=file, metavar="FILE", help="CA of its certificate. Default: the system's."),
+        click.option(
+            "--extender",
+            default=DEFAULT_URL,
+            show_default=True,
+            envvar="EVENLOAD_EXTENDER",
+            show_envvar=True,
+            metavar="URL",
+            help="Where the extender listens.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _is_local(url: str) -> bool:
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _message(body: bytes) -> str:
+    """The `message` of a refusal of ours, "" for anything else."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return ""
+    return str(document.get("message", "")) if isinstance(document, dict) else ""

@@ -1,0 +1,162 @@
+"""`evenload nodes`: the load that scheduling goes by, per node, with its age, score and what the filter says.
+
+It prints GET /nodes of the extender: a table whose first row is the cluster, or the answer as it came (-o json, yaml).
+Numbers are those that a pod without a load of its own would meet now.
+"""
+
+import collections.abc
+import dataclasses
+import statistics
+from typing import Any, Final
+
+import click
+import msgspec
+
+from cli import extender_answers as answers
+from cli import extender_http, output
+from runtime import exits
+
+CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
+MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
+HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "filter", "age")
+WHOLE_CLUSTER: Final = "*"
+
+Order = collections.abc.Callable[[answers.Node], Any]
+# The worst first, except by name: what one looks for stands at the top.
+ORDERS: Final[dict[str, Order]] = {
+    "cpu_avg_5m": lambda node: _last(node.values.get("cpu_avg_5m"), descending=True),
+    "memory_avg_5m": lambda node: _last(node.values.get("memory_avg_5m"), descending=True),
+    "score": lambda node: _last(node.score),
+    "age": lambda node: _last(node.age_seconds, descending=True),
+    "name": lambda node: node.name,
+}
+
+
+@click.command("nodes", context_settings={"help_option_names": ["-h", "--help"]})
+@extender_http.options
+@click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
+@click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
+@output.option("table", "wide", "json", "yaml", "name")
+def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> None:
+    """Show the load that scheduling goes by, per node.
+
+    HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
+    away, AGE that of the reading. The row * is the cluster: means of the loads. -o wide adds further metrics, the
+    placements per window, the base, and why a reading is unusable. Exit code 4: some node has no usable reading.
+
+    \b
+    Examples:
+      evenload nodes --sort-by memory_avg_5m
+      evenload nodes --extender https://evenload-extender.evenload-system.svc:8900 --ca-file ca.crt
+      evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
+    """
+    url = where.pop("extender")
+    service = extender_http.Service(url, **where)
+    with exits.reported(extender_http.ERRORS):
+        body = service.get("/nodes")
+        found = service.decode(body, answers.Nodes)
+    nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])
+    if output_format in ("json", "yaml"):
+        output.data(output.structured(_ordered(body, nodes), output_format))
+    elif output_format == "name":
+        _print(f"node/{node.name}" for node in nodes)
+    else:
+        output.data(text(nodes, wide=output_format == "wide", no_headers=no_headers))
+    _remarks(nodes, found.policy)
+
+
+def text(nodes: collections.abc.Sequence[answers.Node], *, wide: bool = False, no_headers: bool = False) -> str:
+    """The table, the cluster's row first."""
+    more = _Wide.of(nodes) if wide else _Wide((), ())
+    rows = [*([_cluster(nodes, more)] if nodes else []), *(_row(node, more) for node in nodes)]
+    return output.table([*HEADERS, *more.headers], rows, no_headers=no_headers)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wide:
+    """The columns that -o wide adds: further metrics by name, placements per hot-spot window, base and state."""
+
+    metrics: tuple[str, ...]
+    windows: tuple[str, ...]
+
+    @classmethod
+    def of(cls, nodes: collections.abc.Sequence[answers.Node]) -> "_Wide":
+        names = dict.fromkeys(name for node in nodes for name in (*node.values, *node.unusable))
+        extra = tuple(name for name in names if name not in CPU + MEMORY)
+        return cls(extra, tuple(nodes[0].hot) if nodes else ())
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        if not self.windows and not self.metrics:
+            return ()
+        return (*self.metrics, f"pods {'/'.join(self.windows)}", "base", "reading")
+
+    def cells(self, node: answers.Node) -> list[str]:
+        if not self.headers:
+            return []
+        values = [answers.percent(node.values.get(name)) for name in self.metrics]
+        counts = "/".join(str(node.hot.get(window, 0)) for window in self.windows) or answers.MISSING
+        base = f"{answers.points(node.base)}{' (median)' if node.median_base else ''}"
+        return [*values, counts, base, node.state]
+
+
+def _row(node: answers.Node, more: _Wide) -> list[str]:
+    loads = [" / ".join(answers.percent(node.values.get(name)) for name in names) for names in (CPU, MEMORY)]
+    score = answers.MISSING if node.score is None else str(node.score)
+    hot = f"{node.penalty:g}"
+    return [node.name, *loads, hot, score, _filter(node), answers.age(node.age_seconds), *more.cells(node)]
+
+
+def _filter(node: answers.Node) -> str:
+    broken = [f"{rule.metric}>{answers.percent(rule.limit)}" for rule in node.rules if rule.broken]
+    return ",".join(broken) or node.rejected or answers.NO_RULES
+
+
+def _cluster(nodes: collections.abc.Sequence[answers.Node], more: _Wide) -> list[str]:
+    """Means over the nodes that have a usable value; how many the filter rejects; the age of the oldest reading."""
+    loads = [" / ".join(answers.percent(_mean(nodes, name)) for name in names) for names in (CPU, MEMORY)]
+    rejected = sum(node.rejected is not None for node in nodes)
+    ages = [node.age_seconds for node in nodes if node.age_seconds is not None]
+    extra = [answers.percent(_mean(nodes, name)) for name in more.metrics]
+    blank = [answers.MISSING] * (len(more.headers) - len(extra))
+    filtered = f"{rejected} of {len(nodes)}" if rejected else answers.NO_RULES
+    oldest = answers.age(max(ages, default=None))
+    return [WHOLE_CLUSTER, *loads, answers.MISSING, answers.MISSING, filtered, oldest, *extra, *blank]
+
+
+def _mean(nodes: collections.abc.Iterable[answers.Node], name: str) -> float | None:
+    values = [node.values[name] for node in nodes if name in node.values]
+    return statistics.fmean(values) if values else None
+
+
+def _last(value: float | None, *, descending: bool = False) -> tuple[bool, float]:
+    """A sort key by which nodes without the number come last."""
+    return value is None, 0.0 if value is None else -value if descending else value
+
+
+def _ordered(body: bytes, nodes: collections.abc.Iterable[answers.Node]) -> dict[str, object]:
+    """The answer as it came, its nodes in the order asked for."""
+    document: dict[str, Any] = msgspec.json.decode(body)
+    rows = {row["name"]: row for row in document["nodes"]}
+    return document | {"nodes": [rows[node.name] for node in nodes]}
+
+
+def _print(lines: collections.abc.Iterable[str]) -> None:
+    for line in lines:
+        output.data(line)
+
+
+def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) -> None:
+    """What to know and to do next, on stderr; ends with code 4 where readings are unusable."""
+    if not nodes:
+        output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
+        raise SystemExit(int(exits.Exit.PARTIAL))
+    blind = [node for node in nodes if not node.usable]
+    output.say(f"policy {policy_hash}; next: evenload explain pod NAME -n NAMESPACE")
+    if blind:
+        shown = ", ".join(f"{node.name} ({node.state})" for node in blind[:5])
+        more = f" and {len(blind) - 5} more" if len(blind) > 5 else ""
+        output.say(
+            f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {shown}{more}; -o wide lists them"
+        )
+        raise SystemExit(int(exits.Exit.PARTIAL))

@@ -1,0 +1,96 @@
+"""How the commands for people print: kubectl's manners, once for all of them.
+
+Data goes to stdout as text, table, JSON or YAML; everything else (`say`) goes to stderr, so that `-o json | jq` works.
+Colour only on a terminal and never with NO_COLOR. The commands of cli/ call this; services do not.
+"""
+
+import collections.abc
+import json
+import os
+import sys
+from typing import Any, Final, Literal, NoReturn
+
+import click
+import yaml
+
+from runtime import exits
+
+Format = Literal["text", "table", "wide", "json", "yaml", "name"]
+Colour = Literal["red", "green", "yellow", "cyan"]
+_GAP: Final = "   "
+_WIDTH: Final = 120
+
+
+def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:
+    """The option `-o, --output` with these formats, the first being the default; the parameter is `output_format`."""
+    return click.option(
+        "-o",
+        "--output",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="What stdout carries.",
+    )
+
+
+def as_json(value: object) -> str:
+    """Indented JSON without a line break at its end."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+class _Plain(yaml.SafeDumper):
+    """A dumper that writes equal values out again: our own policy reader refuses aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def as_yaml(value: object) -> str:
+    """Block YAML in the order given, small innermost maps and lists on one line, no line break at its end."""
+    text: str = yaml.dump(
+        value, Dumper=_Plain, sort_keys=False, default_flow_style=None, width=_WIDTH, allow_unicode=True
+    )
+    return text.rstrip("\n")
+
+
+def structured(value: object, output_format: str) -> str:
+    """JSON or YAML of a value, as `-o` asks."""
+    return as_json(value) if output_format == "json" else as_yaml(value)
+
+
+def table(
+    headers: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[object]],
+    *,
+    no_headers: bool = False,
+) -> str:
+    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all."""
+    lines = [] if no_headers else [[header.upper() for header in headers]]
+    lines += [["<none>" if cell in (None, "") else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def coloured(text: str, colour: Colour) -> str:
+    """The text in a colour, if stdout is a terminal and NO_COLOR is not set (no-color.org)."""
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return click.style(text, fg=colour) if wanted else text
+
+
+def data(text: str) -> None:
+    """Print what was asked for."""
+    click.echo(text)
+
+
+def say(text: str) -> None:
+    """Print what is not data: remarks, hints, counts."""
+    click.echo(text, err=True)
+
+
+def fail(message: str, code: exits.Exit = exits.Exit.BAD_INPUT) -> NoReturn:
+    """End the command: `error: message` on stderr and the exit code."""
+    say(f"error: {message}")
+    raise SystemExit(int(code))

@@ -1,0 +1,123 @@
+"""`evenload policy`: write, check, read back, compare and import policy files, without a cluster.
+
+The console script loads this module when `policy` is asked for. Each subcommand reads files through
+`cli.policy_files`, lets `policy/` judge them and prints through `cli.output`; exit codes are those of
+`runtime.exits` (1 = `diff` found differences, 2 = a file was refused).
+"""
+
+import dataclasses
+
+import click
+
+from cli import output, policy_diff, policy_files, policy_import, policy_presets
+from policy import problems, sentences
+from runtime import exits
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Write, check, read back, compare and import policy files.
+
+    \b
+    Examples:
+      evenload policy init > policy.yaml
+      evenload policy validate policy.yaml
+      evenload policy show policy.yaml
+      evenload policy diff running.yaml policy.yaml
+    """
+
+
+main.add_command(policy_presets.main)
+main.add_command(policy_import.main)
+
+
+@main.command()
+@click.argument("file", type=policy_files.FILE)
+@output.option("text", "json")
+def validate(file: str, output_format: str) -> None:
+    """Check a policy file; all problems at once, exit code 2 if there are any.
+
+    Every problem is one line on stderr, `file:line:column: path: message`; with -o json they are on stdout. "-" reads
+    stdin.
+
+    \b
+    Examples:
+      evenload policy validate policy.yaml
+      evenload policy validate - -o json < policy.yaml | jq '.problems[].path'
+    """
+    if output_format == "json":
+        _validate_as_json(file)
+    else:
+        found = policy_files.load(file)
+        output.data(f"{found.source} is valid (hash {found.content_hash})")
+
+
+def _validate_as_json(file: str) -> None:
+    wrong: tuple[problems.Problem, ...] = ()
+    content_hash = None
+    try:
+        content_hash = policy_files.parse(file).content_hash
+    except problems.PolicyError as error:
+        wrong = error.problems
+    answer = {
+        "file": policy_files.name(file),
+        "valid": not wrong,
+        "hash": content_hash,
+        "problems": [dataclasses.asdict(problem) for problem in wrong],
+    }
+    output.data(output.as_json(answer))
+    if wrong:
+        raise SystemExit(int(exits.Exit.BAD_INPUT))
+
+
+@main.command()
+@click.argument("file", type=policy_files.FILE)
+@output.option("text", "json", "yaml")
+def show(file: str, output_format: str) -> None:
+    """Read a policy back in sentences: every rule in force, defaults included.
+
+    With -o yaml or json, the full policy in force: all keys, in the form of the file.
+
+    \b
+    Examples:
+      evenload policy show policy.yaml
+      evenload policy show policy.yaml -o yaml > full.yaml
+    """
+    found = policy_files.load(file)
+    if output_format != "text":
+        output.data(output.structured(found.policy.as_file(), output_format))
+        return
+    for section in sentences.read_back(found.policy):
+        output.data(output.coloured(f"{section.key}:", "cyan"))
+        output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
+    output.say(f"{found.source}, hash {found.content_hash}")
+
+
+@main.command()
+@click.argument("before", type=policy_files.FILE, metavar="A")
+@click.argument("after", type=policy_files.FILE, metavar="B")
+@output.option("text", "json", "yaml")
+def diff(before: str, after: str, output_format: str) -> None:
+    """What B does differently from A, by path.
+
+    Compares the policies in force, not the text: defaults are filled in, 5m equals 300s. Exit code 0: the same; 1: they
+    differ; 2: a file was refused. One of the two may be "-" for stdin.
+
+    \b
+    Examples:
+      evenload policy diff running.yaml policy.yaml
+      kubectl -n evenload-system get cm evenload-policy -o jsonpath='{.data.policy\\.yaml}' \\
+        | evenload policy diff - policy.yaml
+    """
+    if before == after == policy_files.STDIN:
+        output.fail("only one of the two can be stdin: name a file for the other")
+    left, right = policy_files.load(before), policy_files.load(after)
+    found = policy_diff.differences(left.policy, right.policy)
+    if output_format != "text":
+        output.data(output.structured([difference._asdict() for difference in found], output_format))
+    elif found:
+        output.data(output.coloured(f"--- {left.source}", "red"))
+        output.data(output.coloured(f"+++ {right.source}", "green"))
+        output.data("\n".join(policy_diff.line(difference) for difference in found))
+    if found:
+        raise SystemExit(int(exits.Exit.FINDINGS))

@@ -1,0 +1,92 @@
+"""What differs between two policies in what they do, by path: `evenload policy diff` prints it.
+
+Not the text is compared but the policies in force: defaults filled in, `5m` equal to `300s`, a threshold or weight of
+0 equal to none, rows of lists found by what identifies them (a metric's name, a hot spot's window). The order counts
+only where it decides: descheduler.thresholds, flow rules.
+"""
+
+import collections.abc
+from typing import Final, NamedTuple
+
+from policy import metrics, units
+from policy.schema import LoadPolicy
+
+ABSENT: Final = "(none)"
+_ZERO_IS_NONE: Final = frozenset({("filter", "thresholds"), ("score", "weights")})
+_UNORDERED: Final = frozenset({"namespaces", "kinds", "days", "values"})
+
+Path = tuple[str, ...]
+Leaves = collections.abc.Iterator[tuple[str, object]]
+
+
+class Difference(NamedTuple):
+    """One path with its two values; None where a side has nothing there."""
+
+    path: str
+    before: object
+    after: object
+
+
+def differences(before: LoadPolicy, after: LoadPolicy) -> tuple[Difference, ...]:
+    """All paths whose values differ, in the order of the file, those of `before` first."""
+    left, right = dict(_policy(before)), dict(_policy(after))
+    paths = dict.fromkeys([*left, *right])
+    return tuple(
+        Difference(path, left.get(path), right.get(path)) for path in paths if left.get(path) != right.get(path)
+    )
+
+
+def line(difference: Difference) -> str:
+    """`filter.thresholds.cpu_avg_5m: 0.65 -> 0.7`."""
+    return f"{difference.path}: {shown(difference.before)} -> {shown(difference.after)}"
+
+
+def shown(value: object) -> str:
+    """A value as the file writes it; one that is not there as (none)."""
+    if isinstance(value, list):
+        return f"[{', '.join(shown(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return ABSENT if value is None else str(value)
+
+
+def _policy(policy: LoadPolicy) -> Leaves:
+    for key, section in policy.as_file().items():
+        if key == "metrics":
+            for metric in policy.metrics_in_force:
+                yield from _leaves(("metrics", metric.name), _metric(metric))
+        elif key == "hotSpots":
+            for spot in policy.hot_spots:
+                path = f"hotSpots[{units.duration_text(spot.window_seconds)}]"
+                yield f"{path}.pods", spot.pods
+                yield f"{path}.penalty", spot.penalty
+        else:
+            yield from _leaves((key,), section)
+    yield "descheduler.thresholds (order)", list(policy.descheduler.thresholds)
+
+
+def _metric(metric: metrics.Metric) -> dict[str, object]:
+    window = units.duration_text(metric.window_seconds)
+    return {
+        "resource": metric.resource,
+        "statistic": metric.statistic,
+        "window": window,
+        "query": metric.query,
+    }
+
+
+def _leaves(path: Path, value: object) -> Leaves:
+    """Every value under `path` that is no mapping and no list of mappings, with its path as text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if inner or path not in _ZERO_IS_NONE:
+                yield from _leaves((*path, units.shown_key(str(key))), inner)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for index, item in enumerate(value):
+            yield from _leaves((*path[:-1], f"{path[-1]}[{index}]"), item)
+    elif isinstance(value, list) and path[-1] in _UNORDERED:
+        yield ".".join(path), sorted(set(value))
+    else:
+        yield ".".join(path), value

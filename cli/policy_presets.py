@@ -1,0 +1,57 @@
+"""`evenload policy init`: the commented policy files we ship, as a start for one's own.
+
+They live in deploy/policies of the tree, or beside this module in an installed package; the first line names the
+JSON Schema for the editor.
+"""
+
+import pathlib
+from typing import Final
+
+import click
+
+from cli import output
+from policy import json_schema
+
+PRESETS: Final = ("default", "memory-bound", "crane")
+_HERE: Final = pathlib.Path(__file__).parent
+_PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
+_SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
+
+
+@click.command("init")
+@click.option("--preset", type=click.Choice(PRESETS), default=PRESETS[0], show_default=True, help="What to start from.")
+@click.option("--schema", metavar="URL", default=json_schema.ID, help="Where the editor finds the JSON Schema.")
+def main(preset: str, schema: str) -> None:
+    """Print a commented policy to start from.
+
+    \b
+    default       every key with its default
+    memory-bound  for nodes that run out of memory long before CPU
+    crane         crane-scheduler's own default policy, converted
+
+    \b
+    Examples:
+      evenload policy init > policy.yaml
+      evenload policy init --preset memory-bound > policy.yaml
+    """
+    output.data(text(preset, schema))
+
+
+def schema_line(url: str = json_schema.ID) -> str:
+    """The comment by which an editor's YAML server finds the schema."""
+    return f"{_SCHEMA_COMMENT}{url}"
+
+
+def text(preset: str, schema: str = json_schema.ID) -> str:
+    """A preset with its schema line; an installation without presets ends the command."""
+    lines = _path(preset).read_text(encoding="utf-8").splitlines()
+    return "\n".join([schema_line(schema), *(line for line in lines if not line.startswith(_SCHEMA_COMMENT))])
+
+
+def _path(preset: str) -> pathlib.Path:
+    found = next((place for place in _PLACES if (place / f"{preset}.yaml").is_file()), None)
+    if found is None:
+        output.fail(
+            f"the preset {preset} is not in {_PLACES[0]} or {_PLACES[1]}: install Evenload with deploy/policies"
+        )
+    return found / f"{preset}.yaml"

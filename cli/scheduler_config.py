@@ -1,0 +1,197 @@
+"""`evenload scheduler-config`: the KubeSchedulerConfiguration stanza that makes kube-scheduler ask the extender.
+
+Prints kubescheduler.config.k8s.io/v1 YAML to stdout and, on stderr, what our weight means beside the in-tree plugins
+and what of the policy to know about it. Combinations that kube-scheduler accepts although they are unsafe or without
+effect are refused (its pkg/scheduler/extender.go, makeTransport).
+"""
+
+import dataclasses
+import pathlib
+import urllib.parse
+from typing import Final
+
+import click
+
+from cli import output, policy_files
+from policy import schema, units
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+MAX_SCORE: Final = 10  # the extender protocol's; kube-scheduler multiplies by weight and by 100 / 10
+NODE_SCORE: Final = 100  # what an in-tree plugin of weight 1 gives at most
+# Default weights of the scoring plugins of Kubernetes 1.36 (pkg/scheduler/apis/config/v1/default_plugins.go).
+IN_TREE_WEIGHTS: Final = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+_LONGEST_SECONDS: Final = 5.0  # the scheduler's default, each time for one pod
+_STRETCH_WEIGHT: Final = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tls:
+    """How kube-scheduler verifies us and shows itself; paths as it sees them on its own machine."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure: bool = False
+
+    def config(self) -> dict[str, object]:
+        """The stanza's tlsConfig, only what is given."""
+        named = {
+            "insecure": self.insecure,
+            "serverName": self.server_name,
+            "caFile": self.ca_file,
+            "certFile": self.cert_file,
+            "keyFile": self.key_file,
+        }
+        return {key: value for key, value in named.items() if value}
+
+
+def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or "@" in text or "?" in text or "#" in text or any(map(str.isspace, text)):
+        example = "https://evenload-extender.evenload-system.svc:8900"
+        raise click.BadParameter(f"{text!r} is no base URL of the extender: write such as {example}")
+    return text.rstrip("/")
+
+
+def _timeout(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        seconds = units.duration_seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not 0 < seconds <= _LONGEST_SECONDS:  # the scheduler takes 0 for its default of 5 s
+        raise click.BadParameter(f"{text} is not more than 0s and at most 5s: the scheduler waits so long for each pod")
+    return text
+
+
+@click.command("scheduler-config", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--policy", type=policy_files.FILE, required=True, metavar="FILE", help="The policy the extender obeys.")
+@click.option("--url", required=True, callback=_url, metavar="URL", help="Where kube-scheduler reaches the extender.")
+@click.option("--weight", type=click.IntRange(1, 100), default=2, show_default=True, help="Of our score; see stderr.")
+@click.option(
+    "--http-timeout",
+    default="500ms",
+    show_default=True,
+    callback=_timeout,
+    metavar="DURATION",
+    help="How long a pod may wait for us.",
+)
+@click.option("--ca-file", metavar="PATH", help="CA that signed our certificate, on the scheduler's machine.")
+@click.option("--cert-file", metavar="PATH", help="Client certificate (mTLS), on the scheduler's machine.")
+@click.option("--key-file", metavar="PATH", help="Its key, on the scheduler's machine.")
+@click.option("--server-name", metavar="NAME", help="Name in our certificate, if it is not the URL's host.")
+@click.option("--insecure", is_flag=True, help="Do not verify our certificate. For tests only.")
+def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -> None:
+    """Write the KubeSchedulerConfiguration stanza for kube-scheduler --config.
+
+    The stanza goes to stdout; put its `extenders` into your own configuration. What the weight means beside the in-tree
+    plugins goes to stderr.
+
+    \b
+    Examples:
+      evenload scheduler-config --policy policy.yaml --url http://127.0.0.1:8900
+      evenload scheduler-config --policy policy.yaml --url https://evenload-extender.evenload-system.svc:8900 \\
+        --ca-file /etc/kubernetes/evenload/ca.crt \\
+        --cert-file /etc/kubernetes/evenload/tls.crt --key-file /etc/kubernetes/evenload/tls.key
+    """
+    given = Tls(**tls)  # type: ignore[arg-type]
+    wrong = refusals(url, given)
+    if wrong:
+        output.fail("\nerror: ".join(wrong))
+    found = policy_files.load(policy)
+    output.data(text(url, weight, http_timeout, given))
+    for remark in (*arithmetic(weight), *remarks(found.policy, weight, given)):
+        output.say(remark)
+
+
+def refusals(url: str, tls: Tls) -> tuple[str, ...]:
+    """Why kube-scheduler must not be given this, all reasons at once; empty if it may."""
+    if not url.startswith("https:"):
+        useless = ", ".join(tls.config())
+        return (f"{url} is no https URL, so {useless} would have no effect: write https://",) if useless else ()
+    checks = (
+        (
+            not tls.ca_file and not tls.insecure,
+            f"{url} needs --ca-file: with enableHTTPS and no CA kube-scheduler silently does not verify the server; "
+            "if you want just that, say --insecure",
+        ),
+        (
+            bool(tls.ca_file) and tls.insecure,
+            "--insecure and --ca-file exclude each other: kube-scheduler refuses to start with both",
+        ),
+        (bool(tls.cert_file) != bool(tls.key_file), "--cert-file and --key-file belong together: give both or none"),
+    )
+    paths = (("--ca-file", tls.ca_file), ("--cert-file", tls.cert_file), ("--key-file", tls.key_file))
+    relative = tuple(
+        f"{option} {path} is relative: kube-scheduler reads it on its own machine, write an absolute path"
+        for option, path in paths
+        if path and not pathlib.PurePosixPath(path).is_absolute()
+    )
+    return tuple(message for wrong, message in checks if wrong) + relative
+
+
+def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[str, object]:
+    """The configuration with nothing but our extender in it; everything else keeps kube-scheduler's defaults."""
+    extender: dict[str, object] = {
+        "urlPrefix": url,
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
+        "weight": weight,
+        "nodeCacheCapable": True,
+        "ignorable": True,
+        "httpTimeout": http_timeout,
+    }
+    if url.startswith("https:"):
+        extender |= {"enableHTTPS": True, "tlsConfig": tls.config()}
+    return {"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]}
+
+
+def text(url: str, weight: int, http_timeout: str, tls: Tls) -> str:
+    """The configuration as YAML with a line that says where it goes."""
+    comment = "# Put `extenders` into the file behind `kube-scheduler --config`. docs/extender.md explains each value."
+    return f"{comment}\n{output.as_yaml(configuration(url, weight, http_timeout, tls))}"
+
+
+def arithmetic(weight: int) -> tuple[str, ...]:
+    """Our points beside those of the in-tree plugins, with the default weights of Kubernetes 1.36."""
+    ours, in_tree = MAX_SCORE * weight * (NODE_SCORE // MAX_SCORE), NODE_SCORE * sum(IN_TREE_WEIGHTS.values())
+    theirs = ", ".join(f"{name} {NODE_SCORE * share}" for name, share in IN_TREE_WEIGHTS.items())
+    return (
+        f"weight {weight}: our full score is {MAX_SCORE} x {weight} x {NODE_SCORE // MAX_SCORE} = {ours} points, one "
+        f"step of ours {ours // MAX_SCORE}; a plugin's is {NODE_SCORE} x its weight",
+        f"by default: {theirs}",
+        f"so we have {ours} of {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %); the plugins that look "
+        f"at requests (Fit, BalancedAllocation) have {2 * NODE_SCORE}",
+    )
+
+
+def remarks(policy: schema.LoadPolicy, weight: int, tls: Tls) -> tuple[str, ...]:
+    """What of the policy and the options works against the stanza."""
+    checks = (
+        (tls.insecure, "warning: the extender's certificate is not verified (--insecure)"),
+        (
+            policy.score.spread == "stretch" and weight > _STRETCH_WEIGHT,
+            f"warning: score.spread: stretch makes 0 to 10 of any difference: --weight 1 goes with it, not {weight}",
+        ),
+        (
+            policy.filter.on_missing == "reject",
+            "note: filter.onMissing: reject holds while the extender answers; ignorable: true schedules without it "
+            "while it is away",
+        ),
+    )
+    return tuple(message for wrong, message in checks if wrong)

@@ -1,0 +1,190 @@
+"""The commands of the control plane: found on the machine when they are right, else built once into the user cache.
+
+`control_plane` asks `find_or_build` before it starts anything, `python -m cluster build` does only this. The two Go
+modules beside this file (tools/, prometheus/) name the commands and pin every dependency; each command is built on
+its own into a temporary name and renamed, so an interrupted build goes on where it stopped (Go's own build cache
+holds the packages).
+"""
+
+import collections.abc
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import threading
+import time
+import typing
+
+from cluster import cache, errors, golang
+
+HERE = pathlib.Path(__file__).parent
+KUBERNETES = "v1.36.3"
+PROGRESS_SECONDS = 15.0
+_STAMP = "k8s.io/component-base/version"
+_PROMETHEUS_STAMP = "github.com/prometheus/common/version.Version"
+_VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)\.(\d+)")
+
+
+class Tool(typing.NamedTuple):
+    """One command: the module directory and package it is built from, and the oldest version taken from the machine."""
+
+    name: str
+    module: str
+    package: str
+    flags: tuple[str, ...]
+    oldest: tuple[int, int]
+
+
+def _tool(
+    name: str, module: str, package: str, *, stamps: collections.abc.Mapping[str, str], oldest: tuple[int, int]
+) -> Tool:
+    stamped = " ".join(f"-X {variable}={value}" for variable, value in stamps.items())
+    flags = ["-trimpath", "-ldflags", f"-s -w {stamped}".strip()]
+    if module == "prometheus":
+        flags += [
+            "-tags",
+            "remove_all_sd",
+        ]  # without the cloud discoveries: half the size, static and file discovery remain
+    return Tool(name, module, package, tuple(flags), oldest)
+
+
+def _kubernetes(name: str) -> Tool:
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    stamps = {f"{_STAMP}.gitVersion": KUBERNETES, f"{_STAMP}.gitMajor": major, f"{_STAMP}.gitMinor": minor}
+    return _tool(name, "tools", f"k8s.io/kubernetes/cmd/{name}", stamps=stamps, oldest=(1, 34))
+
+
+def _prometheus(name: str) -> Tool:
+    package = f"github.com/prometheus/prometheus/cmd/{name}"
+    return _tool(name, "prometheus", package, stamps={_PROMETHEUS_STAMP: "3.15.0"}, oldest=(3, 0))
+
+
+# etcd 3.4 of older distributions makes watches misbehave, hence 3.5 at least.
+TOOLS = (
+    _tool(
+        "node_exporter",
+        "tools",
+        "github.com/prometheus/node_exporter",
+        stamps={_PROMETHEUS_STAMP: "1.12.1"},
+        oldest=(1, 5),
+    ),
+    _tool("etcd", "tools", "go.etcd.io/etcd/server/v3", stamps={}, oldest=(3, 5)),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _tool("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", stamps={}, oldest=(0, 7)),
+    _prometheus("prometheus"),
+    _prometheus("promtool"),
+)
+
+
+def find_or_build(tools: collections.abc.Sequence[Tool] = TOOLS) -> dict[str, pathlib.Path]:
+    """The path of every command by name; builds what neither the machine nor the cache has.
+
+    Errors: BuildError with the end of the compiler's output and the next step.
+    """
+    found = {tool.name: path for tool in tools if (path := _on_machine(tool))}
+    for module in dict.fromkeys(tool.module for tool in tools):
+        wanted = [tool for tool in tools if tool.module == module and tool.name not in found]
+        if wanted:
+            found.update(_from_cache(module, wanted))
+    return found
+
+
+def directory_of(module: str) -> pathlib.Path:
+    """The cache directory of a module's commands; its name changes with go.mod, go.sum and the build flags."""
+    sources = [(HERE / module / name).read_text(encoding="utf-8") for name in ("go.mod", "go.sum")]
+    flags = [f"{tool.name} {' '.join(tool.flags)}" for tool in TOOLS if tool.module == module]
+    return cache.here() / "cluster" / f"{module}-{cache.key(*sources, *flags)}"
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """Major and minor of the first x.y.z in what `--version` prints; None when there is none."""
+    found = _VERSION.search(text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _on_machine(tool: Tool) -> pathlib.Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    places = ([assets] if assets else []) + [os.environ.get("PATH", "")]
+    for place in places:
+        if path := shutil.which(tool.name, path=place):
+            if is_right(tool, pathlib.Path(path)):
+                cache.say(f"{tool.name}: using {path}")
+                return pathlib.Path(path)
+            cache.say(f"{tool.name}: {path} is not used, {tool.oldest[0]}.{tool.oldest[1]} or newer is needed")
+    return None
+
+
+def is_right(tool: Tool, path: pathlib.Path) -> bool:
+    """Whether a command found on the machine runs and says a version that will do."""
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    version = parse_version(answer.stdout + answer.stderr)
+    return answer.returncode == 0 and version is not None and version >= tool.oldest
+
+
+def _from_cache(module: str, wanted: collections.abc.Sequence[Tool]) -> dict[str, pathlib.Path]:
+    home = directory_of(module)
+    paths = {tool.name: home / "bin" / tool.name for tool in wanted}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    with cache.locked(home):
+        missing = [tool for tool in wanted if not paths[tool.name].exists()]
+        for number, tool in enumerate(missing, start=1):
+            _build(tool, paths[tool.name], f"{module} {number} of {len(missing)}")
+    return paths
+
+
+def _build(tool: Tool, target: pathlib.Path, position: str) -> None:
+    module = HERE / tool.module
+    go = golang.find(golang.needed_by((module / "go.mod").read_text(encoding="utf-8")))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_suffix(f".unfinished-{os.getpid()}")
+    log = target.parent.parent / f"{tool.name}.log"
+    cache.say(f"{tool.name}: building ({position}) with {go}")
+    started = time.monotonic()
+    command = [str(go), "build", "-C", str(module), "-v", *tool.flags, "-o", str(unfinished), tool.package]
+    try:
+        code = _run(tool.name, command, log, golang.environment(go))
+        if code:
+            raise errors.BuildError(_failure(tool, command, log))
+        unfinished.rename(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    cache.say(f"{tool.name}: built in {time.monotonic() - started:.0f} s")
+
+
+def _run(name: str, command: list[str], log: pathlib.Path, environment: dict[str, str]) -> int:
+    """Runs a build with its output in the log and a line of progress now and then; the exit code."""
+    started = time.monotonic()
+    never = threading.Event()
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process:
+        try:
+            next_line = PROGRESS_SECONDS
+            while process.poll() is None:
+                never.wait(0.1)
+                if time.monotonic() - started >= next_line:
+                    next_line += PROGRESS_SECONDS
+                    cache.say(f"{name}: {time.monotonic() - started:.0f} s, {_done(log)}")
+        finally:
+            process.terminate()  # Ctrl-C or a full disk: no compiler stays behind; a finished one does not notice
+        return process.wait()
+
+
+def _done(log: pathlib.Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    fetched = sum(line.startswith("go: downloading") for line in lines)
+    return f"{len(lines) - fetched} packages compiled" + (f", {fetched} modules downloaded" if fetched else "")
+
+
+def _failure(tool: Tool, command: list[str], log: pathlib.Path) -> str:
+    return (
+        f"{tool.name} did not build ({' '.join(command[:2])} in {HERE / tool.module}); the end of {log}:\n"
+        f"{errors.log_tail(log)}\n"
+        "Modules come from GOPROXY (see `go env GOPROXY`): check the network and the free space, then run it again; "
+        "it goes on where it stopped. Or put a fitting command on PATH or into KUBEBUILDER_ASSETS."
+    )

@@ -1,0 +1,135 @@
+"""`python -m cluster.demo`, which `make run` calls: both phases, then the table. Only wiring.
+
+Exit codes: 0 done, 1 a finding (a violated disruption budget, pods left pending that the plain run could place),
+2 something of ours or of the control plane failed, 130 ended with Ctrl-C. The table goes to stdout, all else to stderr.
+"""
+
+import pathlib
+import sys
+
+import click
+import requests
+from rich import console
+
+import cluster
+from cluster import workload
+from cluster.demo import figures, interrupting, measuring, phases, screen, services, table
+from kube import errors as kube_errors
+from policy import loading, problems, schema
+from promql import errors as promql_errors
+from runtime import clock as clocks
+from runtime import exits, logs
+
+ROOT = pathlib.Path(__file__).parents[2]
+FAILURES = (
+    cluster.ClusterError, services.ServiceError, phases.PhaseError, measuring.MeasuringError, kube_errors.KubeError,
+    promql_errors.PromqlError, requests.RequestException, problems.PolicyError, OSError,
+)  # fmt: skip
+FAILED, INTERRUPTED = 2, 130
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="Who arrives when and uses how much.")
+@click.option("--nodes", default=20, show_default=True, type=click.IntRange(min=2))
+@click.option("--span", default=60.0, show_default=True, help="Seconds during which batches arrive.")
+@click.option("--settle", default=30.0, show_default=True, help="Seconds to go on watching afterwards.")
+@click.option("--policy", default=ROOT / "deploy" / "policies" / "demo.yaml", type=click.Path(path_type=pathlib.Path))
+@click.option(
+    "--keep", is_flag=True, help="Leave the second cluster and the services running, and say how to look around."
+)
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.Path, keep: bool, output: str) -> None:
+    """The same arrivals on a real control plane, without and with Evenload, and what became of the nodes."""
+    interrupted = interrupting.noticed()
+    logs.configure()
+    progress = console.Console(stderr=True)
+    try:
+        shape = workload.Shape(nodes=nodes, span_seconds=span)
+        settings = phases.Settings(workload.plan(seed, shape), policy, settle, interrupted=interrupted)
+        outcomes, kept = run(settings, progress, keep=keep)
+    except FAILURES as error:
+        progress.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        progress.print("ended; everything that was started has been stopped")
+        sys.exit(INTERRUPTED)
+    rows = figures.rows(outcomes["plain"].figures, outcomes["evenload"].figures)
+    facts = described(settings)
+    if output == "json":
+        click.echo(table.to_json(rows, facts))
+    else:
+        table.print_table(rows, facts, console.Console())
+    if kept:
+        progress.print(looking_around(kept), markup=False, highlight=False, soft_wrap=True)
+    sys.exit(findings(outcomes, progress))
+
+
+def run(
+    settings: phases.Settings, progress: console.Console, *, keep: bool
+) -> tuple[dict[str, phases.Outcome], phases.Kept | None]:
+    """Both phases, one after the other."""
+    policy = loading.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
+    outcomes: dict[str, phases.Outcome] = {}
+    with screen.opened(progress, windows(policy)) as shown:
+        shown.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
+        for name in ("plain", "evenload"):
+            last = name == "evenload"
+            outcomes[name] = phases.Phase(name, settings, shown, clocks.WallClock()).run(keep=keep and last)
+    return outcomes, outcomes["evenload"].kept
+
+
+def windows(policy: schema.LoadPolicy) -> dict[str, str]:
+    """How long 5m, 1h and 1d really are under this policy."""
+    return {
+        metric.name.removeprefix("cpu_"): f"{metric.window_seconds:g}s"
+        for metric in policy.metrics_in_force
+        if metric.name.startswith("cpu_")
+    }
+
+
+def described(settings: phases.Settings) -> dict[str, object]:
+    """Seed and settings, for whoever wants to repeat it."""
+    plan = settings.plan
+    return {
+        "seed": plan.seed,
+        "nodes": plan.shape.nodes,
+        "pods": plan.pods,
+        "owners": len(plan.owners),
+        "guessing owners": sum(owner.guessing for owner in plan.owners),
+        "arrivals s": plan.shape.span_seconds,
+        "settle s": settings.settle_seconds,
+        "policy": str(settings.policy.name),
+    }
+
+
+def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> int:
+    """The exit code, with a line for each finding."""
+    found = [f"PDB violated: {words}" for outcome in outcomes.values() for words in outcome.violations]
+    pending = {name: outcome.figures.pods_pending for name, outcome in outcomes.items()}
+    if pending["evenload"] > pending["plain"]:
+        found.append(f"pods pending at the end: {pending['evenload']} with Evenload, {pending['plain']} without")
+    for words in found:
+        progress.print(words, style="red", markup=False)
+    return int(exits.Exit.FINDINGS if found else exits.Exit.OK)
+
+
+def looking_around(kept: phases.Kept) -> str:
+    """What to type next."""
+    urls = kept.service_urls
+    return "\n".join(
+        (
+            "The cluster is still up. Look around:",
+            f"  export KUBECONFIG={kept.kubeconfig}",
+            "  kubectl get nodes -o custom-columns='NODE:.metadata.name,LOAD:.metadata.annotations.evenload\\.io/load'",
+            "  kubectl -n demo get pods -o wide",
+            "  kubectl get events -A --field-selector reason=NodeOverloaded",
+            f"  curl {urls['extender']}/nodes    curl {urls['extender']}/decisions",
+            f"  curl {urls['descheduler']}/evictions    curl {urls['descheduler']}/plan",
+            f"  Prometheus: {kept.prometheus_url}",
+            f"End it with: .venv/bin/python -m cluster down --directory {kept.directory}",
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""One phase of the demo: a fresh control plane, our services, the arrivals, a settled end, and its figures.
+
+`__main__` runs two: `plain` (stock kube-scheduler; the annotator only measures) and `evenload` (extender and
+descheduler too). Each has a cluster of its own, because a fresh one takes five seconds and remembers nothing: no pods,
+no history in Prometheus, no ledger. The trace's clock starts at zero with the arrivals, so both see the same load.
+"""
+
+import contextlib
+import pathlib
+import random
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import requests
+
+import cluster
+from cluster import ports, workload
+from cluster.demo import arriving, budgets, figures, interrupting, measuring, permissions, screen, services, watching
+from kube import config, door, kinds, reflector
+from promql import client
+from runtime import clock as clocks
+
+NAMESPACE = "demo"
+TICK_SECONDS = 0.2
+VIEW_SECONDS = 1.0
+READINGS_SECONDS = 45.0
+SPEED = 60  # a step of the trace, five minutes, lasts five seconds: the averaging window of deploy/policies/demo.yaml
+REQUEST_SECONDS = 5.0
+NEEDED_METRICS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What both phases share."""
+
+    plan: workload.Plan
+    policy: pathlib.Path
+    settle_seconds: float
+    directory: pathlib.Path | None = None
+    interrupted: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def total_seconds(self) -> float:
+        """From the first arrival to the end of the observation."""
+        return self.plan.shape.span_seconds + self.settle_seconds
+
+
+class PhaseError(Exception):
+    """A phase could not be run to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A cluster that was left running, with what is needed to look around."""
+
+    directory: pathlib.Path
+    kubeconfig: pathlib.Path
+    prometheus_url: str
+    service_urls: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a phase came to."""
+
+    figures: figures.Figures
+    violations: tuple[str, ...]
+    kept: Kept | None = None
+
+
+class Phase:
+    """One phase on one cluster; `run` once."""
+
+    def __init__(self, name: str, settings: Settings, shown: screen.Screen, clock: clocks.Clock) -> None:
+        self._name, self._settings, self._screen, self._clock = name, settings, shown, clock
+        self._stop = threading.Event()
+
+    @property
+    def with_evenload(self) -> bool:
+        """Whether extender and descheduler take part."""
+        return self._name == "evenload"
+
+    def run(self, *, keep: bool = False) -> Outcome:
+        """Runs the phase and gives its figures; with `keep` cluster and services stay when it went well."""
+        self._screen.say(f"{self._name}: starting a control plane with {self._settings.plan.shape.nodes} nodes")
+        with contextlib.ExitStack() as undo:
+            running = undo.enter_context(self._cluster(keep=keep))
+            with services.Services(running, self._settings.policy, _ports(), self._clock) as own:
+                undo.callback(self._stop.set)
+                outcome = self._on(running, own)
+                if not keep:
+                    return outcome
+                own.left_running = True
+            undo.pop_all()
+            self._stop.set()
+            urls = {name: service.url for name, service in own.by_name.items()}
+            kept = Kept(running.directory, running.kubeconfig, running.prometheus_url, urls)
+            return Outcome(outcome.figures, outcome.violations, kept)
+
+    def _cluster(self, *, keep: bool) -> cluster.Cluster:
+        directory = (
+            self._settings.directory or pathlib.Path(tempfile.mkdtemp(prefix="evenload-demo-")) if keep else None
+        )
+        return cluster.Cluster(
+            self._settings.plan.shape.nodes,
+            directory=directory,
+            exporter=["--speed", str(SPEED)],
+            node_exporter=False,
+            detached=keep,
+        )
+
+    def _on(self, running: cluster.Cluster, own: services.Services) -> Outcome:
+        kube = config.connect(str(running.kubeconfig), None, clock=self._clock)
+        self._prepare(running, kube, own)
+        watcher = watching.Watcher(kube, own, NAMESPACE)
+        guard = self._guard(kube)
+        self._await_readings(watcher)
+        start_seconds = self._restart_trace(running)
+        self._play(arriving.Player(kube, self._settings.plan, NAMESPACE), watcher, own, guard, start_seconds)
+        end_seconds = start_seconds + self._settings.total_seconds
+        return Outcome(self._figures(running, own, watcher, guard, start_seconds, end_seconds), guard.violations)
+
+    def _prepare(self, running: cluster.Cluster, kube: door.KubeDoor, own: services.Services) -> None:
+        for name in (permissions.NAMESPACE, NAMESPACE):
+            kube.create(kinds.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        permissions.apply(running)
+        own.start("annotator", *(("extender", "descheduler") if self.with_evenload else ()))
+        if self.with_evenload:
+            running.start_scheduler(extenders=[own.extender_stanza()])
+        own.record()
+        account = f"api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+        self._await(lambda: running.api.exists(account), f"the ServiceAccount of namespace {NAMESPACE}")
+
+    def _guard(self, kube: door.KubeDoor) -> budgets.Watcher:
+        """A thread of its own watches the budgets, so that no violation falls between two looks."""
+        guard = budgets.Watcher()
+        rng = random.Random(self._settings.plan.seed)  # noqa: S311 - jitter
+        watched = reflector.Reflector(kube, kinds.BUDGETS, clock=self._clock, rng=rng, on_change=guard.on_change)
+        watched.start(self._stop)
+        return guard
+
+    def _await_readings(self, watcher: watching.Watcher) -> None:
+        nodes = self._settings.plan.shape.nodes
+
+        def all_there() -> bool:
+            readings = watcher.readings()
+            return len(readings) == nodes and all(len(each.values) >= NEEDED_METRICS for each in readings.values())
+
+        self._screen.say(f"{self._name}: waiting for a reading on every node")
+        self._await(all_there, f"a reading of {NEEDED_METRICS} metrics on each of {nodes} nodes")
+
+    def _await(self, condition: Callable[[], bool], what: str) -> None:
+        limit = self._clock.monotonic() + READINGS_SECONDS
+        while not condition():
+            if self._clock.monotonic() > limit:
+                raise PhaseError(
+                    f"{self._name}: no {what} after {READINGS_SECONDS:g} s; look at the logs of the services"
+                )
+            interrupting.pause(self._clock, self._settings.interrupted, TICK_SECONDS)
+
+    def _restart_trace(self, running: cluster.Cluster) -> float:
+        answer = requests.post(f"{running.exporter_url}/clock", json={"trace_seconds": 0}, timeout=REQUEST_SECONDS)
+        answer.raise_for_status()
+        return self._clock.now()
+
+    def _play(
+        self, player: arriving.Player, watcher: watching.Watcher, own: services.Services, guard: budgets.Watcher,
+        start_seconds: float,
+    ) -> None:  # fmt: skip
+        shown_at = -VIEW_SECONDS
+        for elapsed_seconds in self._ticks(start_seconds):
+            player.play(elapsed_seconds)
+            if elapsed_seconds - shown_at >= VIEW_SECONDS:
+                shown_at = elapsed_seconds
+                own.check()
+                total_seconds = self._settings.total_seconds
+                self._screen.show(watcher.view(self._name, elapsed_seconds, total_seconds, guard.violations))
+
+    def _ticks(self, start_seconds: float) -> Iterator[float]:
+        while (elapsed_seconds := self._clock.now() - start_seconds) < self._settings.total_seconds:
+            yield elapsed_seconds
+            interrupting.pause(self._clock, self._settings.interrupted, TICK_SECONDS)
+
+    def _figures(
+        self, running: cluster.Cluster, own: services.Services, watcher: watching.Watcher, guard: budgets.Watcher,
+        start_seconds: float, end_seconds: float,
+    ) -> figures.Figures:  # fmt: skip
+        prometheus = client.connect(running.prometheus_url)
+        effectiveness = measuring.effectiveness(own.by_name["annotator"].text("/metrics"))
+        pods = watcher.pods()
+        return figures.Figures(
+            effectiveness=effectiveness,
+            cpu=measuring.node_load(prometheus, "cpu", start_seconds, end_seconds),
+            memory=measuring.node_load(prometheus, "memory", start_seconds, end_seconds),
+            evictions=len(measuring.evictions(own.by_name["descheduler"])) if self.with_evenload else 0,
+            pdb_violations=len(guard.violations),
+            pods_bound=round(effectiveness.total_schedule_count),
+            pods_pending=sum(not pod.node_name for pod in pods),
+        )
+
+
+def _ports() -> ports.Ports:
+    return ports.Ports(random.SystemRandom())

@@ -1,0 +1,52 @@
+"""Free loopback ports, one per listener of a cluster.
+
+`control_plane` asks for each by name and renders it into the argument lists. Ports lie below the range the kernel
+hands out to outgoing connections, start at a random place and are bound once to see that they are free. Between that
+and the component's own bind another process may still take one: the component then dies with "address already in
+use", and `processes` asks for another port and starts it again.
+"""
+
+import random
+import socket
+
+FIRST, LAST = 20_000, 32_000
+CLASH = ("address already in use", "Address already in use", "EADDRINUSE")
+ATTEMPTS = 500
+
+
+class Ports:
+    """Names to ports; a name keeps its port until `renew`."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._by_name: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """The port of a listener, chosen when it is first asked for."""
+        if name not in self._by_name:
+            self._by_name[name] = self._free()
+        return self._by_name[name]
+
+    def renew(self, name: str) -> None:
+        """Forgets a port that turned out to be taken."""
+        self._by_name.pop(name, None)
+
+    def _free(self) -> int:
+        for _ in range(ATTEMPTS):
+            port = self._rng.randrange(FIRST, LAST)
+            if port not in self._by_name.values() and is_free(port):
+                return port
+        raise OSError(f"no free loopback port between {FIRST} and {LAST} after {ATTEMPTS} attempts")
+
+
+def is_free(port: int) -> bool:
+    """Whether the loopback port can be bound now."""
+    with socket.socket() as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # a socket in TIME_WAIT is no obstacle for Go's listeners
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

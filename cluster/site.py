@@ -1,0 +1,173 @@
+"""One cluster's place on the machine: its directory, its ports, its certificates, and each component wired to them.
+
+`control_plane` owns one and starts what `component` describes. Files are written here (pki, kubeconfigs,
+configuration), the texts come from `components`, `monitoring`, `certificates` and `kubeconfigs`.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import os
+import pathlib
+import sys
+import time
+
+import requests
+
+from cluster import api, cache, certificates, components, kubeconfigs, monitoring, ports, processes
+
+STAGES = pathlib.Path(__file__).parent / "stages"
+SERVER_NAMES = ("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+ORDER = (
+    "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok",
+    "prometheus", "node-exporter", "load-exporter",
+)  # fmt: skip
+_PLAIN_PROBES = {
+    "etcd": "/health",
+    "kwok": "/healthz",
+    "prometheus": "/-/ready",
+    "node-exporter": "/",
+    "load-exporter": "/readyz",
+}
+_TLS_PROBES = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz", "kube-scheduler": "/readyz"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the user of a cluster chose."""
+
+    audit: bool = False
+    scrape_seconds: float = 1.0
+    exporter_arguments: tuple[str, ...] = ()
+
+
+class Site:
+    """Files, ports and components of one cluster. `now_seconds` is when its certificates begin."""
+
+    def __init__(self, layout: components.Layout, chosen: ports.Ports, settings: Settings) -> None:
+        self.layout = layout
+        self.ports = chosen
+        self.settings = settings
+        self.authority: certificates.Authority | None = None
+
+    def url(self, name: str) -> str:
+        """Where a component answers."""
+        scheme = "https" if name in _TLS_PROBES else "http"
+        return f"{scheme}://{components.LOOPBACK}:{self.ports.of(name)}"
+
+    def prepare(self, *, now_seconds: float) -> None:
+        """Makes the certificates and the configuration that does not depend on a port."""
+        self.authority = certificates.Authority.create(now_seconds=now_seconds)
+        self._write_pair("ca", self.authority.pair)
+        self._write_pair("server", self.authority.serving(SERVER_NAMES, now_seconds=now_seconds))
+        self._write_pair("admin", self.authority.client(*certificates.ADMIN, now_seconds=now_seconds))
+        accounts = certificates.new_key()
+        self.write("pki/service-accounts.key", certificates.key_pem(accounts))
+        self.write("pki/service-accounts.pub", certificates.public_pem(accounts))
+        self.write("configuration/audit-policy.yaml", components.audit_policy())
+        self.write("configuration/kwok.yaml", components.kwok_configuration())
+        targets = self.layout.directory / "configuration"
+        self.write(
+            "configuration/prometheus.yaml",
+            monitoring.configuration(targets, scrape_seconds=self.settings.scrape_seconds),
+        )
+
+    def write_kubeconfigs(self) -> None:
+        """The admin's kubeconfig and one per component, once the apiserver's port is certain."""
+        users = {
+            "kube-scheduler": certificates.SCHEDULER,
+            "kube-controller-manager": certificates.CONTROLLER_MANAGER,
+            "kwok": ("kwok", ("system:masters",)),
+        }
+        for name, (user, groups) in users.items():
+            self.write(f"kubeconfigs/{name}.kubeconfig", self.client_kubeconfig(user, groups))
+        self.write("kubeconfig", self.client_kubeconfig(*certificates.ADMIN))
+
+    def client_kubeconfig(self, user: str, groups: collections.abc.Sequence[str]) -> str:
+        """A kubeconfig with a fresh client certificate."""
+        assert self.authority is not None, "prepare() makes the authority"  # noqa: S101 - order of calls, not input
+        pair = self.authority.client(user, groups, now_seconds=time.time())
+        return kubeconfigs.with_certificate(self.url("kube-apiserver"), self.authority.pair.certificate, user, pair)
+
+    def token_kubeconfig(self, user: str, token: str) -> str:
+        """A kubeconfig with a bearer token."""
+        return kubeconfigs.with_token(self.url("kube-apiserver"), self._read("pki/ca.crt"), user, token)
+
+    def write_scheduler(self, extenders: collections.abc.Sequence[collections.abc.Mapping[str, object]]) -> None:
+        """The scheduler's configuration with these extenders."""
+        kubeconfig = self.layout.kubeconfig("kube-scheduler.kubeconfig")
+        self.write("configuration/scheduler.yaml", components.scheduler_configuration(kubeconfig, extenders))
+
+    def write_targets(self, jobs: collections.abc.Collection[str]) -> None:
+        """Tells Prometheus where the exporters are."""
+        addresses = {job: f"{components.LOOPBACK}:{self.ports.of(job)}" for job in jobs}
+        for name, text in monitoring.targets(addresses).items():
+            self.write(f"configuration/{name}", text)
+
+    def admin(self) -> api.Api:
+        """REST calls as the cluster's admin."""
+        paths = [pathlib.Path(self.layout.pki(name)) for name in ("ca.crt", "admin.crt", "admin.key")]
+        return api.Api(self.url("kube-apiserver"), ca=paths[0], certificate=paths[1], key=paths[2])
+
+    def component(self, name: str) -> processes.Component:
+        """How to run and ask a component; its command is rendered anew at each start."""
+        port_names = (name, "etcd-peer") if name == "etcd" else (name,)
+        probe = functools.partial(self._answers, name)
+        return processes.Component(name, functools.partial(self.arguments, name), probe, port_names)
+
+    def arguments(self, name: str) -> components.Arguments:
+        """The command of a component with the ports as they are now."""
+        layout, port = self.layout, self.ports.of(name)
+        if name == "etcd":
+            return components.etcd(layout, client_port=port, peer_port=self.ports.of("etcd-peer"))
+        if name == "kube-apiserver":
+            return components.apiserver(layout, port=port, etcd_port=self.ports.of("etcd"), audit=self.settings.audit)
+        if name == "kwok":
+            return components.kwok(layout, port=port, stages=sorted(STAGES.glob("*.yaml")))
+        if name == "load-exporter":
+            return self._load_exporter(port)
+        render = {
+            "kube-controller-manager": components.controller_manager,
+            "kube-scheduler": components.scheduler,
+            "prometheus": monitoring.arguments,
+            "node-exporter": components.node_exporter,
+        }
+        return render[name](layout, port=port)
+
+    def write(self, relative: str, text: str) -> pathlib.Path:
+        """Replaces a file of the cluster's directory, readable only by the user: most hold keys."""
+        path = self.layout.directory / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.rename(path)
+        return path
+
+    def _load_exporter(self, port: int) -> components.Arguments:
+        command = [sys.executable, "-m", "cluster.exporter", "--kubeconfig", str(self.layout.directory / "kubeconfig")]
+        return [*command, "--listen", f"{components.LOOPBACK}:{port}", *self.settings.exporter_arguments]
+
+    def _answers(self, name: str) -> bool:
+        probe = _PLAIN_PROBES.get(name) or _TLS_PROBES[name]
+        ca = self.layout.pki("ca.crt")
+        with requests.Session() as session:
+            session.trust_env = False
+            if name in _TLS_PROBES:
+                session.verify, session.cert = ca, (self.layout.pki("admin.crt"), self.layout.pki("admin.key"))
+            try:
+                return session.get(self.url(name) + probe, timeout=2).status_code == 200
+            except requests.RequestException:
+                return False
+
+    def _write_pair(self, name: str, pair: certificates.Pair) -> None:
+        self.write(f"pki/{name}.crt", pair.certificate)
+        self.write(f"pki/{name}.key", pair.key)
+
+    def _read(self, relative: str) -> str:
+        return (self.layout.directory / relative).read_text(encoding="utf-8")
+
+
+def default_directory(environment: collections.abc.Mapping[str, str] = os.environ) -> pathlib.Path:
+    """Where `python -m cluster up` keeps its cluster when no directory is given."""
+    return cache.root(environment) / "clusters" / "default"

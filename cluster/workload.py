@@ -1,0 +1,287 @@
+"""Who arrives when, asks for how much, and really uses how much: an arrival plan whose requests mislead.
+
+Pure and seeded: the demo and the benches play one plan twice, so both runs see the same owners with the same curves.
+A "guessing" owner's requests have little to do with its use (the used/requested quantiles of the Alibaba cluster of
+2018); a "careful" owner asks for a little more than its 95th percentile. Owners are Deployments of 1 to 8 replicas that
+arrive in batches, one step each, because batches are what hot-spot compensation is for. `cluster.workload_objects`
+turns an owner into what `cluster.demo` creates.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from cluster import load, series
+
+# used / requested CPU over the Alibaba cluster of 2018, at these shares of the instances.
+USED_SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 1.0)
+USED_PER_REQUEST = (0.02, 0.03, 0.48, 0.94, 1.68, 2.08, 3.0)
+USED_PER_REQUEST_LIMITS = (0.25, 3.0)
+GUESSED_MEMORY_PER_P95 = 1.1
+CAREFUL_PER_P95 = (1.0, 1.3)
+REPLICAS = (1, 2, 3, 4, 5, 6, 8)
+REPLICA_WEIGHTS = (0.10, 0.20, 0.20, 0.20, 0.10, 0.10, 0.10)
+MIN_REQUEST_MILLICORES, MIN_REQUEST_BYTES = 50.0, 64 * 2.0**20
+LARGEST_MEAN_RATIO = 0.35  # before scaling: one pod of a job that fills a machine could only ever be moved around
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What to plan for.
+
+    `base_ratio` of the owners come in quick batches, within `base_span_ratio` of `span_seconds`; the others follow in
+    batches until it is over, while `leaving_ratio` of the base leave. The whole cluster's use reaches `cpu_fill_ratio`
+    and `memory_fill_ratio` at its highest moment of the first `observed_steps` steps of the trace, `step_seconds` of
+    the run each. Requests never add up to more than `request_fill_ratio` and those of one pod stay under
+    `pod_ceiling_ratio` of a node, so that plain scheduling can place every pod. `node` is one node's capacity.
+    """
+
+    nodes: int = 20
+    node: load.Load = load.Load(8000.0, 32 * 2.0**30)  # noqa: RUF009 - immutable
+    cpu_fill_ratio: float = 0.54
+    memory_fill_ratio: float = 0.46
+    request_fill_ratio: float = 0.74
+    pod_ceiling_ratio: float = 0.40
+    observed_steps: int = 18
+    step_seconds: float = 5.0
+    pods_per_node: float = 5.5
+    base_batches: int = 3
+    base_span_ratio: float = 0.15
+    batches: int = 12
+    span_seconds: float = 60.0
+    base_ratio: float = 0.6
+    leaving_ratio: float = 0.6
+    guessing_ratio: float = 0.80
+    budget_ratio: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One Deployment: what each replica asks for (`requests`) and uses on average (`profile`)."""
+
+    name: str
+    replicas: int
+    requests: load.Load
+    profile: load.Profile
+    guessing: bool
+    lifetime_seconds: float | None = None
+    min_available: int | None = None
+
+    @property
+    def profile_load(self) -> load.Load:
+        """Mean use of one replica."""
+        return load.Load(self.profile.cpu_millicores, self.profile.memory_bytes)
+
+    def use(self, step: int) -> load.Load:
+        """Mean use of all replicas together during a step of their curve."""
+        curve = series.generate(self.profile.seed)
+        cpu, memory = float(curve.cpu[step % len(curve.cpu)]), float(curve.memory[step % len(curve.memory)])
+        return _times(self.profile_load, load.Load(cpu * self.replicas, memory * self.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A batch: owners that appear in one step, seconds after the start of the run."""
+
+    at_seconds: float
+    owners: tuple[Owner, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """An owner that is removed, seconds after the start of the run."""
+
+    at_seconds: float
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that happens in a run, in order of time."""
+
+    shape: Shape
+    seed: int
+    arrivals: tuple[Arrival, ...]
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """All owners in order of arrival."""
+        return tuple(owner for arrival in self.arrivals for owner in arrival.owners)
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """Those that leave within the run, in order of time."""
+        leaving = (
+            Departure(arrival.at_seconds + owner.lifetime_seconds, owner)
+            for arrival in self.arrivals
+            for owner in arrival.owners
+            if owner.lifetime_seconds is not None
+        )
+        return tuple(sorted(leaving, key=lambda departure: departure.at_seconds))
+
+    @property
+    def staying(self) -> tuple[Owner, ...]:
+        """Those that are still there at the end."""
+        return tuple(owner for owner in self.owners if owner.lifetime_seconds is None)
+
+    @property
+    def pods(self) -> int:
+        """How many replicas arrive in all."""
+        return sum(owner.replicas for owner in self.owners)
+
+
+def plan(seed: int, shape: Shape | None = None) -> Plan:
+    """Draws the plan of a seed; the same seed and shape give the same plan."""
+    shape = shape or Shape()
+    rng = np.random.default_rng((seed, 3))
+    return _scaled(Plan(shape, seed, _batches(_drawn(seed, shape, rng), shape, rng)))
+
+
+def _drawn(seed: int, shape: Shape, rng: np.random.Generator) -> list[Owner]:
+    """Owners until there are enough pods; sizes are still relative to each other only."""
+    owners: list[Owner] = []
+    while sum(owner.replicas for owner in owners) < shape.nodes * shape.pods_per_node:
+        owners.append(_owner(seed * 100_000 + len(owners), len(owners), shape, rng))
+    return owners
+
+
+def _owner(curve_seed: int, number: int, shape: Shape, rng: np.random.Generator) -> Owner:
+    means = series.owner_means(curve_seed)
+    profile = load.Profile(
+        min(means.cpu_ratio, LARGEST_MEAN_RATIO) * shape.node.cpu_millicores,
+        min(means.memory_ratio, LARGEST_MEAN_RATIO) * shape.node.memory_bytes,
+        series="google",
+        seed=curve_seed,
+    )
+    replicas = int(rng.choice(REPLICAS, p=REPLICA_WEIGHTS))
+    guessing = bool(rng.random() < shape.guessing_ratio)
+    with_budget = bool(rng.random() < shape.budget_ratio)
+    return Owner(
+        name=f"{'guess' if guessing else 'careful'}-{number:02d}",
+        replicas=replicas,
+        requests=requests(profile, guessing, rng),
+        profile=profile,
+        guessing=guessing,
+        min_available=replicas - max(1, replicas // 4) if with_budget and replicas > 1 else None,
+    )
+
+
+def requests(profile: load.Profile, guessing: bool, rng: np.random.Generator) -> load.Load:
+    """What an owner asks for.
+
+    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
+    careful:  1.0 to 1.3 x p95 of both.
+    """
+    curve = series.generate(profile.seed)
+    cpu_p95 = profile.cpu_millicores * float(np.percentile(curve.cpu, 95))
+    memory_p95 = profile.memory_bytes * float(np.percentile(curve.memory, 95))
+    used_per_request = float(np.clip(np.interp(rng.random(), USED_SHARES, USED_PER_REQUEST), *USED_PER_REQUEST_LIMITS))
+    margin = float(rng.uniform(*CAREFUL_PER_P95))
+    if guessing:
+        return load.Load(profile.cpu_millicores / used_per_request, memory_p95 * GUESSED_MEMORY_PER_P95)
+    return load.Load(cpu_p95 * margin, memory_p95 * margin)
+
+
+def peak_use(arrivals: Plan) -> load.Load:
+    """The highest mean use of everybody there, per resource, over the observed steps."""
+    moments = [_use_at(arrivals, step) for step in range(arrivals.shape.observed_steps)]
+    return load.Load(max(each.cpu_millicores for each in moments), max(each.memory_bytes for each in moments))
+
+
+def _use_at(arrivals: Plan, step: int) -> load.Load:
+    at_seconds = (step + 0.5) * arrivals.shape.step_seconds
+    there = [
+        owner.use(step)
+        for arrival in arrivals.arrivals
+        for owner in arrival.owners
+        if arrival.at_seconds <= at_seconds < arrival.at_seconds + (owner.lifetime_seconds or math.inf)
+    ]
+    return load.Load(sum(each.cpu_millicores for each in there), sum(each.memory_bytes for each in there))
+
+
+def _scaled(drawn: Plan) -> Plan:
+    """Brings the peak of use to the fill asked for, then the sum of requests under what can be placed.
+
+    Use is scaled per resource for all owners alike, requests with it, so what misleads stays. Only if the requests do
+    not fit are they all scaled down by one more factor.
+    """
+    shape, nodes = drawn.shape, drawn.shape.nodes
+    fill = load.Load(shape.cpu_fill_ratio * nodes, shape.memory_fill_ratio * nodes)
+    grown = _factors(shape.node, fill, [peak_use(drawn)])
+    sized = _each(drawn, grown, grown)
+    asked = [_times(owner.requests, load.Load(owner.replicas, owner.replicas)) for owner in sized.staying]
+    room = shape.request_fill_ratio * nodes
+    fit = _factors(shape.node, load.Load(room, room), asked)
+    return _each(sized, load.Load(1.0, 1.0), load.Load(min(1.0, fit.cpu_millicores), min(1.0, fit.memory_bytes)))
+
+
+def _each(drawn: Plan, usage: load.Load, asked: load.Load) -> Plan:
+    return dataclasses.replace(
+        drawn,
+        arrivals=tuple(
+            Arrival(arrival.at_seconds, tuple(_sized(owner, usage, asked, drawn.shape) for owner in arrival.owners))
+            for arrival in drawn.arrivals
+        ),
+    )
+
+
+def _factors(node: load.Load, nodes: load.Load, amounts: Sequence[load.Load]) -> load.Load:
+    """What to multiply the amounts by so that they add up to so many nodes, per resource."""
+    return load.Load(
+        node.cpu_millicores * nodes.cpu_millicores / sum(amount.cpu_millicores for amount in amounts),
+        node.memory_bytes * nodes.memory_bytes / sum(amount.memory_bytes for amount in amounts),
+    )
+
+
+def _times(amount: load.Load, factor: load.Load) -> load.Load:
+    return load.Load(amount.cpu_millicores * factor.cpu_millicores, amount.memory_bytes * factor.memory_bytes)
+
+
+def _sized(owner: Owner, usage: load.Load, asked: load.Load, shape: Shape) -> Owner:
+    used, wanted = _times(owner.profile_load, usage), _times(owner.requests, asked)
+    profile = msgspec.structs.replace(
+        owner.profile, cpu_millicores=round(used.cpu_millicores, 1), memory_bytes=round(used.memory_bytes)
+    )
+    ceiling = _times(shape.node, load.Load(shape.pod_ceiling_ratio, shape.pod_ceiling_ratio))
+    requests = load.Load(
+        min(max(MIN_REQUEST_MILLICORES, wanted.cpu_millicores), ceiling.cpu_millicores),
+        min(max(MIN_REQUEST_BYTES, wanted.memory_bytes), ceiling.memory_bytes),
+    )
+    return dataclasses.replace(owner, profile=profile, requests=requests)
+
+
+def _batches(owners: Sequence[Owner], shape: Shape, rng: np.random.Generator) -> tuple[Arrival, ...]:
+    """The base in a few quick batches, then the others at even times until the span ends."""
+    base = round(shape.base_ratio * len(owners))
+    first = _cut(_leaving(owners[:base], shape, rng), shape.base_batches, rng)
+    others = _cut(owners[base:], shape.batches, rng)
+    base_seconds = shape.base_span_ratio * shape.span_seconds
+    quick = base_seconds / max(1, len(first))
+    slow = (shape.span_seconds - base_seconds) / max(1, len(others))
+    times = [*(number * quick for number in range(len(first))), *(number * slow for number in range(len(others)))]
+    offsets = [0.0] * len(first) + [base_seconds] * len(others)
+    every = zip(times, offsets, [*first, *others], strict=True)
+    return tuple(Arrival(time_seconds + offset_seconds, part) for time_seconds, offset_seconds, part in every)
+
+
+def _cut(owners: Sequence[Owner], batches: int, rng: np.random.Generator) -> list[tuple[Owner, ...]]:
+    """At most so many batches, none empty, each of a random size around the mean."""
+    weights = rng.uniform(0.5, 1.5, max(1, min(batches, len(owners))))
+    ends = np.ceil(np.cumsum(weights / weights.sum())[:-1] * len(owners)).astype(int)
+    parts = (tuple(owners[first:last]) for first, last in itertools.pairwise([0, *ends.tolist(), len(owners)]))
+    return [part for part in parts if part]
+
+
+def _leaving(base: Sequence[Owner], shape: Shape, rng: np.random.Generator) -> list[Owner]:
+    """Some of the base leave one by one while the batches arrive, so that the cluster lives without growing."""
+    leavers = set(rng.permutation(len(base))[: round(shape.leaving_ratio * len(base))].tolist())
+    lifetimes = rng.uniform(0.25, 1.0, len(base)) * shape.span_seconds
+    return [
+        dataclasses.replace(owner, lifetime_seconds=float(lifetimes[number])) if number in leavers else owner
+        for number, owner in enumerate(base)
+    ]

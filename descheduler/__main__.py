@@ -1,0 +1,135 @@
+"""`python -m descheduler`: wiring only. Options -> doors, policy, ledger, one service; then one run or the loop.
+
+Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings, ledger), 3 apiserver or Prometheus out of
+reach, 4 the one run of `--once` saw only part.
+"""
+
+import contextlib
+import json
+import random
+import socket
+from pathlib import Path
+
+import click
+from prometheus_client import CollectorRegistry
+
+from descheduler import app, reading, schedule, views
+from descheduler.evicting import Evicter
+from descheduler.ledger import Ledger, LedgerError
+from descheduler.metrics import Telemetry
+from descheduler.service import Parts, Service
+from descheduler.telling import CONTROLLER, Announcer
+from kube import config, events, lease
+from kube import errors as kube_errors
+from policy import loading
+from policy.problems import PolicyError
+from promql import errors as promql_errors
+from promql import options as promql_options
+from runtime import clock, exits, health, logs, loop, ops
+from runtime import options as service_options
+from runtime.exits import Exit
+from runtime.reloading import POLL_SECONDS, Reloading
+
+DEFAULT_PORT = 8902
+LEASE = "evenload-descheduler"
+LATE_SECONDS = 300.0
+CODES: dict[type[Exception], Exit] = {
+    PolicyError: Exit.BAD_INPUT,
+    OSError: Exit.BAD_INPUT,
+    UnicodeDecodeError: Exit.BAD_INPUT,
+    LedgerError: Exit.BAD_INPUT,
+    schedule.UnsupportedError: Exit.BAD_INPUT,
+    kube_errors.ConfigError: Exit.BAD_INPUT,
+    kube_errors.KubeError: Exit.UNREACHABLE,
+    promql_errors.ConfigError: Exit.BAD_INPUT,
+    promql_errors.PromqlError: Exit.UNREACHABLE,
+}
+
+
+@click.command()
+@service_options.service_options(DEFAULT_PORT)
+@promql_options.connection_options
+@click.option(
+    "--ledger", "ledger_path", type=click.Path(path_type=Path), default="evenload-ledger.sqlite", show_default=True
+)
+@click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
+@click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
+@click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica acts.")
+def main(
+    *,
+    options: service_options.ServiceOptions,
+    connection: promql_options.Connection,
+    ledger_path: Path,
+    node_label: str,
+    node_selector: str,
+    leader_elect: bool,
+) -> None:
+    """Relieve overloaded nodes by evicting pods that will land elsewhere."""
+    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
+    wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
+    with exits.reported(CODES), contextlib.closing(Ledger(ledger_path)) as ledger:
+        policy = Reloading(options.policy, loading.load, clock=wall)
+        schedule.require_supported(policy.load())
+        prometheus, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        ledger.open()
+        stop, identity = loop.stop_on_signals(), _identity(options.listen, rng)
+        election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
+        elects = leader_elect and not options.once
+        announcer = Announcer(events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall))
+        parts = Parts(
+            policy=policy,
+            reader=reading.Reader(door, prometheus, reading.NodeLabel(node_label, node_selector)),
+            ledger=ledger,
+            evicter=Evicter(door, ledger, announcer, clock=wall),
+            announcer=announcer,
+            telemetry=Telemetry(registry),
+            door=door,
+            clock=wall,
+            rng=rng,
+            leads=election.is_leader if elects else lambda: True,
+            stopping=stop,
+        )
+        parts.telemetry.export_leadership(parts.leads)
+        if options.once:
+            raise SystemExit(_once(Service(parts)))
+        _serve(parts, registry, options.listen, election if elects else None)
+
+
+def _identity(listen: str, rng: random.Random) -> str:
+    """Host and port: no two living processes share them (the listener is bound before the campaign begins).
+
+    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out.
+    """
+    _, port = service_options.listen_address(listen, DEFAULT_PORT)
+    return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
+
+
+def _serve(parts: Parts, registry: CollectorRegistry, listen: str, election: lease.Election | None) -> None:
+    running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
+    limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
+    late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
+    pages = app.create_app(running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry)
+    polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
+    runs = loop.Loop(
+        "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
+    )
+    with ops.serve(pages, listen, default_port=DEFAULT_PORT):
+        electing = loop.start_thread("election", election.run, parts.stopping) if election is not None else None
+        loop.start_thread("policy", polling.run, parts.stopping)
+        runs.run(parts.stopping)
+        if electing is not None:
+            electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
+
+
+def _once(running: Service) -> Exit:
+    report = running.run()
+    if report is None:
+        click.echo("paused by the policy, nothing done", err=True)
+        return Exit.OK
+    click.echo(json.dumps(views.report(report), indent=2))
+    click.echo(report.summary, err=True)
+    return Exit.PARTIAL if report.partial else Exit.OK
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The descheduler's pages: GET /evictions (the ledger), GET /plan (what it would do now and why not), POST
+/breaker/reset.
+
+`__main__.py` serves the application beside the plain routes of runtime.ops. Nothing here evicts; the pages are JSON
+for `evenload plan`, `evenload evictions` and for people with curl.
+"""
+
+import collections.abc
+
+import flask
+import werkzeug.exceptions
+from prometheus_client import CollectorRegistry
+
+from descheduler import views
+from descheduler.ledger import RESULTS, Ledger, LedgerError, Query
+from descheduler.service import Service
+from kube.errors import KubeError
+from policy.schema import LoadPolicy
+from promql.errors import PromqlError
+from runtime import clock, ops
+from runtime.clock import Clock
+from runtime.health import Check
+from runtime.reloading import Reloading
+
+LIMIT, MOST = 500, 10_000
+
+
+def create_app(
+    service: Service,
+    ledger: Ledger,
+    policy: Reloading[LoadPolicy],
+    *,
+    clock: Clock,
+    livez: collections.abc.Sequence[Check],
+    registry: CollectorRegistry,
+) -> flask.Flask:
+    """The application of one descheduler."""
+    app = flask.Flask("descheduler")
+    # Not whether the last run could read its doors: that is `trouble` in /configz and a counter, and no reason to
+    # be replaced.
+    readyz = (Check("policy", lambda: policy.error),)
+    configz = lambda: _configz(service, policy)  # noqa: E731
+    app.register_blueprint(ops.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
+
+    def evictions() -> flask.Response:
+        """GET /evictions: rows of the ledger, newest first."""
+        rows = ledger.rows(_query(flask.request.args, clock.now()))
+        return ops.json_response({"evictions": [views.row(one) for one in rows]})
+
+    def plan() -> flask.Response:
+        """GET /plan: a plan for this moment; nothing is done."""
+        return ops.json_response(views.report(service.preview()))
+
+    def reset() -> flask.Response:
+        """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's."""
+        workload_uid = flask.request.args.get("workload", "")
+        ledger.reset_breaker(workload_uid, clock.now())
+        return ops.json_response({"reset": workload_uid or "all"})
+
+    app.add_url_rule("/evictions", "evictions", evictions)
+    app.add_url_rule("/plan", "plan", plan)
+    app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
+    for kind in (KubeError, PromqlError, LedgerError):
+        app.register_error_handler(kind, _unavailable)
+    return app
+
+
+def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:
+    """The filters of a request; 400 for what cannot be one."""
+    unknown = set(arguments) - {"since", "namespace", "node", "workload", "outcome", "limit"}
+    if unknown:
+        raise werkzeug.exceptions.BadRequest(
+            f"unknown filter {', '.join(sorted(unknown))}; known are since, namespace, node, workload, outcome, limit"
+        )
+    outcome = arguments.get("outcome", "")
+    if outcome and outcome not in RESULTS:
+        raise werkzeug.exceptions.BadRequest(f"outcome {outcome!r} is none of {', '.join(RESULTS)}")
+    return Query(
+        since_seconds=_since(arguments.get("since", ""), now_seconds),
+        namespace=arguments.get("namespace", ""),
+        node=arguments.get("node", ""),
+        workload=arguments.get("workload", ""),
+        outcome=outcome,
+        limit=_limit(arguments.get("limit", str(LIMIT))),
+    )
+
+
+def _since(text: str, now_seconds: float) -> float | None:
+    if not text:
+        return None
+    try:
+        return now_seconds - views.span_seconds(text)
+    except ValueError:
+        pass
+    try:
+        return clock.from_rfc3339(text)
+    except ValueError as error:
+        raise werkzeug.exceptions.BadRequest(
+            f"since {text!r} is neither a duration as 2h30m nor a time: {error}"
+        ) from error
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
+        raise werkzeug.exceptions.BadRequest(f"limit {text!r} is not a number from 1 to {MOST}")
+    return int(text)
+
+
+def _configz(service: Service, policy: Reloading[LoadPolicy]) -> dict[str, object]:
+    last = service.last
+    return {
+        "policy": policy.current.as_file(),
+        "policyState": {
+            "hash": policy.content_hash,
+            "loadedAt": clock.to_rfc3339(policy.loaded_at_seconds),
+            "error": policy.error,
+        },
+        "lastRun": None if last is None else {"at": clock.to_rfc3339(last.run.at_seconds), "summary": last.summary},
+        "trouble": service.trouble,
+    }
+
+
+def _unavailable(error: Exception) -> flask.Response:
+    return ops.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)

@@ -1,0 +1,83 @@
+"""Headroom per PodDisruptionBudget, reserved inside one plan so that two of its evictions never spend the same
+disruption.
+
+`planning.py` asks before it chooses a pod and reserves when it has chosen. The rules are the eviction subresource's
+own (kubernetes pkg/registry/core/pod/storage/eviction.go), read from the budget's status; where they leave doubt we
+refuse. The apiserver has the last word all the same: `evicting.py` takes its 429 as an answer.
+"""
+
+import collections
+import collections.abc
+
+from descheduler.verdicts import Cause, Verdict
+from kube.objects import DisruptionBudget, Pod
+
+ALWAYS_ALLOW = "AlwaysAllow"
+
+
+class Headroom:
+    """What the budgets still allow while one plan is made."""
+
+    def __init__(self, budgets: collections.abc.Iterable[DisruptionBudget]) -> None:
+        self._by_namespace: dict[str, list[DisruptionBudget]] = {}
+        for budget in sorted(budgets, key=_key):
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
+
+    def over(self, pod: Pod) -> list[DisruptionBudget]:
+        """The budgets that select the pod."""
+        several = self._by_namespace.get(pod.namespace, [])
+        return [budget for budget in several if budget.selector is not None and budget.selector.matches(pod.labels)]
+
+    def verdict(self, pod: Pod) -> Verdict | None:
+        """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the
+        apiserver.
+        """
+        over = self.over(pod)
+        if len(over) > 1:
+            names = ", ".join(budget.name for budget in over)
+            return Verdict(Cause.SEVERAL_BUDGETS, f"{names}: the apiserver refuses a pod under more than one")
+        if not over or _needs_no_disruption(pod, over[0]):
+            return None
+        left = self._left(over[0])
+        return None if left > 0 else Verdict(Cause.BUDGET, _why(over[0], self._reserved[_key(over[0])]))
+
+    def reserve(self, pod: Pod) -> str:
+        """Takes one disruption for a chosen pod; the name of the budget it came from, "" if none was needed."""
+        over = self.over(pod)
+        if not over or _needs_no_disruption(pod, over[0]):
+            return ""
+        self._reserved[_key(over[0])] += 1
+        return over[0].name
+
+    def _left(self, budget: DisruptionBudget) -> int:
+        return _allowed(budget) - self._reserved[_key(budget)]
+
+
+def _key(budget: DisruptionBudget) -> tuple[str, str]:
+    return (budget.namespace, budget.name)
+
+
+def _allowed(budget: DisruptionBudget) -> int:
+    # A status computed for an older spec says nothing about this one; the apiserver refuses such evictions with 429 as
+    # well.
+    return budget.disruptions_allowed if budget.observed_generation >= budget.generation else 0
+
+
+def _needs_no_disruption(pod: Pod, budget: DisruptionBudget) -> bool:
+    """Unready pods cost no disruption where the budget's unhealthyPodEvictionPolicy, or enough healthy others, let
+    them go.
+    """
+    if pod.ready or budget.observed_generation < budget.generation:
+        return False
+    if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
+        return True
+    return budget.desired_healthy > 0 and budget.current_healthy >= budget.desired_healthy
+
+
+def _why(budget: DisruptionBudget, reserved: int) -> str:
+    if budget.observed_generation < budget.generation:
+        return f"{budget.name}: its status is not current yet"
+    healthy = f"{budget.current_healthy} healthy, {budget.desired_healthy} needed"
+    planned = f", {reserved} in this plan" if reserved else ""
+    return f"{budget.name} allows {budget.disruptions_allowed} ({healthy}{planned})"

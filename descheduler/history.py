@@ -1,0 +1,44 @@
+"""What the past says to a plan: counts and times out of the ledger, as one immutable value.
+
+`ledger.py` reads it from its rows, so caps and cool-downs survive restarts; `limits.py` and `planning.py` decide by
+it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
+"""
+
+import collections.abc
+import dataclasses
+from typing import NamedTuple
+
+HOUR_SECONDS = 3600.0
+
+
+class Departed(NamedTuple):
+    """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used."""
+
+    node: str
+    uid: str
+    gone_at_seconds: float
+    cpu_millicores: float
+    memory_bytes: float
+
+
+class Failures(NamedTuple):
+    """Evictions of a workload that failed in a row, and when the last of them did."""
+
+    in_a_row: int
+    last_at_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class History:
+    """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload.
+
+    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet.
+    """
+
+    in_last_hour: int = 0
+    last_by_workload: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
+    last_by_node: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
+    returned: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    failures: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
+    in_flight: frozenset[str] = frozenset()
+    departed: tuple[Departed, ...] = ()

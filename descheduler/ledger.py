@@ -1,0 +1,308 @@
+"""The eviction ledger: SQLite rows that say what was intended, what became of it, and why; caps and cool-downs count
+from here.
+
+`evicting.py` writes the intent before every Eviction call (synced to disk, so a crash cannot lose it) and the outcome
+after; `following.py` adds what became of the workload and the node; `reconcile` closes intents that a crash left open.
+One writer: the descheduler's own thread; readers (GET /evictions, the CLI) open connections of their own. Rows are
+never deleted here.
+
+    intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
+    after a crash: intended, unknown -> evicted_unconfirmed (the pod has gone) | not_done (it still stands)
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import json
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from descheduler import schema_sql
+from descheduler.history import HOUR_SECONDS, Departed, Failures, History
+from descheduler.planning import Eviction, EvictionPlan
+
+DONE: Final = ("evicted", "evicted_unconfirmed")
+# What occupies caps: also intents whose end is not known yet, so that a crash loop cannot evict without limit.
+COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
+OPEN: Final = ("intended", "unknown")
+FAILED: Final = ("failed", "refused")
+RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
+
+
+class LedgerError(Exception):
+    """The ledger's file cannot be used; the text names it and the next step."""
+
+
+class Run(NamedTuple):
+    """What all rows of one run share."""
+
+    run: str
+    at_seconds: float
+    mode: str
+    policy_hash: str
+
+
+class Row(NamedTuple):
+    """One eviction as recorded: column names and types of `schema_sql`."""
+
+    id: int
+    run: str
+    at_seconds: float
+    mode: str
+    policy_hash: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    owner_uid: str
+    workload: str
+    workload_uid: str
+    node: str
+    metric: str
+    value_ratio: float
+    threshold_ratio: float
+    target_ratio: float
+    before_ratio: float
+    projected_ratio: float
+    cpu_millicores: float
+    memory_bytes: float
+    destination: str
+    result: str
+    intended_at_seconds: float
+    http_status: int | None
+    message: str
+    decided_at_seconds: float | None
+    gone_at_seconds: float | None
+    landed_pod: str | None
+    landed_node: str | None
+    landed_at_seconds: float | None
+    ready_at_seconds: float | None
+    load_5m_ratio: float | None
+    load_30m_ratio: float | None
+    returned: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """What GET /evictions may ask; "" and None mean any."""
+
+    since_seconds: float | None = None
+    namespace: str = ""
+    node: str = ""
+    workload: str = ""
+    outcome: str = ""
+    limit: int = 500
+
+
+class Ledger:
+    """The one writer of a ledger file, and its readers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+
+    def open(self) -> "Ledger":
+        """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            schema_sql.migrate(self._writer)
+        except (OSError, sqlite3.Error, ValueError) as error:
+            self.close()
+            raise LedgerError(f"ledger {self._path}: {error}; give another file with --ledger or restore it") from error
+        return self
+
+    def close(self) -> None:
+        """Closes the file; safe to call twice."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> int:
+        """Writes the intent and syncs it to disk; the row's id."""
+        columns = _columns(run, eviction) | {"intended_at_seconds": at_seconds}
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        with self._written() as writer:
+            cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))  # noqa: S608
+            return int(cursor.lastrowid or 0)
+
+    def decide(self, row_id: int, result: str, *, status: int | None, message: str, at_seconds: float) -> None:
+        """Writes how an intent ended."""
+        self._set(row_id, result=result, http_status=status, message=message, decided_at_seconds=at_seconds)
+
+    def fill(self, row_id: int, **columns: float | int | str | None) -> None:
+        """Adds what became of an eviction later: gone_at_seconds, landed_*, ready_at_seconds, load_*, returned."""
+        if columns:
+            self._set(row_id, **columns)
+
+    def record_run(self, run: Run, plan: EvictionPlan, summary: str) -> None:
+        """Writes the run itself: also runs that evict nothing say why, node by node."""
+        nodes = {one.node.name: one.summary for one in plan.nodes}
+        with self._written() as writer:
+            writer.execute(
+                "INSERT OR REPLACE INTO runs (run, at_seconds, mode, policy_hash, evictions, summary, nodes)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*run, len(plan.evictions), summary, json.dumps(nodes)),
+            )
+
+    def reset_breaker(self, workload_uid: str, at_seconds: float) -> None:
+        """Forgets the failures of a workload ("" for all) up to now."""
+        with self._written() as writer:
+            writer.execute(
+                "INSERT INTO breaker_resets (workload_uid, at_seconds) VALUES (?, ?)", (workload_uid, at_seconds)
+            )
+
+    def rows(self, query: Query) -> list[Row]:
+        """The newest evictions that match, newest first."""
+        conditions = {
+            "at_seconds >= ?": query.since_seconds,
+            "namespace = ?": query.namespace or None,
+            "node = ?": query.node or None,
+            "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload
+            or None,
+            "result = ?": query.outcome or None,
+        }
+        given = {text: value for text, value in conditions.items() if value is not None}
+        where = " AND ".join(given) or "1"
+        values = [value for text, value in given.items() for _ in range(text.count("?"))]
+        return self._select(f"WHERE {where} ORDER BY at_seconds DESC, id DESC LIMIT ?", [*values, query.limit])
+
+    def open_rows(self) -> list[Row]:
+        """Intents whose end is not known."""
+        return self._select(f"WHERE result IN ({_marks(OPEN)}) ORDER BY id", list(OPEN))
+
+    def unfinished(self, since_seconds: float) -> list[Row]:
+        """Evictions carried out since then of which something is still to be learnt."""
+        missing = (
+            "gone_at_seconds IS NULL OR ready_at_seconds IS NULL OR load_5m_ratio IS NULL OR load_30m_ratio IS NULL"
+        )
+        return self._select(
+            f"WHERE result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY id", [*DONE, since_seconds]
+        )
+
+    def landed_pods(self, since_seconds: float) -> frozenset[str]:
+        """Uids of the pods already known as some evicted pod's replacement."""
+        rows = self._select("WHERE landed_pod IS NOT NULL AND at_seconds >= ?", [since_seconds])
+        return frozenset(row.landed_pod for row in rows if row.landed_pod is not None)
+
+    def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
+        """What rows of this mode in the last `window_seconds` (at least an hour) say to the next plan."""
+        since_seconds = now_seconds - max(HOUR_SECONDS, window_seconds)
+        rows = self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
+        counted = [row for row in rows if row.result in COUNTED]
+        done = [row for row in counted if row.result in DONE]
+        return History(
+            in_last_hour=sum(1 for row in counted if row.at_seconds > now_seconds - HOUR_SECONDS),
+            last_by_workload={row.workload_uid: row.at_seconds for row in counted},
+            last_by_node={row.node: row.at_seconds for row in counted},
+            returned=_counts(
+                row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
+            ),
+            failures=_failures(rows, self._resets()),
+            in_flight=frozenset(
+                row.workload_uid for row in counted if row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
+            ),
+            departed=tuple(_departed(row) for row in done),
+        )
+
+    def last_summary(self) -> str:
+        """The newest run's summary, "" before the first."""
+        with self._reading() as reader:
+            found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
+        return str(found[0]) if found else ""
+
+    def _resets(self) -> dict[str, float]:
+        with self._reading() as reader:
+            return dict(
+                reader.execute("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid")
+            )
+
+    def _set(self, row_id: int, **columns: float | int | str | None) -> None:
+        assignments = ", ".join(f"{name} = ?" for name in columns)
+        with self._written() as writer:
+            writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))  # noqa: S608
+
+    def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
+        with self._reading() as reader:
+            found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()  # noqa: S608
+        return [Row(*one) for one in found]
+
+    @contextlib.contextmanager
+    def _written(self) -> collections.abc.Iterator[sqlite3.Connection]:
+        if self._writer is None:
+            raise LedgerError(f"ledger {self._path} is not open")
+        with self._lock:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except sqlite3.Error as error:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise LedgerError(f"ledger {self._path}: {error}; nothing is evicted without a record") from error
+
+    @contextlib.contextmanager
+    def _reading(self) -> collections.abc.Iterator[sqlite3.Connection]:
+        try:
+            with contextlib.closing(sqlite3.connect(self._path, timeout=10.0)) as reader:
+                yield reader
+        except sqlite3.Error as error:
+            raise LedgerError(f"ledger {self._path}: {error}") from error
+
+
+def _columns(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
+    pod, overload, workload = eviction.pod, eviction.overload, eviction.workload
+    return {
+        "run": run.run,
+        "at_seconds": run.at_seconds,
+        "mode": run.mode,
+        "policy_hash": run.policy_hash,
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "pod_uid": pod.uid,
+        "owner_uid": pod.owner.uid if pod.owner is not None else "",
+        "workload": str(workload) if workload is not None else "",
+        "workload_uid": workload.uid if workload is not None else pod.uid,
+        "node": pod.node_name,
+        "metric": overload.metric,
+        "value_ratio": overload.value_ratio,
+        "threshold_ratio": overload.evict_above_ratio,
+        "target_ratio": overload.evict_until_ratio,
+        "before_ratio": eviction.before_ratio,
+        "projected_ratio": eviction.projected_ratio,
+        "cpu_millicores": eviction.used.cpu_millicores,
+        "memory_bytes": eviction.used.memory_bytes,
+        "destination": eviction.destination,
+        "result": "intended",
+    }
+
+
+def _marks(values: collections.abc.Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _counts(uids: collections.abc.Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for uid in uids:
+        found[uid] = found.get(uid, 0) + 1
+    return found
+
+
+def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """Failures since the last success or reset, by workload; `rows` oldest first."""
+    found: dict[str, Failures] = {}
+    for row in rows:
+        after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+        if row.result in DONE:
+            found.pop(row.workload_uid, None)
+        elif row.result in FAILED and row.at_seconds > after:
+            before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
+            found[row.workload_uid] = Failures(before + 1, row.at_seconds)
+    return found
+
+
+def _departed(row: Row) -> Departed:
+    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.at_seconds
+    return Departed(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)

@@ -1,0 +1,138 @@
+"""Caps, cool-downs, the one-in-flight rule and the breaker: how much may be disturbed, however hot the nodes are.
+
+`planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
+the ledger.
+"""
+
+import collections
+import hashlib
+import math
+
+from descheduler.history import History
+from descheduler.verdicts import Cause, Verdict
+from descheduler.workloads import Standing
+from kube.objects import Pod
+from policy.descheduling import Descheduler
+from policy.schema import LoadPolicy
+
+BY_SIZE = "bySize"
+
+
+class Caps:
+    """Counts what a plan has chosen so far and says whether one more is allowed."""
+
+    def __init__(self, policy: LoadPolicy, history: History, *, now_seconds: float) -> None:
+        self._policy = policy.descheduler
+        self._history = history
+        self._now_seconds = now_seconds
+        self._chosen = 0
+        self._by_node: collections.Counter[str] = collections.Counter()
+        self._by_namespace: collections.Counter[str] = collections.Counter()
+        self._by_workload: collections.Counter[str] = collections.Counter()
+
+    def node_verdict(self, node: str) -> Verdict | None:
+        """Why the node as a whole must wait, if it must: its cool-down, its own cap, or the caps of the run and the
+        hour.
+        """
+        limits = self._policy.limits
+        if self._chosen >= limits.per_run:
+            return Verdict(Cause.RUN_CAP, f"{self._chosen} of {limits.per_run} a run")
+        if self._history.in_last_hour + self._chosen >= limits.per_hour:
+            return Verdict(Cause.HOUR_CAP, f"{self._history.in_last_hour + self._chosen} of {limits.per_hour} an hour")
+        if self._by_node[node] >= limits.per_node:
+            return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {limits.per_node} a run and node")
+        last = self._history.last_by_node.get(node)
+        left_seconds = self._left(last, self._policy.cooldown.node_seconds)
+        return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left") if left_seconds > 0 else None
+
+    def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
+        """Why this pod must wait, if it must: its namespace's cap, or what its workload has been through."""
+        cap = self._policy.limits.per_namespace
+        if self._by_namespace[pod.namespace] >= cap:
+            return Verdict(
+                Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
+            )
+        return self._workload_verdict(standing) if standing is not None else None
+
+    def count(self, pod: Pod, standing: Standing | None) -> None:
+        """Counts a chosen pod."""
+        self._chosen += 1
+        self._by_node[pod.node_name] += 1
+        self._by_namespace[pod.namespace] += 1
+        if standing is not None:
+            self._by_workload[standing.workload.uid] += 1
+
+    def _workload_verdict(self, standing: Standing) -> Verdict | None:
+        workload = standing.workload
+        chosen = self._by_workload[workload.uid]
+        last = self._history.last_by_workload.get(workload.uid)
+        if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
+            return Verdict(
+                Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
+            )
+        cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
+        if chosen + standing.unavailable >= cap:
+            return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {standing.unavailable} unavailable, {cap} allowed")
+        return self._cooldown_verdict(workload.uid, last) or self._breaker_verdict(workload.uid)
+
+    def _cooldown_verdict(self, uid: str, last: float | None) -> Verdict | None:
+        returned = self._history.returned.get(uid, 0)
+        left_seconds = self._left(last, workload_cooldown_seconds(self._policy, returned))
+        if left_seconds <= 0:
+            return None
+        came_back = f", came back {returned} times" if returned else ""
+        return Verdict(Cause.WORKLOAD_COOLDOWN, f"{left_seconds:.0f} s left{came_back}")
+
+    def _breaker_verdict(self, uid: str) -> Verdict | None:
+        failures = self._history.failures.get(uid)
+        if failures is None or failures.in_a_row < self._policy.breaker.failures:
+            return None
+        left_seconds = self._left(failures.last_at_seconds, breaker_seconds(self._policy, uid, failures.in_a_row))
+        if left_seconds <= 0:
+            return None
+        until = "open until it is reset" if math.isinf(left_seconds) else f"{left_seconds:.0f} s left"
+        return Verdict(Cause.BREAKER, f"{failures.in_a_row} failures in a row, {until}")
+
+    def _left(self, since: float | None, span_seconds: float) -> float:
+        return 0.0 if since is None else since + span_seconds - self._now_seconds
+
+
+def workload_cap(per_workload: str | int, replicas: int) -> int:
+    """How many of a workload's replicas may be missing at once, those that an eviction takes included.
+
+    bySize: under 4 replicas 1, 4 to 10: 2, above: 10 % rounded up (so that 11 replicas are allowed no less than 10
+    are).
+    """
+    if isinstance(per_workload, int):
+        return per_workload
+    if replicas < 4:
+        return 1
+    return 2 if replicas <= 10 else math.ceil(replicas / 10)
+
+
+def workload_cooldown_seconds(descheduler: Descheduler, returned: int) -> float:
+    """The workload's cool-down: `cooldown.workload`, or initial * factor^(n-1) up to max once its pods came back n
+    times in the window.
+    """
+    cooldown = descheduler.cooldown
+    if returned == 0:
+        return cooldown.workload_seconds
+    back = cooldown.returned
+    grown_seconds = min(back.max_seconds, back.initial_seconds * back.factor ** min(returned - 1, 64))
+    return max(cooldown.workload_seconds, grown_seconds)
+
+
+def breaker_seconds(descheduler: Descheduler, uid: str, in_a_row: int) -> float:
+    """How long a workload rests after so many failures in a row, counted from the last one; then one trial is allowed.
+
+    backoff * factor^(n - failures), at most max, stretched by up to `jitter` of itself; infinite once `steps` trials
+    have failed. The jitter is drawn from the uid and the count: workloads that failed together do not try again
+    together, and the plan stays a function of its input.
+    """
+    breaker = descheduler.breaker
+    trials_failed = max(in_a_row - breaker.failures, 0)
+    if trials_failed >= breaker.steps:
+        return math.inf
+    drawn_ratio = int.from_bytes(hashlib.sha256(f"{uid}/{in_a_row}".encode()).digest()[:4]) / 2**32
+    pause_seconds = breaker.backoff_seconds * breaker.factor**trials_failed * (1.0 + breaker.jitter_ratio * drawn_ratio)
+    return min(breaker.max_seconds, pause_seconds)

@@ -1,0 +1,102 @@
+"""What the descheduler exports on /metrics: names and help texts, each saying what a rise means.
+
+`service.py` feeds it after every run. No pod, workload or node is a label: their number has no bound.
+"""
+
+import collections
+import collections.abc
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from descheduler.evicting import EvictionOutcome
+from descheduler.planning import EvictionPlan
+
+
+class Telemetry:
+    """The metrics of one process, in one registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._evictions = Counter(
+            "evenload_evictions_total",
+            "Evictions by what became of them; dry_run and observed disturbed nobody.",
+            ("mode", "result", "metric"),
+            registry=registry,
+        )
+        self._returned = Counter(
+            "evenload_eviction_returned_total",
+            "Replacements that came back to the node they had left; a rise means evictions in vain.",
+            registry=registry,
+        )
+        self._candidates = Gauge(
+            "evenload_eviction_candidates",
+            "Pods of overloaded nodes by verdict in the last run; says why nothing is evicted.",
+            ("verdict",),
+            registry=registry,
+        )
+        self._overloaded = Gauge(
+            "evenload_overloaded_nodes",
+            "Nodes confirmed as overloaded in the last run.",
+            registry=registry,
+        )
+        self._left = Gauge(
+            "evenload_eviction_budget_remaining",
+            "Evictions still allowed in this hour; 0 means perHour holds evictions back.",
+            ("scope",),
+            registry=registry,
+        )
+        self._export_runs(registry)
+
+    def _export_runs(self, registry: CollectorRegistry) -> None:
+        self._runs = Counter(
+            "evenload_descheduler_runs_total",
+            "Runs by result: planned, blocked (a reason holds for the whole run) or failed (a door did not answer).",
+            ("result",),
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "evenload_descheduler_run_duration_seconds",
+            "How long a run takes, evictions included.",
+            registry=registry,
+            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+        )
+        self._leader = Gauge(
+            "evenload_descheduler_leader",
+            "1 while this replica acts; no 1 anywhere means nobody does.",
+            registry=registry,
+        )
+        self._last = Gauge(
+            "evenload_descheduler_last_run_timestamp_seconds",
+            "When the last run ended well.",
+            registry=registry,
+        )
+
+    def export_leadership(self, leads: collections.abc.Callable[[], bool]) -> None:
+        """Export whether this replica acts."""
+        self._leader.set_function(lambda: float(leads()))
+
+    def planned(self, plan: EvictionPlan, *, hour_left: int) -> None:
+        """A run's plan."""
+        self._runs.labels("blocked" if plan.blocked else "planned").inc()
+        self._candidates.clear()
+        for cause, count in collections.Counter(plan.causes).items():
+            self._candidates.labels(str(cause)).set(count)
+        self._overloaded.set(len(plan.nodes))
+        self._left.labels("hour").set(hour_left)
+
+    def carried_out(self, outcomes: collections.abc.Iterable[EvictionOutcome], mode: str) -> None:
+        """What became of a plan."""
+        for outcome in outcomes:
+            self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
+
+    def came_back(self, count: int) -> None:
+        """Replacements found on the node they had left."""
+        self._returned.inc(count)
+
+    def ended(self, seconds: float, now_seconds: float) -> None:
+        """A run that ended well."""
+        self._duration.observe(seconds)
+        self._last.set(now_seconds)
+
+    def failed(self) -> None:
+        """A run that did not: nothing was evicted in it after the failure."""
+        self._runs.labels("failed").inc()

@@ -1,0 +1,39 @@
+"""Whether a pod may stand on a node by the rules that involve no other pod: readiness, taints, selectors, node
+affinity.
+
+`destinations.py` asks for every node it considers, `planning.py` whether a node is on its way out. The rules are
+kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by `kube.selectors`.
+"""
+
+from kube import selectors
+from kube.objects import Node, Pod
+
+# Nodes that an autoscaler is about to remove (cluster-autoscaler, Karpenter): neither relieved nor filled.
+LEAVING_TAINTS = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted",
+        "karpenter.sh/disruption",
+    }
+)
+
+
+def leaving(node: Node) -> str:
+    """Why the node is on its way out or closed by someone else ("" if it is not): such nodes are left alone."""
+    if node.deleting:
+        return "it is being deleted"
+    if node.unschedulable:
+        return "it is cordoned"
+    taint = next((taint.key for taint in node.taints if taint.key in LEAVING_TAINTS), "")
+    return f"taint {taint}" if taint else ""
+
+
+def open_to_pods(node: Node) -> bool:
+    """Whether the node takes pods at all now."""
+    return node.ready and not leaving(node)
+
+
+def allows(node: Node, pod: Pod) -> bool:
+    """Whether taints, node selector and required node affinity let the pod onto the node."""
+    return selectors.untolerated(node.taints, pod.tolerations) is None and pod.selects(node.name, node.labels)

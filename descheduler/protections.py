@@ -1,0 +1,149 @@
+"""Which pods may leave a node at all: the policy's `protect` section, one verdict per pod, in a fixed order.
+
+`planning.py` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
+first protection that holds is the one named. No annotation of a pod overrides a protection; `evictable: "false"` adds
+one.
+
+| here | the peers |
+|---|---|
+| an `evict` annotation never bypasses a check | descheduler and koordinator let any pod author bypass all of them |
+| an emptyDir in memory may move | any emptyDir keeps a pod for ever |
+| ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
+"""
+
+import math
+from typing import NamedTuple
+
+from descheduler import snapshot
+from descheduler.verdicts import Cause, Verdict
+from descheduler.workloads import Standing
+from kube.objects import Pod
+from policy.schema import LoadPolicy
+
+EVICTABLE_KEYS = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
+
+
+class Case(NamedTuple):
+    """A pod before its judges: its workload's standing (None: unknown owner) and which claims may move."""
+
+    pod: Pod
+    standing: Standing | None
+    policy: LoadPolicy
+    now_seconds: float
+    movable_claims: frozenset[str] = frozenset()
+
+
+def verdict(case: Case) -> Verdict | None:
+    """The first protection that keeps the pod where it is; None if it may be considered."""
+    return next((found for rule in RULES if (found := rule(case)) is not None), None)
+
+
+def _state(case: Case) -> Verdict | None:
+    if snapshot.is_placeholder(case.pod):
+        return Verdict(Cause.PLACEHOLDER)
+    if case.pod.finished:
+        return Verdict(Cause.FINISHED, case.pod.phase)
+    if case.pod.deleting:
+        return Verdict(Cause.TERMINATING)
+    if case.pod.is_mirror or case.pod.is_static:
+        return Verdict(Cause.MIRROR, "the kubelet runs it, not the apiserver")
+    if case.pod.is_daemonset:
+        return Verdict(Cause.DAEMON_SET)
+    return None
+
+
+def _opt_out(case: Case) -> Verdict | None:
+    key = next((key for key in EVICTABLE_KEYS if case.pod.annotations.get(key, "").lower() == "false"), None)
+    return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
+
+
+def _namespace(case: Case) -> Verdict | None:
+    return (
+        Verdict(Cause.NAMESPACE, case.pod.namespace)
+        if case.pod.namespace in case.policy.descheduler.protect.namespaces
+        else None
+    )
+
+
+def _label(case: Case) -> Verdict | None:
+    wanted = case.policy.descheduler.protect.label_selector
+    return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
+
+
+def _bare(case: Case) -> Verdict | None:
+    if case.pod.owner is None and case.policy.descheduler.protect.bare:
+        return Verdict(Cause.BARE, "no controller would replace it")
+    return None
+
+
+def _priority(case: Case) -> Verdict | None:
+    line = case.policy.descheduler.protect.priority_at_least
+    return Verdict(Cause.PRIORITY, f"{case.pod.priority} >= {line}") if case.pod.priority >= line else None
+
+
+def _opt_in(case: Case) -> Verdict | None:
+    agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in EVICTABLE_KEYS)
+    if case.policy.descheduler.protect.opt_in and not agreed:
+        return Verdict(Cause.NOT_OPTED_IN, f'needs {EVICTABLE_KEYS[0]}: "true"')
+    return None
+
+
+def _young(case: Case) -> Verdict | None:
+    wanted_seconds = case.policy.descheduler.protect.min_pod_age_seconds
+    age_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
+    if age_seconds < wanted_seconds:
+        return Verdict(Cause.YOUNG, f"{age_seconds:.0f} s of {wanted_seconds:.0f} s")
+    return None
+
+
+def _local_storage(case: Case) -> Verdict | None:
+    kept = case.policy.descheduler.protect.local_storage
+    for volume in case.pod.volumes:
+        in_memory = volume.empty_dir and volume.medium == "Memory"
+        local = volume.host_path or volume.empty_dir
+        if (kept == "all" and local) or (kept == "disk" and local and not in_memory):
+            return Verdict(Cause.LOCAL_STORAGE, f"volume {volume.name}")
+    return None
+
+
+def _node_bound(case: Case) -> Verdict | None:
+    claims = (volume.claim for volume in case.pod.volumes if volume.claim)
+    claim = next((name for name in claims if f"{case.pod.namespace}/{name}" not in case.movable_claims), None)
+    if claim is not None and case.policy.descheduler.protect.node_bound_volumes:
+        return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {claim} is not known to be movable")
+    return None
+
+
+def _replicas(case: Case) -> Verdict | None:
+    protect = case.policy.descheduler.protect
+    if case.standing is None:
+        if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
+            return None
+        return Verdict(
+            Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
+        )
+    wanted = case.standing.workload.replicas
+    if wanted < protect.min_replicas:
+        return Verdict(
+            Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
+        )
+    left = case.standing.ready - (1 if case.pod.ready else 0)
+    needed = math.ceil(protect.min_ready_ratio * wanted - 1e-9)
+    if left < needed:
+        return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")
+    return None
+
+
+RULES = (
+    _state,
+    _opt_out,
+    _namespace,
+    _label,
+    _bare,
+    _priority,
+    _opt_in,
+    _young,
+    _local_storage,
+    _node_bound,
+    _replicas,
+)

@@ -1,0 +1,162 @@
+"""Takes the snapshot of one run through the two doors: usage from Prometheus, everything else from the apiserver.
+
+`service.py` calls `Reader.take` at the start of every run. A list that fails, or a query that fails, fails the run: a
+plan made from half the objects would spend budgets it cannot see. An answer that Prometheus itself calls partial is
+named in the snapshot's `gaps`, and a node or pod without a trustworthy value is simply absent.
+"""
+
+import collections.abc
+import math
+from typing import NamedTuple
+
+from descheduler import usage, workloads
+from descheduler.snapshot import Snapshot
+from descheduler.usage import NodeUsage, PodUsage, Resource
+from kube import kinds
+from kube.door import KubeDoor
+from kube.objects import Node, PersistentVolume, Pod
+from policy import annotations
+from policy.metrics import Metric
+from policy.schema import LoadPolicy
+from promql import identity, node_queries, pod_queries, readings
+from promql.door import Answer, PrometheusDoor
+
+
+class NodeLabel(NamedTuple):
+    """How series name nodes: the label that holds a name or address, and further matchers for the built-in queries."""
+
+    name: str = "instance"
+    selector: str = ""
+
+
+class Reader:
+    """The two doors, and how series name nodes."""
+
+    def __init__(self, kube: KubeDoor, prometheus: PrometheusDoor, label: NodeLabel) -> None:
+        self._kube = kube
+        self._prometheus = prometheus
+        self._label = label
+
+    def take(self, policy: LoadPolicy, *, now_seconds: float) -> Snapshot:
+        """The cluster as it is now; raises KubeError and PromqlError."""
+        gaps: list[str] = []
+        nodes = self._kube.list(kinds.NODES).items
+        node_usage = self.node_usage(nodes, policy, gaps=gaps)
+        pod_usage = self._pod_usage(policy, gaps)
+        pods = self._kube.list(kinds.PODS).items
+        return Snapshot(
+            at_seconds=now_seconds,
+            nodes=nodes,
+            pods=pods,
+            budgets=self._kube.list(kinds.BUDGETS).items,
+            workloads=workloads.index(self._owners()),
+            namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
+            node_usage=node_usage,
+            pod_usage=pod_usage,
+            volumes=self._volumes(pods),
+            gaps=tuple(dict.fromkeys(gaps)),
+        )
+
+    def _owners(self) -> dict[str, collections.abc.Iterable[workloads.Controller]]:
+        return {
+            "ReplicaSet": self._kube.list(kinds.REPLICA_SETS).items,
+            "Deployment": self._kube.list(kinds.DEPLOYMENTS).items,
+            "StatefulSet": self._kube.list(kinds.STATEFUL_SETS).items,
+            "ReplicationController": self._kube.list(kinds.REPLICATION_CONTROLLERS).items,
+            "Job": self._kube.list(kinds.JOBS).items,
+        }
+
+    def node_usage(
+        self,
+        nodes: collections.abc.Iterable[Node],
+        policy: LoadPolicy,
+        *,
+        gaps: list[str],
+        at_seconds: float | None = None,
+    ) -> dict[str, NodeUsage]:
+        """Every node's windows, now or as they were at `at_seconds`: three to six queries, however many nodes there
+        are.
+        """
+        directory = identity.build(_addressed(node) for node in nodes)
+        by_name = {metric.name: metric for metric in policy.metrics_in_force}
+        metrics = [by_name[name] for name in usage.metrics_read(policy)]
+        values: dict[str, dict[str, float]] = {}
+        for metric in metrics:
+            answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
+            for node, value in self._by_node(answer, directory, annotations.invalid_reason).items():
+                values.setdefault(node, {})[metric.name] = value
+        times = self._node_times(directory, {Resource(metric.resource) for metric in metrics}, gaps, at_seconds)
+        return {node: NodeUsage(node, ratios, times[node]) for node, ratios in values.items() if node in times}
+
+    def _node_times(
+        self, directory: identity.Directory, resources: set[Resource], gaps: list[str], at_seconds: float | None
+    ) -> dict[str, float]:
+        """The older of the newest scrapes behind the resources, for nodes that have one of each."""
+        found = []
+        for resource in sorted(resources):
+            answer = self._ask(node_queries.data_time(resource, selector=self._label.selector), gaps, at_seconds)
+            found.append(self._by_node(answer, directory, _invalid_amount))
+        return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
+
+    def _pod_usage(self, policy: LoadPolicy, gaps: list[str]) -> dict[str, PodUsage]:
+        """Usage over the longest averaging window of each resource, for pods that have both and the time of both."""
+        windows = pod_windows(policy)
+        texts = (
+            pod_queries.cpu_cores(windows[Resource.CPU]),
+            pod_queries.memory_bytes(windows[Resource.MEMORY]),
+            pod_queries.data_time("cpu"),
+            pod_queries.data_time("memory"),
+        )
+        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
+        known = set(cores) & set(sizes) & set(times[0]) & set(times[1])
+        return {key: PodUsage(key, cores[key] * 1000.0, sizes[key], min(one[key] for one in times)) for key in known}
+
+    def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
+        """The volumes behind the pods' claims; nothing is asked where no pod has a claim."""
+        used = {f"{pod.namespace}/{volume.claim}" for pod in pods for volume in pod.volumes if volume.claim}
+        if not used:
+            return {}
+        by_name = {volume.name: volume for volume in self._kube.list(kinds.VOLUMES).items}
+        claims = (claim for claim in self._kube.list(kinds.CLAIMS).items if claim.key in used)
+        return {claim.key: by_name[claim.volume_name] for claim in claims if claim.volume_name in by_name}
+
+    def _by_node(
+        self, answer: Answer, directory: identity.Directory, judge: readings.Judge
+    ) -> collections.abc.Mapping[str, float]:
+        return readings.by_node(answer, directory, label=self._label.name, judge=judge).values
+
+    def _ask(self, text: str, gaps: list[str], at_seconds: float | None = None) -> Answer:
+        answer = self._prometheus.query(text, at_seconds=at_seconds)
+        if answer.partial:
+            gaps.append(f"Prometheus calls its answer partial: {'; '.join(answer.warnings)}")
+        return answer
+
+
+def expression(metric: Metric, selector: str) -> str:
+    """The metric's own query, or the built-in one: the same text that the annotator asks."""
+    if metric.query is not None:
+        return metric.query
+    window = node_queries.Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
+    return node_queries.expression(window, selector=selector)
+
+
+def pod_windows(policy: LoadPolicy) -> dict[Resource, float]:
+    """Over how long a pod's usage is averaged: as long as the averages that its node is judged by."""
+    resources = usage.resources_of(policy)
+    found = {Resource.CPU: 0.0, Resource.MEMORY: 0.0}
+    for name in policy.descheduler.thresholds:
+        found[resources[name]] = max(found[resources[name]], usage.window_of(policy, name))
+    longest = max(found.values())
+    return {resource: seconds or longest for resource, seconds in found.items()}
+
+
+def _addressed(node: Node) -> identity.NodeAddress:
+    return identity.NodeAddress(node.name, tuple(address.address for address in node.addresses))
+
+
+def _invalid_amount(value: float) -> str | None:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "infinite"
+    return "negative" if value < 0 else None

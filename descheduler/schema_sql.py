@@ -1,0 +1,47 @@
+"""The ledger's tables and the steps from one version of them to the next (SQLite's `user_version`).
+
+`ledger.py` calls `migrate` when it opens the file. A step is never changed once released; a new version adds one to
+`STEPS`.
+"""
+
+import sqlite3
+
+STEPS = (
+    """
+    CREATE TABLE evictions (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      run TEXT NOT NULL, at_seconds REAL NOT NULL, mode TEXT NOT NULL, policy_hash TEXT NOT NULL,
+      namespace TEXT NOT NULL, pod TEXT NOT NULL, pod_uid TEXT NOT NULL, owner_uid TEXT NOT NULL,
+      workload TEXT NOT NULL, workload_uid TEXT NOT NULL, node TEXT NOT NULL,
+      metric TEXT NOT NULL, value_ratio REAL NOT NULL, threshold_ratio REAL NOT NULL, target_ratio REAL NOT NULL,
+      before_ratio REAL NOT NULL, projected_ratio REAL NOT NULL,
+      cpu_millicores REAL NOT NULL, memory_bytes REAL NOT NULL, destination TEXT NOT NULL,
+      result TEXT NOT NULL, intended_at_seconds REAL NOT NULL,
+      http_status INTEGER, message TEXT NOT NULL DEFAULT '', decided_at_seconds REAL,
+      gone_at_seconds REAL, landed_pod TEXT, landed_node TEXT, landed_at_seconds REAL, ready_at_seconds REAL,
+      load_5m_ratio REAL, load_30m_ratio REAL, returned INTEGER
+    );
+    CREATE INDEX evictions_by_time ON evictions (at_seconds);
+    CREATE INDEX evictions_by_result ON evictions (result);
+    CREATE TABLE runs (
+      run TEXT PRIMARY KEY, at_seconds REAL NOT NULL, mode TEXT NOT NULL, policy_hash TEXT NOT NULL,
+      evictions INTEGER NOT NULL, summary TEXT NOT NULL, nodes TEXT NOT NULL
+    );
+    CREATE INDEX runs_by_time ON runs (at_seconds);
+    CREATE TABLE breaker_resets (workload_uid TEXT NOT NULL, at_seconds REAL NOT NULL);
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Brings the file to this version: WAL, every write synced to disk, missing steps one transaction each.
+
+    ValueError if a newer version of Evenload wrote it; sqlite3.Error if it is no database.
+    """
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(STEPS):
+        raise ValueError(f"it has schema version {version}, this version of Evenload knows up to {len(STEPS)}")
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")

@@ -1,0 +1,220 @@
+"""The descheduler's run: read, follow up, decide, act, record; and what stays between two runs.
+
+`__main__.py` wires a `Service` and lets runtime.loop call `run` every `interval`; `app.py` asks it for plans on
+demand. Only the leader acts. A run that cannot read the cluster or Prometheus plans nothing and says why; it never
+acts on what it remembers of the run before.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import math
+import random
+import threading
+
+from descheduler import following, overload, planning, schedule, telling
+from descheduler.evicting import Evicter, EvictionOutcome, Terms
+from descheduler.ledger import Ledger, LedgerError, Query, Run
+from descheduler.metrics import Telemetry
+from descheduler.overload import Memory
+from descheduler.planning import EvictionPlan, NodePlan
+from descheduler.reading import Reader
+from descheduler.snapshot import Snapshot
+from descheduler.telling import Announcer
+from kube.door import KubeDoor
+from kube.errors import KubeError
+from kube.objects import Node
+from policy.schema import LoadPolicy
+from promql.errors import PromqlError
+from runtime import logs
+from runtime.clock import Clock
+from runtime.reloading import Reloading
+
+log = logs.get(__name__)
+
+PRIMING_STEPS = 4
+FOLLOWER_SECONDS = 1.0
+VERBS = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
+REPEAT_SECONDS = 1800.0  # the same complaint about the same node again after this long
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """One run: its name, why its mode is not the policy's ("" if it is), the plan, and what became of it."""
+
+    run: Run
+    why: str
+    plan: EvictionPlan
+    hour_left: int = 0
+    outcomes: tuple[EvictionOutcome, ...] | None = None  # None: a preview, nothing was tried
+    partial: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The run in one line; after it acted, by what really happened."""
+        if self.outcomes is None:
+            return self.plan.summary()
+        accepted = sum(1 for one in self.outcomes if one.accepted)
+        others = collections.Counter(one.result for one in self.outcomes if not one.accepted)
+        verb = ", ".join([VERBS[self.run.mode], *(f"{count} {result}" for result, count in sorted(others.items()))])
+        return self.plan.summary(verb=verb, count=accepted)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What a service is made of."""
+
+    policy: Reloading[LoadPolicy]
+    reader: Reader
+    ledger: Ledger
+    evicter: Evicter
+    announcer: Announcer
+    telemetry: Telemetry
+    door: KubeDoor
+    clock: Clock
+    rng: random.Random
+    leads: collections.abc.Callable[[], bool]
+    stopping: threading.Event
+
+
+class Service:
+    """Runs the descheduler; `run` is called by one thread, `preview` and `last` by any."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._memory: Memory | None = None
+        self._told: dict[str, tuple[str, float]] = {}
+        self.last: Report | None = None
+        self.trouble: str | None = None
+
+    def run(self) -> Report | None:
+        """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise."""
+        parts, policy = self._parts, self._parts.policy.current
+        if not parts.leads():
+            log.debug("not the leader, nothing done")
+            return None
+        if policy.descheduler.paused:
+            log.info("paused by the policy, nothing done")
+            return None
+        began, now_seconds = parts.clock.monotonic(), parts.clock.now()
+        following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds)
+        taken = parts.reader.take(policy, now_seconds=now_seconds)
+        self._follow(taken, policy)
+        self._memory = overload.observe(
+            self._primed(taken.nodes, policy, now_seconds), taken.node_usage, policy, now_seconds=now_seconds
+        )
+        report = self._act(self._decided(taken, policy, self._memory), policy)
+        self._record(report)
+        parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
+        return report
+
+    def period_seconds(self) -> float:
+        """Until the next run: the policy's interval, or a moment for a replica that may become the leader."""
+        return self._parts.policy.current.descheduler.interval_seconds if self._parts.leads() else FOLLOWER_SECONDS
+
+    def poll(self) -> None:
+        """Takes up a changed policy file; an invalid one is refused and named in /readyz and /configz."""
+        self._parts.policy.poll()
+
+    def cycle(self) -> None:
+        """One run for the loop: a door that does not answer is a reason to do nothing, not a crash."""
+        try:
+            self.run()
+            self.trouble = None
+        except (KubeError, PromqlError, LedgerError) as error:
+            self.trouble = str(error)
+            self._parts.telemetry.failed()
+            log.warning("run given up, nothing is evicted on what cannot be seen", error=str(error))
+
+    def preview(self) -> Report:
+        """What a run would do at this moment, without doing or remembering it. Raises what the doors raise."""
+        policy, now_seconds = self._parts.policy.current, self._parts.clock.now()
+        taken = self._parts.reader.take(policy, now_seconds=now_seconds)
+        memory = self._memory or self._primed(taken.nodes, policy, now_seconds)
+        return self._decided(taken, policy, overload.observe(memory, taken.node_usage, policy, now_seconds=now_seconds))
+
+    def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
+        parts, descheduler = self._parts, policy.descheduler
+        permission = schedule.permission(policy, taken.at_seconds)
+        run = Run(f"{parts.rng.getrandbits(32):08x}", taken.at_seconds, permission.mode, parts.policy.content_hash)
+        window_seconds = max(descheduler.cooldown.returned.window_seconds, descheduler.cooldown.workload_seconds)
+        history = parts.ledger.history(run.mode, now_seconds=taken.at_seconds, window_seconds=window_seconds)
+        overloads = overload.confirmed(memory, taken.node_usage, policy, now_seconds=taken.at_seconds)
+        plan = planning.plan(taken, overloads, policy, history)
+        hour_left = max(0, descheduler.limits.per_hour - history.in_last_hour)
+        return Report(run, permission.why, plan, hour_left, partial=bool(taken.gaps))
+
+    def _act(self, report: Report, policy: LoadPolicy) -> Report:
+        parts = self._parts
+        parts.telemetry.planned(report.plan, hour_left=report.hour_left)
+        terms = Terms(report.run, relief_seconds(policy), lambda: parts.leads() and not parts.stopping.is_set())
+        outcomes = parts.evicter.carry_out(report.plan, terms)
+        parts.telemetry.carried_out(outcomes, report.run.mode)
+        if self._memory is not None:
+            moved = (
+                (one.eviction.overload.node, one.eviction.overload.metric)
+                for one in outcomes
+                if one.result == "evicted"
+            )
+            self._memory = overload.with_relief(self._memory, moved)
+        return dataclasses.replace(report, outcomes=outcomes)
+
+    def _record(self, report: Report) -> None:
+        self._parts.ledger.record_run(report.run, report.plan, report.summary)
+        for node in report.plan.nodes:
+            self._complain(node, report.run)
+        mode = report.run.mode if not report.why else f"{report.run.mode} ({report.why})"
+        log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
+        self.last = report
+
+    def _complain(self, node: NodePlan, run: Run) -> None:
+        """An Event on a node that cannot be relieved, once per reason and half hour."""
+        said = telling.stuck(node, run)
+        if said is None:
+            return
+        before = self._told.get(node.node.name)
+        if before is not None and before[0] == said.reason and run.at_seconds - before[1] < REPEAT_SECONDS:
+            return
+        self._told[node.node.name] = (said.reason, run.at_seconds)
+        self._parts.announcer.post(said)
+
+    def _follow(self, taken: Snapshot, policy: LoadPolicy) -> None:
+        returned = following.follow(self._parts.ledger, taken, policy)
+        self._parts.telemetry.came_back(len(returned))
+        for one in returned:
+            self._parts.announcer.post(telling.returned(one.row, one.pod))
+
+    def _primed(self, nodes: tuple[Node, ...], policy: LoadPolicy, now_seconds: float) -> Memory:
+        """The memory of the run before, or after a start what Prometheus still knows of the last `overloadedFor`.
+
+        So a restart, or `--once`, need not watch an overload for minutes that has lasted for hours.
+        """
+        if self._memory is not None:
+            return self._memory
+        span_seconds = policy.descheduler.overloaded_for_seconds
+        steps = PRIMING_STEPS if span_seconds > 0 else 0
+        step_seconds = math.ceil(span_seconds / PRIMING_STEPS)
+        memory = Memory(relieving=self._still_relieving(policy, now_seconds))
+        for number in range(steps + 1, 0, -1) if steps else ():
+            at_seconds = now_seconds - number * step_seconds
+            usages = self._parts.reader.node_usage(nodes, policy, gaps=[], at_seconds=at_seconds)
+            memory = overload.observe(memory, usages, policy, now_seconds=at_seconds)
+        return memory
+
+    def _still_relieving(self, policy: LoadPolicy, now_seconds: float) -> frozenset[overload.Key]:
+        """Nodes from which pods were evicted shortly before a restart: relief goes on where it was."""
+        cooldown, interval_seconds = policy.descheduler.cooldown, policy.descheduler.interval_seconds
+        since_seconds = now_seconds - 2 * (cooldown.node_seconds + interval_seconds)
+        rows = self._parts.ledger.rows(Query(since_seconds=since_seconds, outcome="evicted"))
+        return frozenset((row.node, row.metric) for row in rows)
+
+
+def relief_seconds(policy: LoadPolicy) -> float:
+    """How long a relief hint holds: the longer of both cool-downs, and at least as long as the windows remember the
+    pod.
+    """
+    cooldown = policy.descheduler.cooldown
+    windows = (
+        metric.averaging_seconds for metric in policy.metrics_in_force if metric.name in policy.descheduler.thresholds
+    )
+    return max(cooldown.workload_seconds, cooldown.node_seconds, *windows)

@@ -1,0 +1,64 @@
+"""One immutable picture of the cluster per run: what `planning.py` decides by, and nothing else.
+
+`reading.py` takes it through the two doors; tests build it by hand. Everything in it is of one moment (`at_seconds`),
+usage carries its own times, and whatever could not be read is absent and named in `gaps`.
+"""
+
+import collections.abc
+import dataclasses
+
+from descheduler import workloads as workload_index
+from descheduler.usage import NodeUsage, PodUsage
+from descheduler.workloads import Workload
+from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
+
+PLACEHOLDER_LABEL = "evenload.io/placeholder"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Nodes, pods, budgets, owners and usage at one moment.
+
+    `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
+    claim ("namespace/name") to the volume it is bound to; `gaps` says in words what
+    could not be read (an unanswered query, an answer that was not whole).
+    """
+
+    at_seconds: float
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
+    workloads: collections.abc.Mapping[str, Workload] = dataclasses.field(default_factory=dict)
+    namespaces: collections.abc.Mapping[str, collections.abc.Mapping[str, str]] = dataclasses.field(
+        default_factory=dict
+    )
+    node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
+    pod_usage: collections.abc.Mapping[str, PodUsage] = dataclasses.field(default_factory=dict)
+    volumes: collections.abc.Mapping[str, PersistentVolume] = dataclasses.field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
+
+    def workload_of(self, pod: Pod) -> Workload | None:
+        """The workload that would replace the pod, if it is one we know."""
+        return self.workloads.get(pod.owner.uid) if pod.owner is not None else None
+
+    def standings(self) -> dict[str, workload_index.Standing]:
+        """How every workload stands, by its uid."""
+        return workload_index.standings(self.pods, self.workloads)
+
+    def movable_claims(self) -> frozenset[str]:
+        """The claims whose volume can be mounted on at least two of the nodes."""
+        return frozenset(
+            claim
+            for claim, volume in self.volumes.items()
+            if sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+        )
+
+
+def mountable(volume: PersistentVolume, node: Node) -> bool:
+    """Whether the volume can be reached from the node."""
+    return volume.node_selector is None or volume.node_selector.matches(node.name, node.labels)
+
+
+def is_placeholder(pod: Pod) -> bool:
+    """Whether the pod only holds room for bursts: it is never a candidate, and its room may be preempted."""
+    return pod.labels.get(PLACEHOLDER_LABEL) == "true"

@@ -1,0 +1,159 @@
+"""The Events the descheduler writes, one constructor each: on the pod that leaves, on the node that is relieved or not.
+
+`evicting.py` and `service.py` post them through kube.events. Notes carry the figures a reader needs without another
+tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events; the ledger is the truth.
+"""
+
+import collections.abc
+import json
+from typing import NamedTuple
+
+from descheduler.ledger import Row, Run
+from descheduler.planning import Eviction, NodePlan
+from descheduler.verdicts import Cause
+from kube import events, kinds
+from kube.events import Reason
+from kube.objects import Node, Pod, Reference
+
+CONTROLLER = "evenload.io/descheduler"
+DECISION = "evenload.io/decision"
+PREFIX = {"Observe": "OBSERVE ONLY: ", "DryRun": "DRY RUN: ", "Enforce": ""}
+GIB = float(2**30)
+
+
+class Announcement(NamedTuple):
+    """An Event to be: everything but who says it and when."""
+
+    reason: Reason
+    note: str
+    regarding: Reference
+    related: Reference | None = None
+    warning: bool = False
+    annotations: collections.abc.Mapping[str, str] | None = None
+
+
+class Announcer:
+    """Posts announcements as Events of this process; best effort, it never raises."""
+
+    def __init__(self, writer: events.EventWriter) -> None:
+        self._writer = writer
+
+    def post(self, said: Announcement) -> None:
+        """Writes one Event."""
+        self._writer.write(
+            said.reason,
+            said.note,
+            regarding=said.regarding,
+            action="Evict",
+            warning=said.warning,
+            related=said.related,
+            annotations=said.annotations,
+        )
+
+
+def figures(eviction: Eviction, run: Run) -> str:
+    """The note: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
+    over, used = eviction.overload, eviction.used
+    uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
+    sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
+    return (
+        f"{PREFIX[run.mode]}{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}, "
+        f"until {over.evict_until_ratio:.2f}; pod uses {uses}, node then at {eviction.projected_ratio:.2f}; "
+        f"run {run.run}, policy {run.policy_hash}"
+    )
+
+
+def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, Announcement]:
+    """Two Events for an accepted eviction: one regarding the pod, one regarding its node."""
+    from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
+    decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
+    note = figures(eviction, run)
+    return (
+        Announcement(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
+        Announcement(Reason.NODE_OVERLOADED, f"{eviction.pod.key} evicted: {note}", from_node, from_pod),
+    )
+
+
+def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announcement:
+    """An Event on the pod whose eviction the apiserver refused for a budget."""
+    note = f"{message}; {figures(eviction, run)}"
+    return Announcement(
+        Reason.EVICTION_BLOCKED_BY_PDB,
+        note,
+        events.reference(kinds.PODS, eviction.pod),
+        events.reference(kinds.NODES, node),
+        warning=True,
+    )
+
+
+def returned(row: Row, pod: Pod) -> Announcement:
+    """An Event on a replacement that came back to the node its predecessor was evicted from."""
+    note = (
+        f"came back to {row.node}, from which {row.namespace}/{row.pod} was evicted for {row.metric} "
+        f"{row.value_ratio:.2f}; {row.workload or 'its workload'} rests longer; run {row.run}, policy {row.policy_hash}"
+    )
+    return Announcement(
+        Reason.EVICTION_LOOP,
+        note,
+        events.reference(kinds.PODS, pod),
+        Reference(kind="Node", name=row.node, api_version="v1"),
+        warning=True,
+    )
+
+
+def stuck(plan: NodePlan, run: Run) -> Announcement | None:
+    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting."""
+    reason = stuck_reason(one.verdict.cause for one in plan.candidates)
+    if plan.chosen or plan.left_alone or reason is None:
+        return None
+    over = max(plan.overloads, key=lambda one: one.excess_ratio)
+    note = (
+        f"{PREFIX[run.mode]}{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}; "
+        f"run {run.run}, policy {run.policy_hash}"
+    )
+    return Announcement(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
+
+
+def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
+    """Which reason tells why a node got no relief: no destination before budgets before protections; None while it
+    only waits.
+    """
+    found = set(causes)
+    if Cause.NOT_NEEDED in found or found & WAITING:
+        return None
+    if Cause.NO_DESTINATION in found:
+        return Reason.NO_FITTING_NODE
+    if found & {Cause.BUDGET, Cause.SEVERAL_BUDGETS}:
+        return Reason.EVICTION_BLOCKED_BY_PDB
+    return Reason.NODE_OVERLOADED
+
+
+WAITING = frozenset(
+    {
+        Cause.IN_FLIGHT,
+        Cause.WORKLOAD_COOLDOWN,
+        Cause.NODE_COOLDOWN,
+        Cause.RUN_CAP,
+        Cause.NODE_CAP,
+        Cause.NAMESPACE_CAP,
+        Cause.HOUR_CAP,
+        Cause.WORKLOAD_CAP,
+        Cause.BREAKER,
+    }
+)
+
+
+def structured(eviction: Eviction, run: Run) -> dict[str, object]:
+    """The decision as data, for the Event's annotation."""
+    return {
+        "run": run.run,
+        "policy": run.policy_hash,
+        "mode": run.mode,
+        "metric": eviction.overload.metric,
+        "value": round(eviction.overload.value_ratio, 4),
+        "above": eviction.overload.evict_above_ratio,
+        "until": eviction.overload.evict_until_ratio,
+        "projected": round(eviction.projected_ratio, 4),
+        "destination": eviction.destination,
+        "workload": str(eviction.workload or ""),
+    }

@@ -1,0 +1,100 @@
+"""What nodes and pods really use, as figures with a time, and which of those figures may be acted on.
+
+`reading.py` makes these from Prometheus answers; `planning.py` and `destinations.py` decide by them. A figure that is
+missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never acts on a node or a
+pod it cannot see.
+"""
+
+import collections.abc
+import dataclasses
+import enum
+import math
+
+from kube.objects import Resources
+from policy import annotations, freshness
+from policy.schema import LoadPolicy
+
+
+class Resource(enum.StrEnum):
+    """The two resources that windows speak about."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """One node's windows (metric name -> ratio of the node) and when the newest sample behind them was taken (Unix
+    seconds).
+    """
+
+    node: str
+    ratios: collections.abc.Mapping[str, float]
+    at_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodUsage:
+    """One pod's windowed usage and when the newest sample behind it was taken (Unix seconds); `key` is
+    "namespace/name".
+    """
+
+    key: str
+    cpu_millicores: float
+    memory_bytes: float
+    at_seconds: float
+
+
+def fresh(at_seconds: float, now_seconds: float, stale_after_seconds: float) -> bool:
+    """Whether data of that time may be acted on: not stale, not from the future."""
+    return freshness.usable(at_seconds, now_seconds, stale_after_seconds) == "usable"
+
+
+def usable_ratio(value: float) -> bool:
+    """Whether a node's ratio is a figure at all: finite, not negative, not beyond what a node can use."""
+    return annotations.invalid_reason(value) is None
+
+
+def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
+    """The resource behind every metric in force."""
+    return {metric.name: Resource(metric.resource) for metric in policy.metrics_in_force}
+
+
+def window_of(policy: LoadPolicy, metric_name: str) -> float:
+    """The window of a metric in force, in seconds; for a maximum, the window that its averages are taken over."""
+    metric = next(metric for metric in policy.metrics_in_force if metric.name == metric_name)
+    return metric.averaging_seconds
+
+
+def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
+    """The name of the resource's hourly maximum, by which destinations are judged beside the short average, if it is
+    in force.
+    """
+    name = f"{resource}_max_1h"
+    return name if any(metric.name == name for metric in policy.metrics_in_force) else None
+
+
+def metrics_read(policy: LoadPolicy) -> tuple[str, ...]:
+    """The metrics that a run asks Prometheus for: those with a descheduler line and the hourly maxima of their
+    resources.
+    """
+    lines = tuple(policy.descheduler.thresholds)
+    resources = resources_of(policy)
+    peaks = (peak_metric(policy, resources[name]) for name in lines)
+    return tuple(dict.fromkeys((*lines, *(name for name in peaks if name is not None))))
+
+
+def amount(usage: PodUsage, resource: Resource) -> float:
+    """What the pod uses of the resource: millicores or bytes."""
+    return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+
+def size(resources: Resources, resource: Resource) -> float:
+    """How much of the resource there is: millicores or bytes."""
+    return resources.cpu_millicores if resource is Resource.CPU else resources.memory_bytes
+
+
+def share(usage: PodUsage, of: Resources, resource: Resource) -> float:
+    """The pod's usage as a ratio of a node's resources; infinite on a node that says it has none."""
+    whole = size(of, resource)
+    return amount(usage, resource) / whole if whole > 0 else math.inf

@@ -1,0 +1,83 @@
+"""The words in which the descheduler says what it decided about a pod: one cause per candidate, never none, never two.
+
+`protections.py`, `limits.py`, `budgets.py`, `destinations.py` and `planning.py` give these verdicts; the plan, the log
+line, the Events, the metrics and GET /plan repeat them. A cause is a low-cardinality word; figures stand in the
+verdict's detail.
+"""
+
+import collections
+import collections.abc
+import enum
+from typing import NamedTuple
+
+
+class Cause(enum.StrEnum):
+    """Why a candidate is or is not evicted."""
+
+    CHOSEN = "chosen"
+    PLACEHOLDER = "placeholder"
+    FINISHED = "finished"
+    TERMINATING = "terminating"
+    MIRROR = "mirror"
+    DAEMON_SET = "daemon_set"
+    OPTED_OUT = "opted_out"
+    NAMESPACE = "namespace"
+    LABEL = "label"
+    BARE = "bare"
+    PRIORITY = "priority"
+    NOT_OPTED_IN = "not_opted_in"
+    YOUNG = "young"
+    LOCAL_STORAGE = "local_storage"
+    NODE_BOUND_VOLUME = "node_bound_volume"
+    UNKNOWN_OWNER = "unknown_owner"
+    FEW_REPLICAS = "few_replicas"
+    FEW_READY = "few_ready"
+    USAGE_UNKNOWN = "usage_unknown"
+    BUDGET = "budget"
+    SEVERAL_BUDGETS = "several_budgets"
+    NO_DESTINATION = "no_destination"
+    RUN_CAP = "run_cap"
+    NODE_CAP = "node_cap"
+    NAMESPACE_CAP = "namespace_cap"
+    HOUR_CAP = "hour_cap"
+    WORKLOAD_CAP = "workload_cap"
+    IN_FLIGHT = "in_flight"
+    WORKLOAD_COOLDOWN = "workload_cooldown"
+    NODE_COOLDOWN = "node_cooldown"
+    BREAKER = "breaker"
+    TOO_SMALL = "too_small"
+    NOT_NEEDED = "not_needed"
+
+
+class Verdict(NamedTuple):
+    """The one answer about a candidate; `detail` holds the figures behind the cause."""
+
+    cause: Cause
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.detail}" if self.detail else str(self.cause)
+
+
+NOT_COUNTED = frozenset({Cause.CHOSEN, Cause.NOT_NEEDED})
+GROUPS: dict[str, frozenset[Cause]] = {
+    "PDB": frozenset({Cause.BUDGET, Cause.SEVERAL_BUDGETS}),
+    "without a destination": frozenset({Cause.NO_DESTINATION}),
+    "over a cap": frozenset({Cause.RUN_CAP, Cause.NODE_CAP, Cause.NAMESPACE_CAP, Cause.HOUR_CAP, Cause.WORKLOAD_CAP}),
+    "waiting": frozenset({Cause.IN_FLIGHT, Cause.WORKLOAD_COOLDOWN, Cause.NODE_COOLDOWN, Cause.BREAKER}),
+    "without fresh usage": frozenset({Cause.USAGE_UNKNOWN}),
+    "too small to help": frozenset({Cause.TOO_SMALL}),
+}
+PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())
+
+
+def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str = "evicted") -> str:
+    """One line such as "0 evicted: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out."""
+    counts = collections.Counter(group_of(cause) for cause in causes if cause not in NOT_COUNTED)
+    parts = [f"{counts[group]} {group}" for group in ("protected", *GROUPS) if counts[group]]
+    return f"{evicted} {verb}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def group_of(cause: Cause) -> str:
+    """The word under which a cause is counted in a summary."""
+    return next((name for name, members in GROUPS.items() if cause in members), "protected")

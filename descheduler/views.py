@@ -1,0 +1,113 @@
+"""Plans and ledger rows as plain data for JSON: the ledger's column names, ratios as fractions, times in RFC 3339.
+
+`app.py` answers with them and `__main__.py --once` prints them; `evenload plan` and `evenload evictions` make tables
+of them.
+"""
+
+import re
+
+from descheduler.ledger import Row
+from descheduler.planning import Eviction, NodePlan
+from descheduler.service import Report
+from runtime import clock
+
+_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
+
+
+def span_seconds(text: str) -> float:
+    """Seconds of a span as "2h30m", "45m", "90s"; ValueError for anything else."""
+    found = _SPAN.fullmatch(text)
+    if not text or found is None:
+        raise ValueError(f"{text!r} is not a duration such as 2h30m")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
+
+
+def row(one: Row) -> dict[str, object]:
+    """A ledger row: "_at_seconds" columns become times, the rest keeps its unit in its name."""
+    named = one._asdict()
+    shown = {_named(name): _shown(name, value) for name, value in named.items()}
+    return {**shown, "returned": None if one.returned is None else bool(one.returned)}
+
+
+def report(one: Report) -> dict[str, object]:
+    """A run's plan: the evictions in order, and every overloaded node with every candidate's verdict."""
+    return {
+        "at": clock.to_rfc3339(one.run.at_seconds),
+        "mode": one.run.mode,
+        "mode_reason": one.why,
+        "policy": one.run.policy_hash,
+        "summary": one.summary,
+        "blocked": one.plan.blocked,
+        "partial": one.partial,
+        "hour_left": one.hour_left,
+        "evictions": [eviction(planned) for planned in one.plan.evictions],
+        "nodes": [node(planned) for planned in one.plan.nodes],
+    }
+
+
+def eviction(one: Eviction) -> dict[str, object]:
+    """One planned eviction with its figures."""
+    return {
+        "namespace": one.pod.namespace,
+        "pod": one.pod.name,
+        "uid": one.pod.uid,
+        "workload": str(one.workload) if one.workload is not None else "",
+        "node": one.overload.node,
+        "metric": one.overload.metric,
+        "value_ratio": _rounded(one.overload.value_ratio),
+        "threshold_ratio": one.overload.evict_above_ratio,
+        "target_ratio": one.overload.evict_until_ratio,
+        "before_ratio": _rounded(one.before_ratio),
+        "projected_ratio": _rounded(one.projected_ratio),
+        "pod_cpu_millicores": round(one.used.cpu_millicores, 1),
+        "pod_memory_bytes": round(one.used.memory_bytes),
+        "destination": one.destination,
+        "destination_ratio": _rounded(one.destination_ratio),
+        "budget": one.budget,
+    }
+
+
+def node(one: NodePlan) -> dict[str, object]:
+    """One overloaded node: readings, projection, and the verdicts of its pods."""
+    return {
+        "node": one.node.name,
+        "summary": one.summary,
+        "left_alone": one.left_alone,
+        "overloads": [
+            {
+                "metric": over.metric,
+                "value_ratio": _rounded(over.value_ratio),
+                "threshold_ratio": over.evict_above_ratio,
+                "target_ratio": over.evict_until_ratio,
+                "since": None if over.since_seconds is None else clock.to_rfc3339(over.since_seconds),
+                "projected_ratio": _rounded(one.projected[over.metric]),
+            }
+            for over in one.overloads
+        ],
+        "candidates": [
+            {
+                "namespace": judged.pod.namespace,
+                "pod": judged.pod.name,
+                "workload": str(judged.workload) if judged.workload is not None else "",
+                "verdict": str(judged.verdict.cause),
+                "detail": judged.verdict.detail,
+            }
+            for judged in one.candidates
+        ],
+    }
+
+
+def _named(column: str) -> str:
+    return column.removesuffix("_seconds") if column in _TIMES else column
+
+
+def _shown(name: str, value: float | int | str | None) -> object:
+    if name in _TIMES and isinstance(value, float):
+        return clock.to_rfc3339(value)
+    return _rounded(value) if name.endswith("_ratio") and isinstance(value, float) else value
+
+
+def _rounded(ratio: float) -> float:
+    return round(ratio, 4)

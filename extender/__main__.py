@@ -1,0 +1,93 @@
+"""`python -m extender`: answer kube-scheduler's questions by load. Wiring only.
+
+A policy or kubeconfig that cannot be used ends the process with code 2 before anything listens. An apiserver that
+cannot be reached does not: the extender starts, answers neutrally and becomes ready once it has listed nodes and
+pods.
+"""
+
+import json
+import pathlib
+import random
+
+import click
+
+from extender import explaining, service, serving, tls, view
+from kube import config, door, errors
+from policy import loading, problems
+from runtime import clock, exits, logs, options, reloading
+
+_CODES: dict[type[Exception], exits.Exit] = {
+    OSError: exits.Exit.BAD_INPUT,
+    UnicodeDecodeError: exits.Exit.BAD_INPUT,
+    problems.PolicyError: exits.Exit.BAD_INPUT,
+    tls.TlsError: exits.Exit.BAD_INPUT,
+    errors.ConfigError: exits.Exit.BAD_INPUT,
+    errors.KubeError: exits.Exit.UNREACHABLE,
+}
+
+
+_PEM = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+
+
+@click.command()
+@options.service_options(serving.DEFAULT_PORT)
+@click.option("--tls-cert", type=_PEM, metavar="FILE", help="Serve TLS with this certificate (PEM, with its chain).")
+@click.option("--tls-key", type=_PEM, metavar="FILE", help="Its key (PEM, unencrypted).")
+@click.option("--client-ca", type=_PEM, metavar="FILE", help="Ask all but probes and /metrics for a certificate of it.")
+@click.option(
+    "--client-name", "client_names", multiple=True, metavar="CN", help="Who of that CA may ask. Default: all."
+)
+def main(
+    *,
+    options: options.ServiceOptions,
+    tls_cert: pathlib.Path | None,
+    tls_key: pathlib.Path | None,
+    client_ca: pathlib.Path | None,
+    client_names: tuple[str, ...],
+) -> None:
+    """Serve filter, prioritize and preempt to kube-scheduler, by the load that nodes are annotated with."""
+    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
+    ticking = clock.WallClock()
+    policy_file: service.PolicyFile = reloading.Reloading(options.policy, loading.load, clock=ticking)
+    with exits.reported(_CODES):
+        security = _security(tls.chosen(tls_cert, tls_key, client_ca, client_names), client_names)
+        policy_file.load()
+        kube = config.connect(options.kubeconfig, options.context)
+        if options.once:
+            raise SystemExit(int(_once(kube, policy_file, options.namespace, ticking.now())))
+
+    def make() -> service.Service:
+        connected = config.connect(options.kubeconfig, options.context)  # a connection must not be shared across a fork
+        return service.Service(
+            connected,
+            policy_file,
+            namespace=options.namespace,
+            ticking=ticking,
+            rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+            security=security,
+        )
+
+    serving.run(options.listen, make, security=security)
+
+
+def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Security | None:
+    """The loaded certificate, or None for plain HTTP."""
+    if files is None:
+        return None
+    security = tls.Security(files, client_names)
+    security.load()
+    return security
+
+
+def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exits.Exit:
+    """Print what GET /nodes would answer; partial when some node has no usable reading."""
+    seen = view.View(policy_file.current, policy_file.content_hash, now_seconds)
+    service.read_once(kube, seen, namespace=namespace, now_seconds=now_seconds)
+    click.echo(json.dumps(explaining.all_nodes(seen, now_seconds), indent=2))
+    counted = explaining.states(seen, now_seconds)
+    whole = counted["usable"] > 0 and counted["usable"] == sum(counted.values())
+    return exits.Exit.OK if whole else exits.Exit.PARTIAL
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The extender's HTTP side: a Flask application over a `view.View`; it opens no socket and starts no thread.
+
+`serving` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body, decode it,
+ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the end of a
+chunked reply unread, and the connection is lost.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+
+import flask
+from werkzeug import exceptions
+
+from extender import decisions, explaining, metrics, protocol, verbs, view
+from runtime import clock, logs
+
+log = logs.get(__name__)
+
+BODY_LIMIT_BYTES = 16 * 2**20
+DECISIONS_SHOWN = 100
+
+Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What the application is made from; all of it is shared with the threads that keep the view up to date."""
+
+    view: view.View
+    clock: clock.Clock
+    metrics: metrics.Metrics
+    decisions: decisions.Ring
+
+
+def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
+    """The application: the verbs, explain, decisions and nodes, and `ops` with the probes and /metrics."""
+    app = flask.Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT_BYTES
+    app.register_blueprint(ops)
+    answers = {
+        "filter": functools.partial(_filter, parts.view),
+        "prioritize": functools.partial(_prioritize, parts.view),
+        "preempt": functools.partial(_preempt, parts.view),
+    }
+    for verb, answer in answers.items():
+        respond = functools.partial(_respond, parts, verb, answer)
+        app.add_url_rule(f"/{verb}", verb, respond, methods=["POST"])
+    app.add_url_rule("/explain", "explain", functools.partial(_explain, parts), methods=["POST"])
+    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts), methods=["GET"])
+    app.add_url_rule("/nodes", "nodes", functools.partial(_nodes, parts), methods=["GET"])
+    return app
+
+
+def _filter(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    return verbs.filter_nodes(seen, protocol.decode_args(body), now_seconds)
+
+
+def _prioritize(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    return verbs.prioritize(seen, protocol.decode_args(body), now_seconds)
+
+
+def _preempt(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    return verbs.preempt(seen, protocol.decode_preemption(body), now_seconds)
+
+
+def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:
+    started_seconds = parts.clock.monotonic()
+    result = "refused"
+    try:
+        outcome = answer(_body(), parts.clock.now())
+        result = "degraded" if outcome.decision.degraded else "ok"
+    except protocol.ProtocolError as error:
+        raise _refusal(error) from error
+    finally:
+        took_seconds = parts.clock.monotonic() - started_seconds
+        parts.metrics.duration_seconds.labels(verb, result).observe(took_seconds)
+    note(parts, outcome.decision)
+    return _json(outcome.body)
+
+
+def note(parts: Parts, decision: decisions.Decision) -> None:
+    """Remember a decision and count what it rejected and lacked."""
+    parts.decisions.add(decision)
+    for reason, count in decision.rejected.items():
+        parts.metrics.rejected.labels(reason).inc(count)
+    for cause in decision.degraded:
+        parts.metrics.degraded.labels(cause).inc()
+    log.debug(
+        "decided",
+        verb=decision.verb,
+        pod=f"{decision.namespace}/{decision.pod}",
+        candidates=decision.candidates,
+        passed=decision.passed,
+        best=decision.best[0].node if decision.best else "",
+        degraded=",".join(decision.degraded),
+    )
+
+
+def _explain(parts: Parts) -> flask.Response:
+    try:
+        args = protocol.decode_args(_body())
+    except protocol.ProtocolError as error:
+        raise _refusal(error) from error
+    return _json(protocol.encode(explaining.explain(parts.view, args.pod, args.names, parts.clock.now())))
+
+
+def _decisions(parts: Parts) -> flask.Response:
+    asked = flask.request.args
+    limit = asked.get("limit", str(DECISIONS_SHOWN))
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
+        raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
+    namespace, pod = asked.get("namespace", ""), asked.get("pod", "")
+    found = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
+    return _json(protocol.encode({"decisions": explaining.decided(found, with_nodes=bool(pod))}))
+
+
+def _nodes(parts: Parts) -> flask.Response:
+    return _json(protocol.encode(explaining.all_nodes(parts.view, parts.clock.now())))
+
+
+def _body() -> bytes:
+    """The request's body; 415 for another media type than JSON, 413 for too much of it."""
+    if flask.request.mimetype and not flask.request.is_json:
+        raise exceptions.UnsupportedMediaType(f"{flask.request.mimetype!r} given, application/json expected")
+    return flask.request.get_data(cache=False)
+
+
+def _refusal(error: protocol.ProtocolError) -> exceptions.HTTPException:
+    return exceptions.default_exceptions[error.status](str(error))
+
+
+def _json(body: bytes) -> flask.Response:
+    return flask.Response(body, mimetype="application/json")

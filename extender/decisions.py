@@ -1,0 +1,235 @@
+"""The decisions of the last hour, in a fixed amount of memory, for GET /decisions and for people who ask "why there?".
+
+`app` notes one `Decision` per filter, prioritize and preempt answer. What it was made from stays as references to the
+request's own arrays: noting costs next to nothing, `explaining` computes the factors when somebody asks. The newest
+keep all their nodes; older ones are condensed to the best and some of the rejected; then whole decisions go, oldest
+first.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import itertools
+import threading
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from extender import nodes, view
+from kube import objects
+
+KEPT_SECONDS: Final = 3600.0
+LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 nodes may take
+WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 60 of 500 nodes
+BEST_KEPT: Final = 5
+REASONS_KEPT: Final = 16
+REJECTED_KEPT: Final = 16
+
+# Approximate sizes on CPython 3.11, measured with tracemalloc (tests/unit/extender/test_decisions.py).
+_DECISION_BYTES: Final = 1000
+_RANKED_BYTES: Final = 150
+_REASON_BYTES: Final = 100
+_NAME_BYTES: Final = 80
+_POD_BYTES: Final = 4000
+_OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """A node with its score and the numbers it was rounded from."""
+
+    node: str
+    score: int
+    base: float
+    penalty: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
+
+    Everything is shared with the request that made it. `omitted` nodes were left out when it was condensed.
+    """
+
+    candidates: view.Candidates = dataclasses.field(compare=False)  # arrays have no single truth value
+    pod: objects.Pod
+    rejected: collections.abc.Mapping[str, str]
+    omitted: int = 0
+
+    def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
+        """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
+        rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
+        kept = _only(self.candidates, {*best, *rejected})
+        return Inputs(kept, self.pod, rejected, self.omitted + len(self.candidates.names) - len(kept.names))
+
+    def size_bytes(self) -> int:
+        """About how much memory it holds, without the readings of all nodes (`loads_bytes`)."""
+        seen = self.candidates
+        arrays = (seen.rows, seen.fresh, seen.values, seen.expected, seen.counts)
+        strings = _NAME_BYTES * len(seen.names) + _REASON_BYTES * len(self.rejected)
+        return _OBJECTS_BYTES + _POD_BYTES + strings + sum(array.nbytes for array in arrays)
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
+
+    `degraded` lists the causes that made it less than whole: a missing or stale reading, nodes unknown here, all
+    rejected.
+    """
+
+    verb: str
+    at_seconds: float
+    namespace: str
+    pod: str
+    uid: str
+    candidates: int
+    passed: int
+    policy_hash: str
+    exempt: bool = False
+    rejected: dict[str, int] = {}
+    degraded: tuple[str, ...] = ()
+    best: tuple[Ranked, ...] = ()
+    assumed: str = ""
+    inputs: Inputs | None = None
+
+    def size_bytes(self) -> int:
+        """About how much memory it holds with its inputs."""
+        own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected)
+        return own if self.inputs is None else own + self.inputs.size_bytes()
+
+
+@dataclasses.dataclass(slots=True)
+class _Kept:
+    """A decision in the ring with what it was counted as; `loads_bytes` is 0 where the one before counts them."""
+
+    decision: Decision
+    own_bytes: int
+    loads_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.own_bytes + self.loads_bytes
+
+
+class Ring:
+    """The decisions of the last KEPT_SECONDS that fit; oldest dropped first. Safe from any thread."""
+
+    def __init__(self, *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._limit_bytes, self._whole_limit_bytes = limit_bytes, whole_bytes
+        self._kept: collections.deque[_Kept] = collections.deque()
+        self._whole: collections.deque[_Kept] = collections.deque()
+        self._bytes = self._whole_bytes = 0
+        self._last_loads: nodes.NodeLoads | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory the decisions hold now."""
+        with self._lock:
+            return self._bytes
+
+    def add(self, decision: Decision) -> None:
+        """Note a decision, and make room for it."""
+        with self._lock:
+            kept = _Kept(decision, decision.size_bytes())
+            if decision.inputs is not None and not decision.inputs.omitted:  # `lean` condenses from the start
+                kept.loads_bytes = self._loads_bytes(decision.inputs.candidates.loads)
+                self._whole.append(kept)
+                self._whole_bytes += kept.size_bytes
+            self._kept.append(kept)
+            self._bytes += kept.size_bytes
+            while self._whole_bytes > self._whole_limit_bytes:
+                self._condense_oldest()
+            while self._bytes > self._limit_bytes:
+                self._drop_oldest()
+            self._forget(decision.at_seconds)
+
+    def find(self, namespace: str, pod: str, limit: int, *, now_seconds: float) -> list[Decision]:
+        """The newest first, of one namespace and pod where they are given, at most `limit`."""
+        with self._lock:
+            self._forget(now_seconds)
+            newest_first = [kept.decision for kept in reversed(self._kept)]
+        found = (
+            decision for decision in newest_first if namespace in ("", decision.namespace) and pod in ("", decision.pod)
+        )
+        return [decision for decision, _ in zip(found, range(limit), strict=False)]
+
+    def _loads_bytes(self, loads: nodes.NodeLoads) -> int:
+        """The readings of all nodes are shared by the decisions between two changes: the first one counts them.
+
+        When that one goes and the others stay, the oldest readings kept are not counted: one version at most.
+        """
+        if loads is self._last_loads:
+            return 0
+        self._last_loads = loads
+        arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
+        return arrays + 8 * len(loads.names)
+
+    def _condense_oldest(self) -> None:
+        kept = self._whole.popleft()
+        self._whole_bytes -= kept.size_bytes
+        self._bytes -= kept.size_bytes
+        decision = kept.decision
+        if decision.inputs is not None:
+            small = decision.inputs.condensed(ranked.node for ranked in decision.best)
+            kept.decision = msgspec.structs.replace(decision, inputs=small)
+        kept.own_bytes, kept.loads_bytes = kept.decision.size_bytes(), 0
+        self._bytes += kept.size_bytes
+
+    def _drop_oldest(self) -> None:
+        kept = self._kept.popleft()
+        self._bytes -= kept.size_bytes
+        if self._whole and self._whole[0] is kept:
+            self._whole.popleft()
+            self._whole_bytes -= kept.size_bytes
+
+    def _forget(self, now_seconds: float) -> None:
+        while self._kept and self._kept[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
+            self._drop_oldest()
+        if not self._whole:
+            self._last_loads = None  # or it would stay for as long as nobody asks
+
+
+def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
+    """How many nodes each reason rejected, the most frequent first, at most REASONS_KEPT of them."""
+    return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
+
+
+def _only(candidates: view.Candidates, wanted: set[str]) -> view.Candidates:
+    """Some of the nodes, with readings of these only, so that those of all others can be freed."""
+    loads, places = candidates.loads, _places(candidates, wanted)
+    rows = candidates.rows[places]
+    known = rows < len(loads.names)
+    taken = np.append(rows[known], len(loads.names))  # the last row stands for unknown nodes, here as there
+    names = tuple(loads.names[row] for row in taken[:-1].tolist())
+    small = nodes.NodeLoads(
+        names,
+        {name: place for place, name in enumerate(names)},
+        loads.values[taken],
+        loads.effective_seconds[taken],
+        loads.per_allocatable[taken],
+        {place: loads.reliefs[row] for place, row in enumerate(taken.tolist()) if row in loads.reliefs},
+    )
+    return view.Candidates(
+        in_force=candidates.in_force,
+        now_seconds=candidates.now_seconds,
+        names=tuple(candidates.names[place] for place in places.tolist()),
+        loads=small,
+        rows=np.where(known, np.cumsum(known) - 1, len(names)),
+        fresh=candidates.fresh[places],
+        values=candidates.values[places],
+        expected=candidates.expected[places],
+        counts=candidates.counts[places],
+    )
+
+
+def _places(candidates: view.Candidates, wanted: set[str]) -> nodes.Rows:
+    """Where the wanted nodes stand among the candidates, by their rows; by name only if one of them has no row."""
+    loads = candidates.loads
+    if all(name in loads.index for name in wanted):
+        marked = np.zeros(len(loads.names) + 1, dtype=np.bool_)
+        marked[[loads.index[name] for name in wanted]] = True
+        keep = marked[candidates.rows]
+    else:
+        keep = np.fromiter((name in wanted for name in candidates.names), np.bool_, len(candidates.names))
+    return np.flatnonzero(keep)

@@ -1,0 +1,108 @@
+"""What the extender exports on /metrics: the one place where these names are spelt.
+
+`app` and `service` count into a `Metrics` made for their registry, a scrape reads a `Standing` from `service`;
+docs/extender.md lists the names for operators.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import prometheus_client
+from prometheus_client import core, registry
+
+DURATION_BUCKETS_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
+
+
+class Metrics:
+    """The extender's counters and gauges in one registry."""
+
+    def __init__(self, into: prometheus_client.CollectorRegistry) -> None:
+        self.duration_seconds = prometheus_client.Histogram(
+            "evenload_extender_request_duration_seconds",
+            "Time to answer kube-scheduler; a rise slows down every pod's scheduling.",
+            ["verb", "result"],
+            buckets=DURATION_BUCKETS_SECONDS,
+            registry=into,
+        )
+        self.rejected = prometheus_client.Counter(
+            "evenload_extender_nodes_rejected",
+            "Nodes rejected in filter answers by reason; a rise means hot nodes.",
+            ["reason"],
+            registry=into,
+        )
+        self.degraded = prometheus_client.Counter(
+            "evenload_extender_degraded",
+            "Decisions made on less than whole data by cause; a rise means that load is being guessed.",
+            ["cause"],
+            registry=into,
+        )
+        self.loop_failures = prometheus_client.Counter(
+            "evenload_extender_loop_failures",
+            "Cycles of background work that failed; a rise is a bug or an unreadable file.",
+            registry=into,
+        )
+
+
+class Standing(NamedTuple):
+    """What is true at the moment of a scrape."""
+
+    assumed_placements: int
+    nodes_by_state: dict[str, int]
+    heartbeat_matches: bool
+    reload_successful: bool
+    reload_seconds: float
+    policy_hash: str
+
+
+class StandingCollector(registry.Collector):
+    """Gauges that are read when /metrics is scraped, not kept up to date at every change."""
+
+    def __init__(self, read: Callable[[], Standing]) -> None:
+        self._read = read
+
+    def describe(self) -> Iterable[core.Metric]:
+        """The families without samples, so that registering reads nothing."""
+        return [family() for family in (_assumed, _nodes, _heartbeat, _reload_successful, _reload_seconds, _config)]
+
+    def collect(self) -> Iterable[core.Metric]:
+        """One reading of everything."""
+        now = self._read()
+        assumed, nodes, heartbeat = _assumed(), _nodes(), _heartbeat()
+        successful, at, config = _reload_successful(), _reload_seconds(), _config()
+        assumed.add_metric([], now.assumed_placements)
+        for state, count in now.nodes_by_state.items():
+            nodes.add_metric([state], count)
+        heartbeat.add_metric([], now.heartbeat_matches)
+        successful.add_metric([], now.reload_successful)
+        at.add_metric([], now.reload_seconds)
+        config.add_metric([], {"hash": now.policy_hash})
+        return [assumed, nodes, heartbeat, successful, at, config]
+
+
+def _assumed() -> core.GaugeMetricFamily:
+    text = "Winners not yet confirmed by the Pod watch; a lasting rise means that the watch lags."
+    return core.GaugeMetricFamily("evenload_extender_assumed_placements", text, labels=[])
+
+
+def _nodes() -> core.GaugeMetricFamily:
+    text = "Nodes by the state of their reading; anything but usable is scored blindly."
+    return core.GaugeMetricFamily("evenload_extender_nodes", text, labels=["state"])
+
+
+def _heartbeat() -> core.GaugeMetricFamily:
+    text = "1 while our view of the annotations is the annotator's; 0 for long means that readings only age."
+    return core.GaugeMetricFamily("evenload_extender_heartbeat_matches", text, labels=[])
+
+
+def _reload_successful() -> core.GaugeMetricFamily:
+    text = "1 when the policy file as it stands is in force; 0 means that an older one still is."
+    return core.GaugeMetricFamily("evenload_config_last_reload_successful", text, labels=[])
+
+
+def _reload_seconds() -> core.GaugeMetricFamily:
+    text = "When the policy in force was loaded, Unix seconds."
+    return core.GaugeMetricFamily("evenload_config_last_reload_success_timestamp_seconds", text, labels=[])
+
+
+def _config() -> core.InfoMetricFamily:
+    return core.InfoMetricFamily("evenload_config", "The policy in force, by the hash of its file.", labels=[])

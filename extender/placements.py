@@ -1,0 +1,278 @@
+"""How many pods each node got lately and what they will use, counted from our own Pod watch and from our own winners.
+
+The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
+pod of a burst sees it before the watch does. What a request needs is kept ready per node: pods per hot-spot window,
+and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet or hold
+room as placeholders do not count.
+
+The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
+with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
+counted from a nearby origin; a pod leaves both when its age reaches W, which the heap of expiries tells.
+"""
+
+import collections.abc
+import dataclasses
+import heapq
+import math
+import operator
+import threading
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kube import objects
+from policy import hotspots, metrics, recent, schema
+
+# Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
+ASSUMED_SECONDS: Final = 5.0
+# The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
+LARGEST_AMOUNT: Final = 2.0**63
+# Threads read the clock at slightly different moments; going back by more means that somebody set it.
+SET_BACK_SECONDS: Final = 1.0
+PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"
+
+
+class Placement(NamedTuple):
+    """A pod that counts on a node, with the load expected of it; an assumed one counts until a moment."""
+
+    binding: hotspots.Binding
+    load: recent.Load
+    until_seconds: float = math.inf
+
+    def amount(self, resource: metrics.Resource) -> float:
+        """The expected load in the resource's unit: millicores or bytes."""
+        return self.load.cpu_millicores if resource == metrics.CPU else self.load.memory_bytes
+
+
+class Group(NamedTuple):
+    """Metrics that show a pod equally late: the averaging window W behind them and their resource."""
+
+    window_seconds: float
+    resource: metrics.Resource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crowding:
+    """What placements mean for the nodes of one request.
+
+    `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
+    a metric cannot show yet, in millicores or bytes by the metric's resource.
+    """
+
+    counts: npt.NDArray[np.int64]
+    amounts: npt.NDArray[np.float64]
+
+
+class PlacementTable:
+    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread."""
+
+    def __init__(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
+        self._lock = threading.Lock()
+        self._index: collections.abc.Mapping[str, int] = {}
+        self._use(policy, now_seconds)
+
+    def use_policy(
+        self,
+        policy: schema.LoadPolicy,
+        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
+        now_seconds: float,
+    ) -> None:
+        """Count anew under other windows or estimates; `pods` gives what the watch has, read while changes wait."""
+        with self._lock:
+            assumed = [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
+            self._use(policy, now_seconds)
+            for placement in assumed:
+                self._add(placement, now_seconds)
+            for pod in pods():
+                self._put(pod, now_seconds)
+
+    def pod_changed(self, old: objects.Pod | None, new: objects.Pod | None, now_seconds: float) -> None:
+        """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
+        with self._lock:
+            self._expire(now_seconds)
+            if old is not None and (new is None or new.uid != old.uid):
+                self._remove(old.uid, now_seconds)
+            if new is not None:
+                self._put(new, now_seconds)
+
+    def assume(self, pod: objects.Pod, node: str, now_seconds: float) -> None:
+        """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
+        if not counts(pod):
+            return
+        with self._lock:
+            known = self._pods.get(pod.uid)
+            if known is None or known.until_seconds < math.inf:
+                placement = self._placement(pod, node, now_seconds)
+                self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
+
+    def crowding(
+        self, index: collections.abc.Mapping[str, int], rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
+    ) -> Crowding:
+        """The columns for rows of `index` (as in NodeLoads) at this moment, without the pod of the uid `besides`."""
+        with self._lock:
+            self._align(index, now_seconds)
+            self._expire(now_seconds)
+            hidden = self._hide(besides, now_seconds)
+            amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
+            crowding = Crowding(self._counts[rows], np.maximum(amounts, 0.0))
+            if hidden:
+                self._write_row(hidden, now_seconds)
+            return crowding
+
+    def assumed(self, now_seconds: float) -> int:
+        """How many placements are assumed and not yet confirmed."""
+        with self._lock:
+            self._expire(now_seconds)
+            return sum(placement.until_seconds < math.inf for placement in self._pods.values())
+
+    def bindings(self, now_seconds: float) -> tuple[hotspots.Binding, ...]:
+        """Every placement that still counts in some window, assumed ones included."""
+        with self._lock:
+            self._expire(now_seconds)
+            return tuple(placement.binding for placement in self._pods.values())
+
+    def _use(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
+        self._recent = policy.recent_pods
+        self._metrics = policy.metrics_in_force
+        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
+        self._groups = _columns_by_window(self._metrics) if self._recent.enabled else {}
+        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
+        self._origin_seconds = self._latest_seconds = now_seconds
+        self._pods: dict[str, Placement] = {}
+        self._by_node: dict[str, dict[str, Placement]] = {}
+        self._expiries: list[tuple[float, str]] = []
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        rows = len(self._index) + 1
+        self._counts = np.zeros((rows, len(self._hot_windows)), dtype=np.int64)
+        self._offset, self._slope = np.zeros((2, rows, len(self._metrics)))
+
+    def _align(self, index: collections.abc.Mapping[str, int], now_seconds: float) -> None:
+        if index is not self._index:
+            self._index = index
+            self._lay_out()
+            for node in self._by_node:
+                self._write_row(node, now_seconds)
+
+    def _put(self, pod: objects.Pod, now_seconds: float) -> None:
+        if pod.node_name and counts(pod):
+            self._add(self._placement(pod, pod.node_name, now_seconds), now_seconds)
+        elif pod.node_name or pod.deleting or pod.finished:
+            self._remove(pod.uid, now_seconds)
+
+    def _placement(self, pod: objects.Pod, node: str, now_seconds: float) -> Placement:
+        at_seconds = min(self._bound_at_seconds(pod, node, now_seconds), now_seconds)
+        return Placement(hotspots.Binding(node, pod.uid, at_seconds), estimate(pod, self._recent))
+
+    def _bound_at_seconds(self, pod: objects.Pod, node: str, now_seconds: float) -> float:
+        """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
+        if pod.scheduled_at_seconds is not None and pod.node_name:
+            return pod.scheduled_at_seconds
+        known = self._pods.get(pod.uid)
+        return known.binding.at_seconds if known is not None and known.binding.node == node else now_seconds
+
+    def _add(self, placement: Placement, now_seconds: float) -> None:
+        binding = placement.binding
+        if self._pods.get(binding.uid) == placement:
+            return
+        self._remove(binding.uid, now_seconds)
+        ends = [binding.at_seconds + window for window in self._windows]
+        if not ends or ends[-1] <= now_seconds:
+            return
+        self._pods[binding.uid] = placement
+        self._by_node.setdefault(binding.node, {})[binding.uid] = placement
+        for end_seconds in {min(end, placement.until_seconds) for end in ends}:
+            heapq.heappush(self._expiries, (end_seconds, binding.node))
+        self._write_row(binding.node, now_seconds)
+
+    def _remove(self, uid: str, now_seconds: float) -> None:
+        placement = self._pods.get(uid)
+        if placement is not None:
+            self._forget(placement)
+            self._write_row(placement.binding.node, now_seconds)
+
+    def _forget(self, placement: Placement) -> None:
+        """Take it out of both maps; a node without any leaves its map, or names of gone nodes would pile up."""
+        uid, node = placement.binding.uid, placement.binding.node
+        del self._pods[uid], self._by_node[node][uid]
+        if not self._by_node[node]:
+            del self._by_node[node]
+
+    def _expire(self, now_seconds: float) -> None:
+        """Bring the rows up to this moment: pods leave a window, the longest one, or an assumption ends."""
+        if now_seconds < self._latest_seconds - SET_BACK_SECONDS:
+            self._set_back(now_seconds)
+        self._latest_seconds = max(self._latest_seconds, now_seconds)
+        due: set[str] = set()
+        while self._expiries and self._expiries[0][0] <= now_seconds:
+            due.add(heapq.heappop(self._expiries)[1])
+        for node in due:
+            for placement in list(self._by_node.get(node, {}).values()):
+                if min(placement.binding.at_seconds + self._windows[-1], placement.until_seconds) <= now_seconds:
+                    self._forget(placement)
+            self._write_row(node, now_seconds)
+
+    def _set_back(self, now_seconds: float) -> None:
+        """The clock was set back: what was bound after this moment was bound now, or its age would be less than 0."""
+        self._latest_seconds = now_seconds
+        for placement in list(self._pods.values()):
+            binding, until_seconds = placement.binding, placement.until_seconds
+            if until_seconds < math.inf:
+                until_seconds = min(until_seconds, now_seconds + ASSUMED_SECONDS)
+            binding = binding._replace(at_seconds=min(binding.at_seconds, now_seconds))
+            self._add(placement._replace(binding=binding, until_seconds=until_seconds), now_seconds)
+
+    def _hide(self, uid: str, now_seconds: float) -> str:
+        """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
+        placement = self._pods.get(uid)
+        if placement is None:
+            return ""
+        self._write_row(placement.binding.node, now_seconds, besides=uid)
+        return placement.binding.node
+
+    def _write_row(self, node: str, now_seconds: float, *, besides: str = "") -> None:
+        row = self._index.get(node)
+        if row is None:
+            return
+        here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
+        ages = [now_seconds - placement.binding.at_seconds for placement in here]
+        self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
+        for group, columns in self._groups.items():
+            fresh = [placement for placement, age in zip(here, ages, strict=True) if age < group.window_seconds]
+            total, moment = self._line(fresh, group.resource)
+            self._offset[row, columns] = total + moment / group.window_seconds
+            self._slope[row, columns] = total / group.window_seconds
+
+    def _line(self, fresh: list[Placement], resource: metrics.Resource) -> tuple[float, float]:
+        """A and B of the module's formula, in the resource's unit and that times seconds since the origin."""
+        amounts = [placement.amount(resource) for placement in fresh]
+        moments = [placement.binding.at_seconds - self._origin_seconds for placement in fresh]
+        return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
+
+
+def counts(pod: objects.Pod) -> bool:
+    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no placeholder."""
+    if pod.finished or pod.deleting or pod.is_daemonset:
+        return False
+    return pod.labels.get(PLACEHOLDER_LABEL) != "true"
+
+
+def estimate(pod: objects.Pod, recent_pods: schema.RecentPods) -> recent.Load:
+    """The load expected of a pod; requests that cannot be read are no requests, as the apiserver lets none of them
+    in.
+    """
+    try:
+        requests = pod.requests
+    except (ValueError, OverflowError):
+        requests = objects.NOTHING
+    amounts = requests.cpu_millicores, requests.memory_bytes
+    return recent.estimate(recent.Load(*(min(amount, LARGEST_AMOUNT) for amount in amounts)), recent_pods)
+
+
+def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
+    groups: dict[Group, list[int]] = {}
+    for column, metric in enumerate(in_force):
+        groups.setdefault(Group(metric.averaging_seconds, metric.resource), []).append(column)
+    return groups

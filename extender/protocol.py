@@ -1,0 +1,232 @@
+"""The kube-scheduler extender protocol, version 1: JSON bodies <-> small structs.
+
+`app` hands bodies in and sends the bytes out; `verbs` works with the types between. Only what we need is decoded: of
+a pod its identity, requests and owner, of a full Node its name, while the rest is skipped or passed on untouched.
+Go's field names are upper-case; schedulers and tools that write lower-case keys are read too. Replies use Go's names.
+
+Where a request cannot be answered, `ProtocolError` carries the HTTP status: kube-scheduler takes any status but 200
+as an error.
+"""
+
+import collections.abc
+from typing import Final, TypeVar
+
+import msgspec
+
+from kube import objects
+
+BAD_REQUEST: Final = 400
+UNPROCESSABLE: Final = 422
+
+T = TypeVar("T")
+RawMap = dict[str, msgspec.Raw]
+
+
+class ProtocolError(ValueError):
+    """A body that is not the request the verb expects; `status` is 400 (unreadable) or 422 (readable, but no pod in
+    it).
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _NodeList(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] | None = None
+
+
+class _NodeMetadata(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _NamedNode(msgspec.Struct, frozen=True):
+    metadata: _NodeMetadata = _NodeMetadata()
+
+
+class _Args(msgspec.Struct, frozen=True):
+    pod_upper: objects.Pod | None = msgspec.field(name="Pod", default=None)
+    pod_lower: objects.Pod | None = msgspec.field(name="pod", default=None)
+    names_upper: list[str] | None = msgspec.field(name="NodeNames", default=None)
+    names_camel: list[str] | None = msgspec.field(name="nodeNames", default=None)
+    names_lower: list[str] | None = msgspec.field(name="nodenames", default=None)
+    nodes_upper: _NodeList | None = msgspec.field(name="Nodes", default=None)
+    nodes_lower: _NodeList | None = msgspec.field(name="nodes", default=None)
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Victim(msgspec.Struct, frozen=True):
+    """A MetaPod ({"UID"}) or a whole pod ({"metadata": {"uid"}}); the reply names both by UID."""
+
+    uid_upper: str = msgspec.field(name="UID", default="")
+    uid_lower: str = msgspec.field(name="uid", default="")
+    metadata: _Meta = _Meta()
+
+    @property
+    def uid(self) -> str:
+        return self.uid_upper or self.uid_lower or self.metadata.uid
+
+
+class _Victims(msgspec.Struct, frozen=True):
+    pods_upper: list[_Victim] | None = msgspec.field(name="Pods", default=None)
+    pods_lower: list[_Victim] | None = msgspec.field(name="pods", default=None)
+    violations_upper: int = msgspec.field(name="NumPDBViolations", default=0)
+    violations_lower: int = msgspec.field(name="numPDBViolations", default=0)
+
+
+class _PreemptionArgs(msgspec.Struct, frozen=True):
+    pod_upper: objects.Pod | None = msgspec.field(name="Pod", default=None)
+    pod_lower: objects.Pod | None = msgspec.field(name="pod", default=None)
+    meta_upper: dict[str, _Victims | None] | None = msgspec.field(name="NodeNameToMetaVictims", default=None)
+    meta_lower: dict[str, _Victims | None] | None = msgspec.field(name="nodeNameToMetaVictims", default=None)
+    whole_upper: dict[str, _Victims | None] | None = msgspec.field(name="NodeNameToVictims", default=None)
+    whole_lower: dict[str, _Victims | None] | None = msgspec.field(name="nodeNameToVictims", default=None)
+
+
+class Args(msgspec.Struct, frozen=True):
+    """A filter, prioritize or explain request: the pod and the candidate nodes, each name once, in the order asked.
+
+    `nodes` holds the raw Node objects by name when the scheduler sent them whole (nodeCacheCapable: false), else it
+    is None.
+    """
+
+    pod: objects.Pod
+    names: tuple[str, ...]
+    nodes: RawMap | None = None
+
+
+class Victims(msgspec.Struct, frozen=True):
+    """The pods that preemption would delete on one node, by uid, and how many budgets that would violate."""
+
+    uids: tuple[str, ...]
+    violations: int
+
+
+class PreemptionArgs(msgspec.Struct, frozen=True):
+    """A preempt request: the pod that wants room and the victims per node, whichever of the two maps the scheduler
+    filled.
+    """
+
+    pod: objects.Pod
+    victims: dict[str, Victims]
+
+
+class HostPriority(msgspec.Struct, frozen=True):
+    """One element of the prioritize reply; the score is an integer of 0..10."""
+
+    host: str = msgspec.field(name="Host")
+    score: int = msgspec.field(name="Score")
+
+
+class _MetaPodReply(msgspec.Struct, frozen=True):
+    uid: str = msgspec.field(name="UID")
+
+
+class _VictimsReply(msgspec.Struct, frozen=True):
+    pods: list[_MetaPodReply] = msgspec.field(name="Pods")
+    violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class _PreemptionReply(msgspec.Struct, frozen=True):
+    victims: dict[str, _VictimsReply] = msgspec.field(name="NodeNameToMetaVictims")
+
+
+class _NodeListReply(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw]
+
+
+class _FilterReply(msgspec.Struct, frozen=True):
+    names: list[str] | None = msgspec.field(name="NodeNames")
+    nodes: _NodeListReply | None = msgspec.field(name="Nodes")
+    failed: dict[str, str] = msgspec.field(name="FailedNodes")
+    failed_and_unresolvable: dict[str, str] = msgspec.field(name="FailedAndUnresolvableNodes")
+    error: str = msgspec.field(name="Error")
+
+
+_ARGS: Final = msgspec.json.Decoder(_Args)
+_PREEMPTION_ARGS: Final = msgspec.json.Decoder(_PreemptionArgs)
+_NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def decode_args(body: bytes) -> Args:
+    """The request in an ExtenderArgs body; ProtocolError otherwise. No names at all, or null, are no candidates."""
+    wire = _decode(_ARGS, body)
+    pod = _pod(wire.pod_upper, wire.pod_lower)
+    node_list = wire.nodes_upper or wire.nodes_lower
+    nodes = None if node_list is None else _by_name(node_list.items or ())
+    names = wire.names_upper or wire.names_camel or wire.names_lower or nodes or ()
+    return Args(pod, tuple(dict.fromkeys(names)), nodes)
+
+
+def decode_preemption(body: bytes) -> PreemptionArgs:
+    """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
+    wire = _decode(_PREEMPTION_ARGS, body)
+    pod = _pod(wire.pod_upper, wire.pod_lower)
+    victims = wire.meta_upper or wire.meta_lower or wire.whole_upper or wire.whole_lower or {}
+    return PreemptionArgs(pod, {node: _victims(found) for node, found in victims.items()})
+
+
+def encode_filter(
+    args: Args, passed: collections.abc.Sequence[str], rejected: collections.abc.Mapping[str, str]
+) -> bytes:
+    """The filter reply: who passed, in the form asked for, and why the rest did not.
+
+    Rejected nodes go to FailedAndUnresolvableNodes: in FailedNodes the scheduler would kill victims on a node that
+    stays hot all the same (kubernetes/kubernetes#92866). A null NodeNames would mean that no node fits, so it is a
+    list or the request came with whole nodes.
+    """
+    if args.nodes is None:
+        return _ENCODER.encode(_FilterReply(list(passed), None, {}, dict(rejected), ""))
+    items = [args.nodes[name] for name in passed if name in args.nodes]
+    return _ENCODER.encode(_FilterReply(None, _NodeListReply(items), {}, dict(rejected), ""))
+
+
+def encode_scores(names: collections.abc.Sequence[str], scores: collections.abc.Sequence[int]) -> bytes:
+    """The prioritize reply, a HostPriorityList; a float in it would make the scheduler drop every score."""
+    return _ENCODER.encode([HostPriority(name, score) for name, score in zip(names, scores, strict=True)])
+
+
+def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
+    """The preempt reply: the nodes that may be preempted on. It is the map of uids, whichever map the request held."""
+    return _ENCODER.encode(
+        _PreemptionReply(
+            {
+                node: _VictimsReply([_MetaPodReply(uid) for uid in found.uids], found.violations)
+                for node, found in victims.items()
+            }
+        )
+    )
+
+
+def encode(document: object) -> bytes:
+    """Any answer of ours that is no scheduler protocol, such as /nodes."""
+    return _ENCODER.encode(document)
+
+
+def _decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(BAD_REQUEST, f"cannot read the request: {error}; expected the v1 extender JSON") from error
+
+
+def _pod(upper: objects.Pod | None, lower: objects.Pod | None) -> objects.Pod:
+    pod = upper or lower
+    if pod is None:
+        raise ProtocolError(UNPROCESSABLE, 'the request has no pod: expected the pod to schedule under "Pod"')
+    return pod
+
+
+def _by_name(items: collections.abc.Iterable[msgspec.Raw]) -> RawMap:
+    return {_decode(_NAMED_NODE, bytes(item)).metadata.name: item for item in items}
+
+
+def _victims(found: _Victims | None) -> Victims:
+    if found is None:
+        return Victims((), 0)
+    pods = found.pods_upper or found.pods_lower or ()
+    return Victims(tuple(pod.uid for pod in pods), found.violations_upper or found.violations_lower)

@@ -1,0 +1,164 @@
+"""The extender's parts wired together: watches that feed the view, the policy that is polled, and what the probes
+report.
+
+`__main__` makes one in gunicorn's worker and starts it there; `once` is the same without watches, for `--once`.
+Nothing is connected and no thread runs before `start`.
+"""
+
+import random
+import threading
+from typing import Final
+
+import flask
+import prometheus_client
+
+from extender import app, decisions, explaining, metrics, tls, view
+from kube import door, errors, kinds, objects, reflector
+from policy import heartbeat, schema
+from runtime import clock, health, logs, loop, ops, reloading
+
+log = logs.get(__name__)
+
+# Ended pods are never sent, so that their going is a deletion and a cluster full of finished Jobs costs nothing.
+LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+HEARTBEAT_ONLY: Final = f"metadata.name={heartbeat.CONFIG_MAP}"
+STUCK_SECONDS: Final = 60.0
+
+PolicyFile = reloading.Reloading[schema.LoadPolicy]
+
+
+class Service:
+    """One extender process: a view, the watches and the loop that keep it up to date, and the application over it."""
+
+    def __init__(
+        self,
+        kube: door.KubeDoor,
+        policy_file: PolicyFile,
+        *,
+        namespace: str,
+        ticking: clock.Clock,
+        rng: random.Random,
+        security: tls.Security | None = None,
+    ) -> None:
+        self._clock = ticking
+        self._policy_file = policy_file
+        self._security = security
+        self._registry = prometheus_client.CollectorRegistry()
+        self._metrics = metrics.Metrics(self._registry)
+        if security is not None:
+            self._registry.register(tls.ReloadCollector(security))
+        self._registry.register(metrics.StandingCollector(self._standing))
+        self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
+        self._nodes = reflector.Reflector(
+            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed
+        )
+        self._pods = reflector.Reflector(
+            kube, kinds.PODS, clock=ticking, rng=rng, field_selector=LIVING, on_change=self._pod_changed
+        )
+        self._heartbeats = reflector.Reflector(
+            kube,
+            kinds.CONFIG_MAPS,
+            clock=ticking,
+            rng=rng,
+            namespace=namespace,
+            field_selector=HEARTBEAT_ONLY,
+            on_change=self._heartbeat_changed,
+        )
+        self._beat = health.Heartbeat()
+        self._polling = loop.Loop(
+            "policy",
+            self.poll_files,
+            period_seconds=lambda: reloading.POLL_SECONDS,
+            clock=ticking,
+            rng=rng,
+            heartbeat=self._beat,
+            on_failure=lambda _error: self._metrics.loop_failures.inc(),
+        )
+
+    def app(self) -> flask.Flask:
+        """The application over this service's view."""
+        plain_routes = ops.ops_blueprint(
+            livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
+            readyz=self._readiness(),
+            registry=self._registry,
+            configz=self._configz,
+        )
+        parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
+        return app.create_app(parts, plain_routes)
+
+    def start(self, stop: threading.Event) -> None:
+        """Start the watches and the policy loop; they end when `stop` is set."""
+        for watch in (self._nodes, self._pods, self._heartbeats):
+            watch.start(stop)
+        loop.start_thread("policy", self._polling.run, stop)
+
+    def poll_files(self) -> None:
+        """One turn of the loop: the certificate first, as a certificate that runs out stops everything."""
+        if self._security is not None:
+            self._security.poll()
+        self.poll_policy()
+
+    def poll_policy(self) -> None:
+        """Take over a changed policy file; an invalid one is refused and the last good one stays."""
+        if self._policy_file.poll():
+            current, content_hash = self._policy_file.current, self._policy_file.content_hash
+            self.view.use_policy(current, content_hash, lambda: self._pods.snapshot().values(), self._clock.now())
+            log.info("policy in force", hash=content_hash)
+
+    def _readiness(self) -> list[health.Check]:
+        """Ready once nodes and pods were listed: before, every answer would be neutral. Stale readings do not matter
+        here, nor does a refused edit of the policy: it only shows (`?verbose`).
+        """
+        checks = [
+            health.event_check("nodes", self._nodes.synced, "not listed yet"),
+            health.event_check("pods", self._pods.synced, "not listed yet"),
+            health.Check("policy", lambda: None, lambda: _file_detail(self._policy_file)),
+        ]
+        security = self._security
+        if security is not None:
+            checks.append(health.Check("certificate", lambda: None, lambda: _file_detail(security)))
+        return checks
+
+    def _pod_changed(self, old: objects.Pod | None, new: objects.Pod | None) -> None:
+        self.view.placements.pod_changed(old, new, self._clock.now())
+
+    def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
+
+    def _standing(self) -> metrics.Standing:
+        now_seconds = self._clock.now()
+        return metrics.Standing(
+            assumed_placements=self.view.placements.assumed(now_seconds),
+            nodes_by_state=explaining.states(self.view, now_seconds),
+            heartbeat_matches=self.view.nodes.heartbeat_state().matches,
+            reload_successful=self._policy_file.error is None,
+            reload_seconds=self._policy_file.loaded_at_seconds,
+            policy_hash=self._policy_file.content_hash,
+        )
+
+    def _configz(self) -> object:
+        held = self._policy_file
+        return {
+            "policy": held.current.as_file(),
+            "hash": held.content_hash,
+            "error": held.error,
+            "loaded_at": clock.to_rfc3339(held.loaded_at_seconds),
+            "checked_at": clock.to_rfc3339(held.checked_at_seconds),
+        }
+
+
+def _file_detail(held: PolicyFile | tls.Security) -> str:
+    return held.content_hash + (f"; the file as it is now is refused: {held.error}" if held.error else "")
+
+
+def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_seconds: float) -> None:
+    """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
+    for node in kube.list(kinds.NODES).items:
+        seen.nodes.node_changed(None, node)
+    for pod in kube.list(kinds.PODS, field_selector=LIVING).items:
+        seen.placements.pod_changed(None, pod, now_seconds)
+    try:
+        beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)
+    except errors.NotFound:
+        return
+    seen.nodes.heartbeat_changed(beat.data, now_seconds)

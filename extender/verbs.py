@@ -1,0 +1,164 @@
+"""The three verbs of kube-scheduler: protocol in, the policy's formulas, protocol out.
+
+`app` decodes the request and sends the `Outcome`; the decision in it goes to the ring and the metrics. `explaining`
+shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
+"""
+
+import dataclasses
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from extender import decisions, protocol, view
+from kube import objects
+from policy import filtering, relief, scoring
+
+
+class Outcome(NamedTuple):
+    """The body of the reply, and the decision to remember."""
+
+    body: bytes
+    decision: decisions.Decision
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgement:
+    """Which candidates a pod may go to: `passed` in the order asked, the reason of every other, and why it is
+    degraded.
+    """
+
+    passed: tuple[str, ...]
+    rejected: dict[str, str]
+    exempt: str | None
+    degraded: tuple[str, ...]
+
+
+def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+    """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
+    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
+    judged = judge(candidates, args.pod)
+    winner = judged.passed[0] if len(judged.passed) == 1 else ""
+    if winner:
+        seen.placements.assume(args.pod, winner, now_seconds)
+    body = protocol.encode_filter(args, judged.passed, judged.rejected)
+    return Outcome(body, _decision("filter", candidates, args.pod, judged, assumed=winner))
+
+
+def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+    """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
+    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
+    breakdown = score(candidates, args.pod)
+    best = ranked(candidates, breakdown)
+    winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
+    if winner:
+        seen.placements.assume(args.pod, winner, now_seconds)
+    judged = Judgement(args.names, {}, None, candidates.degradations())
+    body = protocol.encode_scores(args.names, breakdown.scores.tolist())
+    return Outcome(body, _decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner))
+
+
+def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
+    """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
+    average.
+    """
+    candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
+    judged = judge(candidates, args.pod)
+    body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
+    return Outcome(body, _decision("preempt", candidates, args.pod, judged))
+
+
+def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
+    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, then the
+    rules.
+    """
+    exempt = exemption(candidates, pod)
+    if exempt is not None:
+        return Judgement(candidates.names, {}, exempt, ())
+    held = relieved(candidates, pod)
+    rejected = dict.fromkeys(held, relief.REASON)
+    free = (
+        candidates.only(np.array([name not in held for name in candidates.names], dtype=np.bool_))
+        if held
+        else candidates
+    )
+    verdicts = filtering.verdicts(free.values, free.expected, free.in_force.rules)
+    passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
+    if len(passed) < len(free.names):
+        rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)
+    causes = candidates.degradations()
+    return Judgement(passed, rejected, None, (*causes, "all_rejected") if verdicts.kept_coolest else causes)
+
+
+def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:
+    """Why the filter lets this pod pass everywhere, or None."""
+    rule = candidates.in_force.policy.filter.exempt
+    return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
+
+
+def relieved(candidates: view.Candidates, pod: objects.Pod) -> frozenset[str]:
+    """The candidates that were relieved of this pod's workload a moment ago and are not yet cool."""
+    if pod.owner is None or not candidates.loads.reliefs:
+        return frozenset()
+    bands, now_seconds = candidates.in_force.policy.descheduler.thresholds, candidates.now_seconds
+    held = set()
+    for at, row in enumerate(candidates.rows.tolist()):
+        hint = candidates.loads.reliefs.get(row)
+        if hint is not None:
+            cool = relief.is_relieved(usable_values(candidates, at), bands)
+            if relief.rejects(hint, pod.owner.uid, now_seconds, relieved=cool):
+                held.add(candidates.names[at])
+    return frozenset(held)
+
+
+def usable_values(candidates: view.Candidates, at: int) -> dict[str, float]:
+    """The usable readings of one candidate by metric name."""
+    values = zip(candidates.in_force.metric_names, candidates.values[at].tolist(), strict=True)
+    return {name: value for name, value in values if value == value}
+
+
+def score(candidates: view.Candidates, pod: objects.Pod | None) -> scoring.Breakdown:
+    """Every factor of the candidates' scores for a pod; without one, as any pod would find them."""
+    incoming = None if pod is None else candidates.incoming(pod)
+    return scoring.scores(
+        candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
+    )
+
+
+def ranked(candidates: view.Candidates, breakdown: scoring.Breakdown) -> tuple[decisions.Ranked, ...]:
+    """The best candidates, first by their score before rounding, then in the order asked."""
+    ranking = breakdown.ranking
+    order = np.argsort(-ranking.raw, kind="stable")[: decisions.BEST_KEPT].tolist()
+    return tuple(
+        decisions.Ranked(
+            candidates.names[at], int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
+        )
+        for at in order
+    )
+
+
+def _decision(
+    verb: str,
+    candidates: view.Candidates,
+    pod: objects.Pod,
+    judged: Judgement,
+    *,
+    best: tuple[decisions.Ranked, ...] = (),
+    assumed: str = "",
+) -> decisions.Decision:
+    return decisions.Decision(
+        verb=verb,
+        at_seconds=candidates.now_seconds,
+        namespace=pod.namespace,
+        pod=pod.name,
+        uid=pod.uid,
+        candidates=len(candidates.names),
+        passed=len(judged.passed),
+        policy_hash=candidates.in_force.content_hash,
+        exempt=judged.exempt is not None,
+        rejected=decisions.histogram(judged.rejected.values()),
+        degraded=judged.degraded,
+        best=best,
+        assumed=assumed,
+        inputs=decisions.Inputs(candidates, pod, judged.rejected),
+    )

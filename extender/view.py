@@ -1,0 +1,151 @@
+"""Everything an answer is made from, joined for one request: fresh readings, placements, and the policy in force.
+
+The watches keep `nodes` and `placements` up to date; `service` hands over a new policy. `verbs` and `explaining` ask
+for `Candidates`, which do not change any more, and pass their arrays to the policy's pure functions.
+"""
+
+import collections.abc
+import dataclasses
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from extender import nodes, placements
+from kube import objects
+from policy import filtering, freshness, hotspots, metrics, schema, scoring
+
+Mask = npt.NDArray[np.bool_]
+
+
+class InForce(NamedTuple):
+    """A policy with what is compiled from it once: rules and weights by column."""
+
+    policy: schema.LoadPolicy
+    content_hash: str
+    metric_names: tuple[str, ...]
+    rules: filtering.Rules
+    weighing: scoring.Weighing
+    columns_of_resource: tuple[int, ...]
+
+
+def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
+    """Compile a policy for the columns of its metrics."""
+    in_force = policy.metrics_in_force
+    return InForce(
+        policy,
+        content_hash,
+        metrics.names(in_force),
+        filtering.rules(policy.filter, in_force),
+        scoring.weighing(policy.score, in_force),
+        tuple(metrics.RESOURCES.index(metric.resource) for metric in in_force),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidates:
+    """The nodes of one request at one moment; every array's first axis is `names`.
+
+    `values[nodes, metrics]` are ratios, NaN where unusable now; `expected[nodes, metrics]` ratios of recent pods' load;
+    `counts[nodes, hot spots]` placements per window; `rows` where the nodes stand in `loads`.
+    """
+
+    in_force: InForce
+    now_seconds: float
+    names: tuple[str, ...]
+    loads: nodes.NodeLoads
+    rows: nodes.Rows
+    fresh: Mask
+    values: nodes.Floats
+    expected: nodes.Floats
+    counts: npt.NDArray[np.int64]
+
+    def only(self, keep: Mask) -> "Candidates":
+        """The same for the nodes marked."""
+        names = tuple(name for name, kept in zip(self.names, keep.tolist(), strict=True) if kept)
+        arrays = self.rows[keep], self.fresh[keep], self.values[keep], self.expected[keep], self.counts[keep]
+        return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
+
+    @property
+    def penalty(self) -> nodes.Floats:
+        """Hot-spot points [nodes] on the 0..10 scale."""
+        return hotspots.penalty(self.counts, self.in_force.policy.hot_spots)
+
+    def incoming(self, pod: objects.Pod) -> nodes.Floats | None:
+        """The pod's own expected load [nodes, metrics], if the policy adds it to the score."""
+        if not self.in_force.weighing.incoming_pod:
+            return None
+        load = placements.estimate(pod, self.in_force.policy.recent_pods)
+        columns = list(self.in_force.columns_of_resource)
+        per_metric: nodes.Floats = np.array(load)[columns] * self.loads.per_allocatable[self.rows][:, columns]
+        return per_metric
+
+    def degradations(self) -> tuple[str, ...]:
+        """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
+        whole.
+        """
+        unknown = self.rows == len(self.loads.names)
+        unread = np.isnan(self.loads.effective_seconds[self.rows]) & ~unknown
+        causes = {
+            "unknown_node": unknown,
+            "missing_reading": unread,
+            "stale_reading": ~(self.fresh | unknown | unread),
+            "missing_metric": np.isnan(self.values[:, self._needed()]).any(axis=1) & self.fresh,
+        }
+        return tuple(cause for cause, nodes_hit in causes.items() if nodes_hit.any())
+
+    def _needed(self) -> list[int]:
+        ruled = {rule.column for rule in self.in_force.rules.rules}
+        return sorted(ruled | set(np.flatnonzero(self.in_force.weighing.weights > 0).tolist()))
+
+
+class View:
+    """The extender's picture of the cluster. Every method may be called from any thread."""
+
+    def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
+        self._lock = threading.Lock()
+        self._in_force = compiled(policy, content_hash)
+        self.nodes = nodes.NodeTable(self._in_force.metric_names)
+        self.placements = placements.PlacementTable(policy, now_seconds)
+
+    @property
+    def in_force(self) -> InForce:
+        """The policy that answers are made with."""
+        return self._in_force
+
+    def use_policy(
+        self,
+        policy: schema.LoadPolicy,
+        content_hash: str,
+        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
+        now_seconds: float,
+    ) -> None:
+        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew."""
+        in_force = compiled(policy, content_hash)
+        with self._lock:
+            self.nodes.use_metrics(in_force.metric_names)
+            self.placements.use_policy(policy, pods, now_seconds)
+            self._in_force = in_force
+
+    def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
+        """The nodes asked for as they stand now, with unknown names as nodes without a reading.
+
+        `besides` is the uid of the pod that is asked about: what is assumed or known of its own placement does not
+        count.
+        """
+        with self._lock:
+            in_force, loads = self._in_force, self.nodes.loads()
+            rows = loads.rows(names)
+            crowding = self.placements.crowding(loads.index, rows, now_seconds, besides=besides)
+        stale_after_seconds = in_force.policy.sync.stale_after_seconds
+        fresh = freshness.mask(loads.effective_seconds[rows], now_seconds, stale_after_seconds)
+        values = np.where(fresh[:, None], loads.values[rows], np.nan)
+        shares = loads.per_allocatable[rows][:, list(in_force.columns_of_resource)]
+        return Candidates(
+            in_force, now_seconds, names, loads, rows, fresh, values, crowding.amounts * shares, crowding.counts
+        )
+
+    def all_nodes(self, now_seconds: float) -> Candidates:
+        """Every known node, as an average pod would find it."""
+        return self.candidates(self.nodes.loads().names, now_seconds)

@@ -1,0 +1,178 @@
+"""The real Kubernetes door: `kube.door.KubeDoor` over HTTP.
+
+`kube.config.connect` makes a Client; services, reflectors and the lease call it from any thread. It builds paths and
+bodies and decodes answers; `kube.transport` below it authenticates, sends, repeats by rule and raises `kube.errors`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+from urllib import parse
+
+from kube import decoding, errors, kinds, watching
+from kube.door import EvictionAnswer, Listing
+from kube.kinds import Kind
+from kube.objects import Object
+from kube.request import Request
+
+if TYPE_CHECKING:
+    from kube.transport import Transport
+
+T = TypeVar("T", bound=Object)
+Query = tuple[tuple[str, str], ...]
+
+LIST_SECONDS = 30.0  # a page of 500 large pods from a busy apiserver
+WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: longer silence is a dead connection
+DRY_RUN: Query = (("dryRun", "All"),)
+MANAGER: Query = (("fieldManager", "evenload"),)
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class Client:
+    """See KubeDoor for what each method promises."""
+
+    def __init__(self, transport: "Transport", *, watch_idle_seconds: float = WATCH_IDLE_SECONDS) -> None:
+        self._transport = transport
+        self._watch_idle_seconds = watch_idle_seconds
+
+    @property
+    def url(self) -> str:
+        """The apiserver's URL."""
+        return self._transport.url
+
+    def close(self) -> None:
+        """Close pooled connections."""
+        self._transport.close()
+
+    def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> Listing[T]:
+        """All objects of a kind, page by page."""
+        items: list[T] = []
+        selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
+        token = ""
+        while True:
+            query = selection + ((("continue", token),) if token else ())
+            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS)
+            page = decoding.page(self._transport.name(request), kind.type, self._transport.send(request))
+            items.extend(page.items or ())
+            token = page.metadata.token
+            if not token:
+                return Listing(tuple(items), page.metadata.resource_version)
+
+    def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float = 300,
+    ) -> watching.HttpWatch[T]:
+        """Changes after `resource_version`."""
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", resource_version),
+            ("timeoutSeconds", str(int(timeout_seconds))),
+            *_selection(label_selector, field_selector),
+        )
+        idle_seconds = min(timeout_seconds + 10.0, self._watch_idle_seconds)
+        request = Request("GET", _path(kind, namespace), query=query, read_seconds=idle_seconds)
+        return watching.HttpWatch(f"watch {self.url}{request.path}", kind.type, self._transport.open(request))
+
+    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """One object."""
+        request = Request("GET", _path(kind, namespace, name))
+        return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+
+    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
+        """Create from a whole body; apiVersion and kind are filled in."""
+        self._write("POST", _path(kind, namespace), _typed(kind, body), dry_run=dry_run)
+
+    def merge_patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """RFC 7396 merge patch."""
+        path = _path(kind, namespace, name, subresource)
+        self._write("PATCH", path, body, dry_run=dry_run, content_type=MERGE_PATCH)
+
+    def replace(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Put a whole body; apiVersion and kind are filled in."""
+        self._write("PUT", _path(kind, namespace, name, subresource), _typed(kind, body), dry_run=dry_run)
+
+    def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
+        """Delete, in the background for owned objects."""
+        options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        self._transport.send(Request("DELETE", _path(kind, namespace, name), body=options))
+
+    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+        """Ask for the eviction of exactly this pod."""
+        options: dict[str, object] = {"preconditions": {"uid": uid}} if uid else {}
+        if dry_run:
+            options["dryRun"] = ["All"]  # the apiserver wants body and query to agree
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        try:
+            self._write("POST", _path(kinds.PODS, namespace, name, "eviction"), body, dry_run=dry_run)
+        except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
+            return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
+        return EvictionAnswer(True, 201, "", "")
+
+    def _write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object],
+        *,
+        dry_run: bool,
+        content_type: str = "application/json",
+    ) -> None:
+        query = MANAGER + (DRY_RUN if dry_run else ())
+        self._transport.send(Request(method, path, query=query, body=body, content_type=content_type))
+
+
+def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") -> str:
+    """/apis/policy/v1/namespaces/shop/poddisruptionbudgets/web, every part escaped."""
+    scope = ["namespaces", namespace] if namespace and kind.namespaced else []
+    parts = [*scope, kind.plural, *([name] if name else []), *([subresource] if subresource else [])]
+    return f"/{kind.path}/" + "/".join(parse.quote(part, safe="") for part in parts)
+
+
+def _selection(label_selector: str, field_selector: str) -> Query:
+    pairs = (("labelSelector", label_selector), ("fieldSelector", field_selector))
+    return tuple((name, text) for name, text in pairs if text)
+
+
+def _typed(kind: Kind[T], body: Mapping[str, object]) -> dict[str, object]:
+    return {"apiVersion": kind.api_version, "kind": kind.name, **body}

@@ -1,0 +1,148 @@
+"""From a kubeconfig or the pod's service account to a connected Client.
+
+Every service and command calls `connect` once. The official client reads kubeconfigs (contexts, client certificates,
+tokens, exec plugins, proxies); this module chooses which, and turns each way it can fail into a ConfigError that names
+the file, what was expected and the next step. Order, as kubectl's: the file given, $KUBECONFIG, ~/.kube/config, then
+the service account.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kube import client, errors
+from runtime import clock as clocks
+
+if TYPE_CHECKING:
+    from kubernetes.client.configuration import Configuration
+
+DEFAULT_FILE = "~/.kube/config"
+SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # the kubelet mounts token and ca.crt there
+
+
+def connect(
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    *,
+    clock: clocks.Clock | None = None,
+    environment: Mapping[str, str] | None = None,
+    service_account: Path = SERVICE_ACCOUNT,
+    watch_idle_seconds: float = client.WATCH_IDLE_SECONDS,
+) -> client.Client:
+    """A Client for the cluster meant; ConfigError when the configuration cannot be used. Sends nothing yet."""
+    environment = os.environ if environment is None else environment
+    files = _files(kubeconfig, environment)
+    if not files and SERVICE_HOST not in environment:
+        raise errors.ConfigError(
+            f"no cluster to talk to: neither --kubeconfig, $KUBECONFIG nor {DEFAULT_FILE} exists, and this is no pod "
+            f"(${SERVICE_HOST} is unset); pass --kubeconfig FILE"
+        )
+    from kube import transport  # imports the kubernetes package: half a second that --help need not spend
+
+    settings = _from_files(files, context) if files else _from_pod(context, environment, service_account)
+    _check_url(settings.host, files)
+    sending = transport.Transport(settings, clock=clock or clocks.WallClock())
+    return client.Client(sending, watch_idle_seconds=watch_idle_seconds)
+
+
+def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:
+    """The kubeconfig files to merge, joined as $KUBECONFIG is; "" for none. A file named outright must be there."""
+    if kubeconfig is not None:
+        named = [str(Path(part).expanduser()) for part in os.fspath(kubeconfig).split(os.pathsep) if part]
+        for name in named or [""]:
+            _check_readable(name)
+        return os.pathsep.join(named)
+    listed = environment.get("KUBECONFIG") or DEFAULT_FILE
+    found = [path for part in listed.split(os.pathsep) if part and (path := Path(part).expanduser()).exists()]
+    for path in found:
+        _check_readable(str(path))
+    return os.pathsep.join(map(str, found))
+
+
+def _check_readable(name: str) -> None:
+    try:
+        Path(name).read_bytes()
+    except OSError as error:
+        raise errors.ConfigError(
+            f"kubeconfig {name!r}: {error.strerror}; expected a readable file: check --kubeconfig or $KUBECONFIG"
+        ) from error
+
+
+def _from_files(files: str, context: str | None) -> "Configuration":
+    import yaml
+    from kubernetes.client import configuration
+    from kubernetes.config import config_exception, kube_config
+
+    settings = configuration.Configuration()
+    try:
+        merged = kube_config.KubeConfigMerger(files)
+        if merged.config is None or not isinstance(merged.config.value, dict):
+            raise config_exception.ConfigException("no configuration in it")
+        loader = kube_config.KubeConfigLoader(merged.config, active_context=context)
+        loader.load_and_set(settings)
+        plugin = _plugin(merged.config, context)
+    except (
+        config_exception.ConfigException,
+        yaml.YAMLError,
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:
+        raise errors.ConfigError(_unusable(files, context, error)) from error
+    if plugin and not settings.api_key and not settings.cert_file:
+        raise errors.ConfigError(
+            f"kubeconfig {files!r}: the credential plugin {plugin!r} gave no token and no certificate; "
+            "run it by hand to see why"
+        )
+    return settings
+
+
+def _plugin(merged: "Mapping[str, object]", context: str | None) -> str:
+    """The command of the exec plugin of the context's user, "" without one.
+
+    The library only logs that a plugin failed and goes on without credentials; this lets `_from_files` say so.
+    """
+    nodes: Any = merged
+    chosen = nodes["contexts"].get_with_name(context or nodes["current-context"])["context"]
+    user = nodes["users"].get_with_name(chosen.safe_get("user") or "", safe=True)
+    found = user["user"] if user is not None and "user" in user else {}
+    return str(found["exec"]["command"]) if "exec" in found else ""
+
+
+def _from_pod(context: str | None, environment: Mapping[str, str], service_account: Path) -> "Configuration":
+    from kubernetes.client import configuration
+    from kubernetes.config import config_exception, incluster_config
+
+    if context:
+        raise errors.ConfigError(f"--context {context!r} needs a kubeconfig, and there is none: pass --kubeconfig FILE")
+    settings = configuration.Configuration()
+    token, authority = str(service_account / "token"), str(service_account / "ca.crt")
+    loader = incluster_config.InClusterConfigLoader(token, authority, environ=environment)
+    try:
+        loader.load_and_set(settings)
+    except (config_exception.ConfigException, OSError) as error:
+        raise errors.ConfigError(
+            f"in-cluster configuration: {error} Expected token and ca.crt of a service account in {service_account}: "
+            "set automountServiceAccountToken, or pass --kubeconfig FILE"
+        ) from error
+    return settings
+
+
+def _check_url(url: str, files: str) -> None:
+    if not url.startswith(("https://", "http://")):
+        raise errors.ConfigError(f"kubeconfig {files!r}: server {url!r}: expected a URL as https://host:6443")
+
+
+def _unusable(files: str, context: str | None, error: Exception) -> str:
+    chosen = f" (context {context!r})" if context else ""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, TypeError | KeyError | AttributeError):
+        reason = f"it is not shaped like a kubeconfig ({reason})"
+    return (
+        f"kubeconfig {files!r}{chosen}: {reason}; expected what `kubectl config view` prints: "
+        "check the file and --context"
+    )

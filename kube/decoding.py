@@ -1,0 +1,171 @@
+"""JSON of the apiserver into structs and errors.
+
+`kube.client` decodes pages of lists, frames of watches and single objects with it, `kube.transport` failures. Decoders
+are built once per kind. What is not the JSON we asked for becomes errors.Undecodable, with the first characters of what
+came instead.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kube import errors
+from kube.objects import Object
+
+T = TypeVar("T", bound=Object)
+SHOWN_CHARACTERS = 120
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """metadata of a list."""
+
+    resource_version: str = ""
+    token: str = msgspec.field(name="continue", default="")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list; servers write `null` for no items."""
+
+    metadata: ListMeta
+    items: tuple[T, ...] | None = None
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """The object of a BOOKMARK: only its version means anything, the rest is an empty object of the kind with Go's
+    nulls (`"containers":null`), which no real object has.
+    """
+
+    metadata: ListMeta
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One line of a watch, its object still raw: what it is depends on the type."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One of a Status's causes."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """A Status's details."""
+
+    retry_after_seconds: float | None = None
+    causes: tuple[Cause, ...] | None = None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """meta/v1 Status: how the apiserver says no."""
+
+    kind: str
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """details.causes, or none."""
+        return (self.details.causes if self.details else None) or ()
+
+    @property
+    def text(self) -> str:
+        """The message with its causes: a budget's name stands only in a cause."""
+        return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
+
+
+BUDGET_CAUSE = "DisruptionBudget"  # policyv1.DisruptionBudgetCause
+
+_frames = msgspec.json.Decoder(Frame)
+_bookmarks = msgspec.json.Decoder(Bookmark)
+_statuses = msgspec.json.Decoder(Status)
+
+
+def page(request: str, kind: type[T], body: bytes) -> Page[T]:
+    """A page of a list."""
+    try:
+        return _pages(kind).decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _undecodable(request, body, error) from error
+
+
+def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
+    """A single object."""
+    try:
+        decoded: T = _objects(kind).decode(body)
+        return decoded
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _undecodable(request, bytes(body), error) from error
+
+
+def frame(request: str, line: bytes) -> Frame:
+    """A line of a watch."""
+    try:
+        return _frames.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _undecodable(request, line, error) from error
+
+
+def bookmarked_version(request: str, raw: msgspec.Raw) -> str:
+    """The resourceVersion that a BOOKMARK frame carries."""
+    try:
+        return _bookmarks.decode(raw).metadata.resource_version
+    except msgspec.MsgspecError as error:
+        raise _undecodable(request, bytes(raw), error) from error
+
+
+def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) -> errors.ApiError:
+    """The error of an answer that is not 2xx; a body that is no Status is quoted instead."""
+    wish = _retry_after_seconds(headers)
+    try:
+        said = _statuses.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return errors.class_for(status)(
+            request, status=status, reason="", message=_shown(body), retry_after_seconds=wish
+        )
+    if said.details is not None and wish is None:
+        wish = said.details.retry_after_seconds or None
+    budget = any(cause.reason == BUDGET_CAUSE for cause in said.causes)
+    reason = BUDGET_CAUSE if budget else said.reason
+    return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
+
+
+def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
+    """The error of an ERROR frame, whose object is a Status."""
+    try:
+        code = _statuses.decode(raw).code
+    except msgspec.MsgspecError:
+        code = 500
+    return failure(request, code or 500, {}, bytes(raw))
+
+
+@functools.cache
+def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
+    return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
+
+
+@functools.cache
+def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """Retry-After in whole seconds; the date form is never sent by an apiserver and is ignored."""
+    text = (headers.get("Retry-After") or "").strip()
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _undecodable(request: str, body: bytes, error: Exception) -> errors.Undecodable:
+    return errors.Undecodable(f"{request}: expected Kubernetes JSON, got {_shown(body)!r} ({error})")
+
+
+def _shown(body: bytes) -> str:
+    text = body[: 4 * SHOWN_CHARACTERS].decode(errors="replace")
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,118 @@
+"""What the Kubernetes API can do for us: the Protocol that every part of Evenload talks to.
+
+`kube.client.Client` is the real implementation, over HTTP; a simulated one for the simulator must pass the same
+contract suite (tests/contract/test_kube_door.py). All methods block, may be called from any thread, and raise only
+`kube.errors`. Every request has a timeout. Bodies of writes are plain JSON mappings, so that what goes over the wire
+can be read in the code that sends it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from kube.kinds import Kind
+from kube.objects import Object
+
+T = TypeVar("T", bound=Object)
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A whole list and the resourceVersion from which to watch on."""
+
+    items: tuple[T, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change. A BOOKMARK has no object, only a resourceVersion; a DELETED object is its last state."""
+
+    type: EventType
+    object: T | None
+    resource_version: str
+
+
+class EvictionAnswer(NamedTuple):
+    """What the apiserver said to an eviction.
+
+    status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or a race. 429: a budget
+    allows none now, `message` names it; retry_after_seconds is the apiserver's wish, often absent.
+    """
+
+    accepted: bool
+    status: int
+    reason: str
+    message: str
+    retry_after_seconds: float | None = None
+
+
+class KubeDoor(Protocol):
+    """The Kubernetes API as Evenload uses it."""
+
+    def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> Listing[T]:
+        """All objects of a kind, page by page of `limit`; namespace "" is all. Gone when a page token ran out."""
+
+    def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float = 300,
+    ) -> "Watch[T]":
+        """Changes after `resource_version` until the server ends the stream, after `timeout_seconds` at the latest."""
+
+    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """One object; NotFound."""
+
+    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
+        """Create from a whole body; Conflict when it exists. Never repeated by itself."""
+
+    def merge_patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """RFC 7396: the keys given are set, None removes; NotFound."""
+
+    def replace(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Put a whole body; Conflict when its metadata.resourceVersion is no longer the newest."""
+
+    def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
+        """Delete; with `uid` only that very object (Conflict otherwise); NotFound."""
+
+    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+        """Ask for the eviction of exactly this pod. 404, 409 and 429 are answers; other failures raise."""
+
+
+class Watch(Iterator[WatchEvent[T]], Protocol[T]):
+    """A stream of changes that another thread may end with `close`."""
+
+    def close(self) -> None:
+        """End the stream now: a blocked `next` returns within moments. Safe from any thread, and twice."""

@@ -1,0 +1,102 @@
+"""What can go wrong at the Kubernetes door: one tree, a class for each reaction we have.
+
+    KubeError
+      ConfigError       the kubeconfig or the pod's service account cannot be used: fix it, exit 2
+      Unreachable       no answer: refused, timed out, TLS, name not found, cut off half-way: retry, or exit 3
+        Undecodable       an answer, but not the JSON of an apiserver (a proxy's HTML page, truncated): likewise
+      ApiError          the apiserver said no; .status, .reason and .message are its own words
+        Invalid           400, 405, 406, 413, 415, 422: our request is wrong, a retry will not help
+        Unauthorized      401: the credentials are unknown or out of date
+        Forbidden         403: RBAC or admission
+        NotFound          404
+        Conflict          409: someone else changed it first, or it exists already
+        Gone              410: the resourceVersion is too old, list again
+        TooManyRequests   429: .retry_after_seconds says when; also the answer of a PodDisruptionBudget
+        ServerError       5xx
+
+The client raises them; nothing of urllib3 or of the kubernetes package leaks. Callers catch the class they can handle.
+"""
+
+import math
+
+
+class KubeError(Exception):
+    """Anything this door raises."""
+
+
+class ConfigError(KubeError):
+    """The configuration cannot be used; the text names the file, what was expected and the next step."""
+
+
+class Unreachable(KubeError):
+    """No answer came, or it was cut off; whether a write took place is unknown."""
+
+
+class Undecodable(Unreachable):
+    """Something answered that is not an apiserver, or not a whole one: as good as no answer."""
+
+
+class ApiError(KubeError):
+    """The apiserver answered with a failure."""
+
+    def __init__(
+        self, request: str, *, status: int, reason: str, message: str, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(f"{request}: {status} {reason}: {message}" if message else f"{request}: {status} {reason}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The one header that matters, in the form in which the official client's retry looks for it."""
+        wish = self.retry_after_seconds
+        return {} if wish is None else {"Retry-After": str(math.ceil(wish))}
+
+
+class Invalid(ApiError):
+    """4xx without a class of its own: the request is wrong."""
+
+
+class Unauthorized(ApiError):
+    """401."""
+
+
+class Forbidden(ApiError):
+    """403."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409."""
+
+
+class Gone(ApiError):
+    """410: list again."""
+
+
+class TooManyRequests(ApiError):
+    """429."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    429: TooManyRequests,
+}
+
+
+def class_for(status: int) -> type[ApiError]:
+    """The class of an HTTP status that is not 2xx; 3xx count as Invalid, since the API never redirects."""
+    return _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)

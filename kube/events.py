@@ -1,0 +1,168 @@
+"""The Kubernetes Events we write: their reasons, their form, and a writer that never fails its caller.
+
+The annotator and the descheduler post through EventWriter; `kubectl get events` and Event exporters read them. The API
+calls Events best effort, so nobody may depend on one: the ledger is the truth. Bodies are plain events.k8s.io/v1 JSON:
+the official model refuses Events of other writers whose eventTime is null.
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from kube import errors, kinds
+from kube.door import KubeDoor
+from kube.kinds import Kind
+from kube.objects import Object, Reference
+from runtime import clock as clocks
+from runtime import logs
+
+log = logs.get(__name__)
+
+T = TypeVar("T", bound=Object)
+
+NOTE_LIMIT_BYTES = 1024  # validation of events.k8s.io/v1; name limits likewise
+NAME_LIMIT = 128
+CLUSTER_NAMESPACE = "default"  # where Events about cluster-wide objects must live
+REPEAT_SECONDS = 300.0
+REMEMBERED = 4096
+
+
+class Reason(enum.StrEnum):
+    """Why an Event was written: public names, read aloud in review, never changed."""
+
+    NODE_OVERLOADED = "NodeOverloaded"  # a pod was evicted (or would be), because its node is over its line
+    NODE_RELIEVED = "NodeRelieved"  # a node came under its target
+    EVICTION_BLOCKED_BY_PDB = "EvictionBlockedByPDB"  # a budget allows none now
+    EVICTION_RATE_LIMITED = "EvictionRateLimited"  # a cap of the policy is reached
+    EVICTION_LOOP = "EvictionLoop"  # the replacement came back to the node it left
+    EVICTION_FAILED = "EvictionFailed"  # the apiserver refused for another reason
+    NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go
+    POLICY_RELOADED = "PolicyReloaded"
+    POLICY_RELOAD_FAILED = "PolicyReloadFailed"  # the changed policy is invalid, the last good one stays
+
+
+def reference(kind: Kind[T], item: T) -> Reference:
+    """A pointer to an object we have."""
+    return Reference(
+        kind=kind.name, name=item.name, namespace=item.namespace, uid=item.uid, api_version=kind.api_version
+    )
+
+
+def event_body(
+    *,
+    reason: str,
+    action: str,
+    note: str,
+    type_: str,
+    regarding: Reference,
+    controller: str,
+    instance: str,
+    now_seconds: float,
+    related: Reference | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, object]:
+    """An events.k8s.io/v1 Event. `type_` is Normal or Warning; a note over 1 KiB is cut at a character.
+
+    The name is the server's.
+    """
+    metadata: dict[str, object] = {
+        "generateName": f"{regarding.name[:200]}-",
+        "namespace": regarding.namespace or CLUSTER_NAMESPACE,
+    }
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    body: dict[str, object] = {
+        "apiVersion": kinds.EVENTS.api_version,
+        "kind": kinds.EVENTS.name,
+        "metadata": metadata,
+        "eventTime": clocks.to_rfc3339(now_seconds, micros=True),
+        "reportingController": controller,
+        "reportingInstance": instance[:NAME_LIMIT],
+        "action": action[:NAME_LIMIT],
+        "reason": str(reason)[:NAME_LIMIT],
+        "type": type_,
+        "note": cut(note, NOTE_LIMIT_BYTES),
+        "regarding": msgspec.to_builtins(regarding),
+    }
+    if related is not None:
+        body["related"] = msgspec.to_builtins(related)
+    return body
+
+
+def cut(text: str, limit_bytes: int) -> str:
+    """The text in at most so many bytes of UTF-8, ending in "…" where something was cut, never inside a character."""
+    whole = text.encode()
+    if len(whole) <= limit_bytes:
+        return text
+    mark = "…".encode()
+    return (whole[: limit_bytes - len(mark)]).decode(errors="ignore") + "…"
+
+
+class EventWriter:
+    """Posts Events; a failure is logged and counted, never raised. Thread-safe enough for counters read by metrics."""
+
+    def __init__(self, door: KubeDoor, *, controller: str, instance: str, clock: clocks.Clock) -> None:
+        self._door = door
+        self._controller = controller
+        self._instance = instance
+        self._clock = clock
+        self._last_seconds: dict[tuple[str, str, str, str], float] = {}
+        self.posted = 0
+        self.failed = 0
+        self.suppressed = 0
+
+    def post(self, body: Mapping[str, object]) -> bool:
+        """Write a body of event_body; False when the apiserver did not take it."""
+        metadata = body["metadata"]
+        namespace = str(metadata.get("namespace", "")) if isinstance(metadata, Mapping) else ""
+        try:
+            self._door.create(kinds.EVENTS, body, namespace=namespace or CLUSTER_NAMESPACE)
+        except errors.KubeError as error:
+            self.failed += 1
+            log.warning("event not written", reason=str(body.get("reason")), error=str(error))
+            return False
+        self.posted += 1
+        return True
+
+    def write(
+        self,
+        reason: Reason,
+        note: str,
+        *,
+        regarding: Reference,
+        action: str,
+        warning: bool = False,
+        related: Reference | None = None,
+        annotations: Mapping[str, str] | None = None,
+        repeat: bool = True,
+    ) -> bool:
+        """Build and post. With repeat=False the same reason about the same object is written once in five minutes."""
+        now_seconds = self._clock.now()
+        if not repeat and self._is_repeat((reason, regarding.kind, regarding.namespace, regarding.name), now_seconds):
+            self.suppressed += 1
+            return False
+        return self.post(
+            event_body(
+                reason=reason,
+                action=action,
+                note=note,
+                type_="Warning" if warning else "Normal",
+                regarding=regarding,
+                related=related,
+                controller=self._controller,
+                instance=self._instance,
+                now_seconds=now_seconds,
+                annotations=annotations,
+            )
+        )
+
+    def _is_repeat(self, key: tuple[str, str, str, str], now_seconds: float) -> bool:
+        last_seconds = self._last_seconds.get(key)
+        if last_seconds is not None and 0 <= now_seconds - last_seconds < REPEAT_SECONDS:
+            return True
+        if len(self._last_seconds) >= REMEMBERED:
+            self._last_seconds.clear()
+        self._last_seconds[key] = now_seconds
+        return False

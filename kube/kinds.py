@@ -1,0 +1,66 @@
+"""The kinds we read and write: where each lives in the API and which struct its objects become.
+
+Callers name a Kind at every call of the door (`door.list(kinds.PODS)`); the type of what comes back follows from it.
+"""
+
+import dataclasses
+from typing import Any, Generic, TypeVar
+
+from kube import objects
+
+T = TypeVar("T", bound=objects.Object)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind(Generic[T]):
+    """A kind of object: path "api/v1" or "apis/policy/v1", plural as in URLs, and the struct it decodes into."""
+
+    path: str
+    plural: str
+    name: str  # as in `kind:`
+    type: type[T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As in `apiVersion:`: "v1", "policy/v1"."""
+        return self.path.split("/", 1)[1]
+
+
+NODES = Kind("api/v1", "nodes", "Node", objects.Node, namespaced=False)
+PODS = Kind("api/v1", "pods", "Pod", objects.Pod)
+NAMESPACES = Kind("api/v1", "namespaces", "Namespace", objects.Namespace, namespaced=False)
+CONFIG_MAPS = Kind("api/v1", "configmaps", "ConfigMap", objects.ConfigMap)
+CLAIMS = Kind("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)
+VOLUMES = Kind("api/v1", "persistentvolumes", "PersistentVolume", objects.PersistentVolume, namespaced=False)
+REPLICATION_CONTROLLERS = Kind(
+    "api/v1", "replicationcontrollers", "ReplicationController", objects.ReplicationController
+)
+REPLICA_SETS = Kind("apis/apps/v1", "replicasets", "ReplicaSet", objects.ReplicaSet)
+DEPLOYMENTS = Kind("apis/apps/v1", "deployments", "Deployment", objects.Deployment)
+STATEFUL_SETS = Kind("apis/apps/v1", "statefulsets", "StatefulSet", objects.StatefulSet)
+JOBS = Kind("apis/batch/v1", "jobs", "Job", objects.Job)
+BUDGETS = Kind("apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.DisruptionBudget)
+LEASES = Kind("apis/coordination.k8s.io/v1", "leases", "Lease", objects.Lease)
+EVENTS = Kind("apis/events.k8s.io/v1", "events", "Event", objects.Event)
+PRIORITY_CLASSES = Kind(
+    "apis/scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", objects.PriorityClass, namespaced=False
+)
+
+ALL: tuple[Kind[Any], ...] = (
+    NODES,
+    PODS,
+    NAMESPACES,
+    CONFIG_MAPS,
+    CLAIMS,
+    VOLUMES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    JOBS,
+    BUDGETS,
+    LEASES,
+    EVENTS,
+    PRIORITY_CLASSES,
+)

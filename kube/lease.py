@@ -1,0 +1,174 @@
+"""Leader election on a Lease: of several replicas at most one acts.
+
+The annotator and the descheduler run an Election on a thread and ask `is_leader()` before every effect; the extender
+never elects. docs/decisions/0002-lease-election.md says why this is not the official client's leaderelection.
+
+Never two leaders: we call ourselves leader only until `renew_seconds` after the moment we *sent* the last renewal that
+succeeded, by our own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry the
+resourceVersion that was read, so that of two who try at once one gets a Conflict. Times on the Lease are for people; no
+decision reads another's clock.
+"""
+
+import math
+import random
+import threading
+from collections.abc import Callable
+
+from kube import errors, kinds
+from kube.door import KubeDoor
+from kube.objects import Lease
+from runtime import clock as clocks
+from runtime import logs
+
+log = logs.get(__name__)
+
+RETRY_JITTER_RATIO = 0.2
+NEVER = float("-inf")
+
+
+class Election:
+    """One candidate. `identity` must be unique to the process (pod name and uid, or host and a random part)."""
+
+    def __init__(
+        self,
+        door: KubeDoor,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        clock: clocks.Clock,
+        rng: random.Random,
+        lease_seconds: float = 15,
+        renew_seconds: float = 10,
+        retry_seconds: float = 2,
+        on_started: Callable[[], None] | None = None,
+        on_stopped: Callable[[], None] | None = None,
+    ) -> None:
+        if not lease_seconds > renew_seconds > retry_seconds * (1 + RETRY_JITTER_RATIO) > 0:
+            raise ValueError(
+                f"lease {lease_seconds} s, renew {renew_seconds} s, retry {retry_seconds} s: "
+                "expected lease > renew > 1.2 * retry > 0"
+            )
+        self._door = door
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._clock = clock
+        self._rng = rng
+        self._lease_seconds = lease_seconds
+        self._renew_seconds = renew_seconds
+        self._retry_seconds = retry_seconds
+        self._on_started = on_started
+        self._on_stopped = on_stopped
+        self._leading_until_seconds = NEVER  # monotonic
+        self._told_leading = False
+        self._seen_version = ""
+        self._seen_at_seconds = NEVER  # monotonic, of the first sight of _seen_version
+        self.holder = ""  # as last seen on the Lease
+
+    def is_leader(self) -> bool:
+        """Whether we may act now. False once the lease could run out, whatever the apiserver or the wall clock says."""
+        return self._clock.monotonic() < self._leading_until_seconds
+
+    def run(self, stop: threading.Event) -> None:
+        """Campaign and renew until `stop` is set, then release, so that another takes over at once.
+
+        After a loss it campaigns again. `on_started` and `on_stopped` are called on this thread and must be short.
+        """
+        try:
+            while not stop.is_set():
+                self.attempt()
+                pause_seconds = self._retry_seconds * (1 + self._rng.uniform(0, RETRY_JITTER_RATIO))
+                if self._clock.wait(stop, pause_seconds):
+                    return
+        finally:
+            self._release()
+
+    def attempt(self) -> None:
+        """Once: look at the Lease, take or renew it if we may. Failures of the apiserver are logged.
+
+        The next try follows.
+        """
+        try:
+            self._acquire_or_renew()
+        except errors.Conflict:
+            log.debug("lease changed under us", lease=self._name)
+        except errors.KubeError as error:
+            log.warning("lease not renewed", lease=self._name, leading=self.is_leader(), error=str(error))
+        self._tell()
+
+    def _acquire_or_renew(self) -> None:
+        sent_at_seconds = self._clock.monotonic()
+        try:
+            lease = self._door.get(kinds.LEASES, self._name, namespace=self._namespace)
+        except errors.NotFound:
+            self._door.create(kinds.LEASES, self._body(None), namespace=self._namespace)
+            self._won(sent_at_seconds)
+            return
+        self._observe(lease)
+        if not self._may_take(lease):
+            self._leading_until_seconds = NEVER
+            return
+        sent_at_seconds = self._clock.monotonic()
+        self._door.replace(kinds.LEASES, self._name, self._body(lease), namespace=self._namespace)
+        self._won(sent_at_seconds)
+
+    def _observe(self, lease: Lease) -> None:
+        self.holder = lease.spec.holder_identity or ""
+        if lease.resource_version != self._seen_version:
+            self._seen_version, self._seen_at_seconds = lease.resource_version, self._clock.monotonic()
+
+    def _may_take(self, lease: Lease) -> bool:
+        """Ours, released, or not renewed for its whole duration while we looked on by our own clock."""
+        if self.holder in ("", self._identity):
+            return True
+        duration_seconds = lease.spec.lease_duration_seconds or self._lease_seconds
+        return self._clock.monotonic() >= self._seen_at_seconds + duration_seconds
+
+    def _won(self, sent_at_seconds: float) -> None:
+        self._leading_until_seconds = sent_at_seconds + self._renew_seconds
+        self.holder = self._identity
+
+    def _tell(self) -> None:
+        leading = self.is_leader()
+        if leading == self._told_leading:
+            return
+        self._told_leading = leading
+        log.info("leading" if leading else "no longer leading", lease=self._name, identity=self._identity)
+        callback = self._on_started if leading else self._on_stopped
+        if callback is not None:
+            callback()
+
+    def _release(self) -> None:
+        """Give the Lease back, if it is still ours; is_leader() is False from here on."""
+        held, self._leading_until_seconds = self.is_leader(), NEVER
+        self._tell()
+        if not held:
+            return
+        try:
+            lease = self._door.get(kinds.LEASES, self._name, namespace=self._namespace)
+            if lease.spec.holder_identity == self._identity:
+                self._door.replace(kinds.LEASES, self._name, self._body(lease, free=True), namespace=self._namespace)
+        except errors.KubeError as error:
+            log.warning("lease not released, it runs out by itself", lease=self._name, error=str(error))
+
+    def _body(self, lease: Lease | None, *, free: bool = False) -> dict[str, object]:
+        """The whole Lease: renewed by us, or free. A change of holder counts one transition and sets acquireTime."""
+        now = clocks.to_rfc3339(self._clock.now(), micros=True)
+        metadata: dict[str, object] = {"name": self._name, "namespace": self._namespace}
+        acquired, transitions = now, 0
+        if lease is not None:
+            metadata["resourceVersion"] = lease.resource_version
+            transitions = lease.spec.lease_transitions or 0
+            if lease.spec.holder_identity == self._identity and lease.spec.acquire_time is not None:
+                acquired = clocks.to_rfc3339(lease.spec.acquire_time.timestamp(), micros=True)
+            else:
+                transitions += 1
+        spec = {
+            "holderIdentity": "" if free else self._identity,
+            "leaseDurationSeconds": 1 if free else max(1, math.ceil(self._lease_seconds)),
+            "acquireTime": acquired,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+        return {"metadata": metadata, "spec": spec}

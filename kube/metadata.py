@@ -1,0 +1,118 @@
+"""What every Kubernetes object has: metadata, an owner, conditions.
+
+The base of the structs in `kube.nodes`, `kube.pods` and the rest; `kube.objects` lists them all. Times are decoded as
+datetimes and given as Unix seconds by properties.
+"""
+
+import datetime
+
+import msgspec
+
+Moment = datetime.datetime | None
+
+
+def seconds(moment: Moment) -> float | None:
+    """Unix seconds of a decoded time, or None."""
+    return None if moment is None else moment.timestamp()
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who made the object."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The part of metadata we read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Moment = None
+    deletion_timestamp: Moment = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class Object(msgspec.Struct, frozen=True, kw_only=True):
+    """Any object: its metadata, flattened."""
+
+    metadata: Metadata = Metadata()
+
+    @property
+    def name(self) -> str:
+        """metadata.name."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """metadata.namespace, "" for cluster-wide kinds."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return self.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name", or just the name of a cluster-wide object: how reflectors index."""
+        return f"{self.metadata.namespace}/{self.metadata.name}" if self.metadata.namespace else self.metadata.name
+
+    @property
+    def resource_version(self) -> str:
+        """metadata.resourceVersion."""
+        return self.metadata.resource_version
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """metadata.labels; do not change it."""
+        return self.metadata.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """metadata.annotations; do not change it."""
+        return self.metadata.annotations
+
+    @property
+    def created_at_seconds(self) -> float:
+        """Unix seconds; 0.0 where the apiserver has not set it."""
+        return seconds(self.metadata.creation_timestamp) or 0.0
+
+    @property
+    def deleting(self) -> bool:
+        """Whether a deletionTimestamp is set: it is going away."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The controlling owner (controller: true), or None for a bare object."""
+        return next((one for one in self.metadata.owner_references if one.controller), None)
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One of status.conditions."""
+
+    type: str
+    status: str
+    reason: str = ""
+    last_transition_time: Moment = None
+
+
+def holding(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of a type if its status is True, else None: Unknown and absent do not hold."""
+    return next((one for one in conditions if one.type == kind and one.status == "True"), None)
+
+
+def holding_since_seconds(conditions: tuple[Condition, ...], kind: str) -> float | None:
+    """When the condition became True, in Unix seconds; None while it is not."""
+    condition = holding(conditions, kind)
+    return None if condition is None else seconds(condition.last_transition_time)

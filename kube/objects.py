@@ -1,0 +1,66 @@
+"""Frozen views of the objects we read, decoded once from the wire and partial: what nobody uses is not kept.
+
+`kube.client` decodes lists and watch events straight into these structs with msgspec; every service reads them and
+nothing else. This module is their index: import from here. Fields follow the wire; properties flatten them
+(`pod.node_name`, `node.ready`) and give times as Unix seconds. An absent label map is an empty one, an absent time is
+None, an unbound pod's node_name is "".
+"""
+
+from kube.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
+from kube.budgets import DisruptionBudget
+from kube.metadata import Condition, Metadata, Object, OwnerReference
+from kube.nodes import Address, Node
+from kube.pods import Pod, Volume
+from kube.records import (
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PriorityClass,
+    Reference,
+)
+from kube.resources import NOTHING, Container, Requirements, Resources
+from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+
+__all__ = [
+    "NOTHING",
+    "Address",
+    "Affinity",
+    "Condition",
+    "ConfigMap",
+    "Container",
+    "Deployment",
+    "DisruptionBudget",
+    "Event",
+    "Job",
+    "LabelSelector",
+    "Lease",
+    "Metadata",
+    "Namespace",
+    "Node",
+    "NodeAffinity",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "Object",
+    "OwnerReference",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PriorityClass",
+    "Reference",
+    "ReplicaSet",
+    "ReplicationController",
+    "Requirement",
+    "Requirements",
+    "Resources",
+    "StatefulSet",
+    "Taint",
+    "Toleration",
+    "TopologySpread",
+    "Volume",
+]

@@ -1,0 +1,235 @@
+"""Pod, as far as placement, protections and usage need it.
+
+Decoded by `kube.client`; the extender counts placements with it, the descheduler judges candidates and destinations by
+it, through `kube.objects`. Rules of placement are in `kube.affinity` and `kube.selectors`, amounts in `kube.resources`.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import msgspec
+
+from kube.affinity import Affinity, TopologySpread
+from kube.metadata import Condition, Moment, Object, holding, holding_since_seconds, seconds
+from kube.resources import Container, Quantity, Requirements, Resources, pod_total, resources
+from kube.selectors import Toleration
+
+# Two well-known annotations by which the kubelet marks pods it made itself.
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+SOURCE_ANNOTATION = "kubernetes.io/config.source"
+
+
+class HostPath(msgspec.Struct, frozen=True, gc=False):
+    """A directory of the node; only that it is one matters."""
+
+
+class EmptyDir(msgspec.Struct, frozen=True, gc=False):
+    """A scratch directory; medium "Memory" or "" for disk."""
+
+    medium: str = ""
+
+
+class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A named PersistentVolumeClaim."""
+
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False):
+    """A pod's volume, as far as it may tie the pod to a node."""
+
+    name: str = ""
+    host_path_source: HostPath | None = msgspec.field(name="hostPath", default=None)
+    empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
+    claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
+    ephemeral_source: HostPath | None = msgspec.field(name="ephemeral", default=None)
+
+    @property
+    def host_path(self) -> bool:
+        """Whether it is a directory of the node."""
+        return self.host_path_source is not None
+
+    @property
+    def empty_dir(self) -> bool:
+        """Whether it is scratch space that goes with the pod."""
+        return self.empty_dir_source is not None
+
+    @property
+    def medium(self) -> str:
+        """Of an emptyDir: "Memory", or "" for disk."""
+        return self.empty_dir_source.medium if self.empty_dir_source else ""
+
+    @property
+    def claim(self) -> str:
+        """The claim's name; for a generic ephemeral volume the volume's own (the claim is "<pod>-<volume>").
+
+        Else "".
+        """
+        if self.claim_source is not None:
+            return self.claim_source.claim_name
+        return self.name if self.ephemeral_source is not None else ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a Pod."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpread, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    level: Requirements = msgspec.field(name="resources", default=Requirements())
+    overhead: dict[str, Quantity] = {}
+    volumes: tuple[Volume, ...] = ()
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status of a Pod."""
+
+    phase: str = ""
+    qos_class: str = ""
+    start_time: Moment = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Pod(Object, frozen=True, kw_only=True, dict=True):
+    """A Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def node_name(self) -> str:
+        """The node it is bound to, "" while it is not."""
+        return self.spec.node_name
+
+    @property
+    def phase(self) -> str:
+        """Pending, Running, Succeeded, Failed or Unknown."""
+        return self.status.phase
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: it uses nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the Ready condition is True."""
+        return holding(self.status.conditions, "Ready") is not None
+
+    @property
+    def ready_since_seconds(self) -> float | None:
+        """When it became Ready, or None while it is not."""
+        return holding_since_seconds(self.status.conditions, "Ready")
+
+    @property
+    def scheduled_at_seconds(self) -> float | None:
+        """When it was bound: the transition of PodScheduled to True."""
+        return holding_since_seconds(self.status.conditions, "PodScheduled")
+
+    @property
+    def started_at_seconds(self) -> float | None:
+        """When the kubelet took it up (status.startTime)."""
+        return seconds(self.status.start_time)
+
+    @property
+    def deletion_grace_seconds(self) -> float | None:
+        """The grace period of a pod being deleted."""
+        grace_seconds = self.metadata.deletion_grace_period_seconds
+        return None if grace_seconds is None else float(grace_seconds)
+
+    @property
+    def priority(self) -> int:
+        """spec.priority, 0 if absent."""
+        return self.spec.priority or 0
+
+    @property
+    def priority_class(self) -> str:
+        """spec.priorityClassName."""
+        return self.spec.priority_class_name
+
+    @property
+    def qos_class(self) -> str:
+        """Guaranteed, Burstable or BestEffort, as the apiserver says."""
+        return self.status.qos_class
+
+    @property
+    def scheduler_name(self) -> str:
+        """Who places it."""
+        return self.spec.scheduler_name
+
+    @functools.cached_property
+    def requests(self) -> Resources:
+        """Effective requests with overhead, as kube-scheduler counts them (`kube.resources`)."""
+        level = self.spec.level.requests
+        total = pod_total(
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.requests, pod_level=level
+        )
+        return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
+
+    @functools.cached_property
+    def limits(self) -> Resources:
+        """Effective limits without overhead; 0 where nothing limits."""
+        level = self.spec.level.limits
+        return pod_total(self.spec.containers, self.spec.init_containers, read=lambda one: one.limits, pod_level=level)
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """spec.nodeSelector."""
+        return self.spec.node_selector
+
+    @property
+    def affinity(self) -> Affinity | None:
+        """spec.affinity, the required parts."""
+        return self.spec.affinity
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """spec.tolerations."""
+        return self.spec.tolerations
+
+    @property
+    def topology_spread(self) -> tuple[TopologySpread, ...]:
+        """spec.topologySpreadConstraints."""
+        return self.spec.topology_spread_constraints
+
+    @property
+    def host_ports(self) -> tuple[tuple[str, str, int], ...]:
+        """(protocol, host IP or "", port) for every port it takes on its node; sidecars' too."""
+        running = (*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar))
+        return tuple(
+            (port.protocol, port.host_ip, port.host_port) for one in running for port in one.ports if port.host_port
+        )
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """spec.volumes."""
+        return self.spec.volumes
+
+    @property
+    def is_mirror(self) -> bool:
+        """The apiserver's image of a static pod: deleting it stops nothing."""
+        return MIRROR_ANNOTATION in self.annotations
+
+    @property
+    def is_static(self) -> bool:
+        """Made by a kubelet from a file or URL, not from the API."""
+        return self.annotations.get(SOURCE_ANNOTATION, "api") != "api"
+
+    @property
+    def is_daemonset(self) -> bool:
+        """Owned by a DaemonSet: it would only come back to the same node."""
+        owner = self.owner
+        return owner is not None and owner.kind == "DaemonSet"
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether nodeSelector and required node affinity accept the node of this name and labels."""
+        if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
+            return False
+        return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)

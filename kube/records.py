@@ -1,0 +1,106 @@
+"""The small objects: those we write (ConfigMap, Lease, Event) and those whose one or two fields matter.
+
+Decoded by `kube.client`, read through `kube.objects`.
+"""
+
+import msgspec
+
+from kube.metadata import Moment, Object
+from kube.selectors import NodeSelector
+
+
+class ConfigMap(Object, frozen=True, kw_only=True):
+    """A ConfigMap's text data."""
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Namespace(Object, frozen=True, kw_only=True):
+    """A Namespace; its labels matter."""
+
+
+class PriorityClass(Object, frozen=True, kw_only=True, rename="camel"):
+    """A PriorityClass."""
+
+    value: int = 0
+    preemption_policy: str = ""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a Lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: Moment = None
+    renew_time: Moment = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True, kw_only=True):
+    """A Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+class Reference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A pointer to an object, in Events."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = ""
+
+
+class Event(Object, frozen=True, kw_only=True, rename="camel"):
+    """An events.k8s.io/v1 Event. eventTime may be null on Events of old writers, which breaks the official models."""
+
+    reason: str = ""
+    action: str = ""
+    note: str = ""
+    type: str = ""
+    regarding: Reference = Reference()
+    related: Reference | None = None
+    reporting_controller: str = ""
+    event_time: Moment = None
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a PersistentVolumeClaim."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+
+
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
+    """A claim: which volume it is bound to."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+    @property
+    def volume_name(self) -> str:
+        """The bound PersistentVolume, "" while unbound."""
+        return self.spec.volume_name
+
+
+class VolumeNodeAffinity(msgspec.Struct, frozen=True, gc=False):
+    """Where a volume can be mounted."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a PersistentVolume."""
+
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolume(Object, frozen=True, kw_only=True):
+    """A volume: the nodes it can be reached from."""
+
+    spec: VolumeSpec = VolumeSpec()
+
+    @property
+    def node_selector(self) -> NodeSelector | None:
+        """The nodes it can be mounted on, None for all."""
+        return None if self.spec.node_affinity is None else self.spec.node_affinity.required

@@ -1,0 +1,16 @@
+"""One HTTP request as a value, between `kube.client`, which builds it, and `kube.transport`, which sends it."""
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """One request: path from the root of the API, query pairs, a JSON body, and for how long to wait between bytes."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Mapping[str, object] | None = None
+    content_type: str = "application/json"
+    read_seconds: float = 10.0

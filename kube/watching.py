@@ -1,0 +1,74 @@
+"""One watch over HTTP: bytes in pieces to lines, lines to events.
+
+`kube.client.Client.watch` makes it; `kube.reflector` reads it on one thread and closes it from another.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kube import decoding, errors
+from kube.door import WatchEvent
+from kube.objects import Object
+
+if TYPE_CHECKING:
+    from kube.transport import Stream
+
+T = TypeVar("T", bound=Object)
+LINE_LIMIT_BYTES = 16 << 20  # etcd takes objects of 1.5 MiB: a longer line is not from an apiserver
+
+
+class HttpWatch(Generic[T]):
+    """Iterates over events; ends when the server ends the stream or `close` is called.
+
+    Raises Gone or another ApiError for an ERROR event, Unreachable when the stream breaks off or falls silent,
+    Undecodable for a line that is no event, among them a last line cut short.
+    """
+
+    def __init__(self, name: str, kind: type[T], stream: "Stream") -> None:
+        self._name = name
+        self._kind = kind
+        self._stream = stream
+        self._events = self._decoded()
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        return self
+
+    def __next__(self) -> WatchEvent[T]:
+        return next(self._events)
+
+    def close(self) -> None:
+        """End the stream now; from any thread."""
+        self._stream.close()
+
+    def _decoded(self) -> Iterator[WatchEvent[T]]:
+        try:
+            for line in self._lines():
+                yield self._event(decoding.frame(self._name, line))
+        finally:
+            self._stream.close()
+
+    def _lines(self) -> Iterator[bytes]:
+        rest: list[bytes] = []
+        for piece in self._stream:
+            head, *more = piece.split(b"\n")
+            rest.append(head)
+            for following in more:
+                line = b"".join(rest)
+                rest = [following]
+                if line.strip():
+                    yield line
+            if sum(map(len, rest)) > LINE_LIMIT_BYTES:
+                raise errors.Undecodable(f"{self._name}: a line of over {LINE_LIMIT_BYTES} bytes")
+        if b"".join(rest).strip() and not self._stream.closed:
+            raise errors.Unreachable(f"{self._name}: the stream was cut in the middle of an event")
+
+    def _event(self, frame: decoding.Frame) -> WatchEvent[T]:
+        match frame.type:
+            case "ADDED" | "MODIFIED" | "DELETED":
+                found = decoding.one(self._name, self._kind, frame.object)
+                return WatchEvent(frame.type, found, found.resource_version)
+            case "BOOKMARK":
+                return WatchEvent("BOOKMARK", None, decoding.bookmarked_version(self._name, frame.object))
+            case "ERROR":
+                raise decoding.failure_in_watch(self._name, frame.object)
+        raise errors.Undecodable(f"{self._name}: expected an event ADDED, MODIFIED, DELETED …, got {frame.type!r}")

@@ -1,0 +1,130 @@
+"""What owns pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
+
+Decoded by `kube.client`; the descheduler counts a workload's replicas by them. All give spec_replicas, ready_replicas,
+available_replicas and selector. Read through `kube.objects`.
+"""
+
+import msgspec
+
+from kube.metadata import Object
+from kube.selectors import LabelSelector
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a ReplicaSet, Deployment or StatefulSet."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status of the same."""
+
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class _Replicated(Object, frozen=True, kw_only=True):
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def ready_replicas(self) -> int:
+        """Replicas that are Ready now."""
+        return self.status.ready_replicas
+
+    @property
+    def available_replicas(self) -> int:
+        """Replicas that have been Ready for minReadySeconds."""
+        return self.status.available_replicas
+
+
+class _Selecting(_Replicated, frozen=True, kw_only=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted; absent means 1, as the API defaults it."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def selector(self) -> LabelSelector | None:
+        """Which pods are its own."""
+        return self.spec.selector
+
+
+class ReplicaSet(_Selecting, frozen=True, kw_only=True):
+    """A ReplicaSet; its owner is usually a Deployment."""
+
+
+class Deployment(_Selecting, frozen=True, kw_only=True):
+    """A Deployment."""
+
+
+class StatefulSet(_Selecting, frozen=True, kw_only=True):
+    """A StatefulSet."""
+
+
+class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a ReplicationController: its selector is a plain label map."""
+
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+
+
+class ReplicationController(_Replicated, frozen=True, kw_only=True):
+    """A ReplicationController."""
+
+    spec: ControllerSpec = ControllerSpec()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted; absent means 1."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def selector(self) -> LabelSelector:
+        """Which pods are its own."""
+        return LabelSelector(match_labels=self.spec.selector)
+
+
+class JobSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Job."""
+
+    parallelism: int | None = None
+    selector: LabelSelector | None = None
+
+
+class JobStatus(msgspec.Struct, frozen=True, gc=False):
+    """status of a Job."""
+
+    active: int = 0
+    ready: int | None = None
+
+
+class Job(Object, frozen=True, kw_only=True):
+    """A Job; its replicas are its parallelism."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Pods wanted at a time."""
+        return 1 if self.spec.parallelism is None else self.spec.parallelism
+
+    @property
+    def ready_replicas(self) -> int:
+        """Pods Ready now."""
+        return self.status.ready or 0
+
+    @property
+    def available_replicas(self) -> int:
+        """As ready_replicas: a Job has no other notion."""
+        return self.ready_replicas
+
+    @property
+    def selector(self) -> LabelSelector | None:
+        """Which pods are its own."""
+        return self.spec.selector

@@ -1,0 +1,151 @@
+"""Combinations of the policy that no single field can judge: what each pair of settings must mean together.
+
+`policy.loading` calls `combinations` on a model whose fields are valid each by itself, and gives every finding its
+place in the text. A new check is a generator of findings, listed in `_CHECKS`.
+"""
+
+import collections.abc
+import re
+import zoneinfo
+from typing import Final, NamedTuple
+
+from policy import metrics, problems, schema, sections, units
+
+
+class Finding(NamedTuple):
+    """An impossible combination: where, what, and the other fields it was judged by (besides `path` itself)."""
+
+    path: problems.Path
+    message: str
+    rests_on: tuple[problems.Path, ...] = ()
+
+
+Findings = collections.abc.Iterator[Finding]
+
+# A statistic our own queries can compute; p95 is the 95th percentile, p999 the 99.9th.
+_KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
+_MIN_PERIODS_UNTIL_STALE: Final = 2
+# PromQL knows nothing below a millisecond, and nobody scrapes more often than this.
+_MIN_WINDOW_SECONDS: Final = 1.0
+
+
+def combinations(policy: schema.LoadPolicy) -> tuple[Finding, ...]:
+    """Every impossible combination in the policy."""
+    return tuple(finding for check in _CHECKS for finding in check(policy))
+
+
+def _sync(policy: schema.LoadPolicy) -> Findings:
+    least = _MIN_PERIODS_UNTIL_STALE * policy.sync.period_seconds
+    if policy.sync.stale_after_seconds < least:
+        needed = units.duration_text(least)
+        message = f"must be at least twice sync.period ({needed}), or one late sync makes all stale"
+        yield Finding(("sync", "staleAfter"), message, (("sync", "period"),))
+
+
+def _metrics(policy: schema.LoadPolicy) -> Findings:
+    built_in = {metric.name: metric for metric in metrics.BUILT_IN}
+    seen: set[str] = set()
+    for index, entry in enumerate(policy.metrics):
+        path: problems.Path = ("metrics", index)
+        if entry.name in seen:
+            yield Finding((*path, "name"), f"metric {entry.name} is listed twice")
+        seen.add(entry.name)
+        overridden = built_in.get(entry.name)
+        if overridden is not None and overridden.resource != entry.resource:
+            message = f"{entry.name} is a metric of {overridden.resource}: give yours another name"
+            yield Finding((*path, "resource"), message)
+        if entry.window_seconds < _MIN_WINDOW_SECONDS:
+            yield Finding((*path, "window"), f"must be at least {units.duration_text(_MIN_WINDOW_SECONDS)}")
+        if entry.query is None and not _KNOWN_STATISTIC.fullmatch(entry.statistic):
+            message = f"{entry.statistic} is known only with a query of your own; built in are avg, max and p1 to p999"
+            hint = problems.did_you_mean(entry.statistic, ("avg", "max"))
+            yield Finding((*path, "statistic"), message + hint)
+
+
+def _named(policy: schema.LoadPolicy) -> Findings:
+    in_force = metrics.names(policy.metrics_in_force)
+    maps: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
+        (("filter", "thresholds"), policy.filter.thresholds),
+        (("score", "weights"), policy.score.weights),
+        (("descheduler", "thresholds"), policy.descheduler.thresholds),
+    )
+    for path, keys in maps:
+        for name in keys:
+            if name not in in_force:
+                hint = problems.did_you_mean(name, in_force) or f"; in force: {', '.join(in_force)}"
+                yield Finding((*path, name), f"no metric of this name{hint}", (("metrics",),))
+
+
+def _weights(policy: schema.LoadPolicy) -> Findings:
+    if not any(policy.score.weights.values()):
+        yield Finding(("score", "weights"), "all weights are 0: at least one metric must count")
+
+
+def _hot_spots(policy: schema.LoadPolicy) -> Findings:
+    seen: dict[float, str] = {}
+    for index, spot in enumerate(policy.hot_spots):
+        if spot.window_seconds in seen:
+            yield Finding(("hotSpots", index, "window"), f"the window {seen[spot.window_seconds]} is listed twice")
+        seen.setdefault(spot.window_seconds, spot.window)
+
+
+def _bands(policy: schema.LoadPolicy) -> Findings:
+    for name, band in policy.descheduler.thresholds.items():
+        if band.evict_until_ratio >= band.evict_above_ratio:
+            path = ("descheduler", "thresholds", name, "evictUntil")
+            above = f"{band.evict_above_ratio:g}"
+            yield Finding(path, f"must be lower than evictAbove ({above}), or a relieved node is overloaded again")
+
+
+def _pauses(policy: schema.LoadPolicy) -> Findings:
+    returned, breaker = policy.descheduler.cooldown.returned, policy.descheduler.breaker
+    path: problems.Path
+    if returned.max_seconds < returned.initial_seconds:
+        path = ("descheduler", "cooldown", "returned")
+        yield Finding((*path, "max"), "must not be shorter than initial", ((*path, "initial"),))
+    if breaker.max_seconds < breaker.backoff_seconds:
+        path = ("descheduler", "breaker")
+        yield Finding((*path, "max"), "must not be shorter than backoff", ((*path, "backoff"),))
+
+
+def _windows(policy: schema.LoadPolicy) -> Findings:
+    for index, window in enumerate(policy.descheduler.windows):
+        path: problems.Path = ("descheduler", "windows", index)
+        if window.begins == window.ends:
+            yield Finding((*path, "to"), 'is the same as from: the whole day is from "00:00" to "24:00"')
+        if window.begins == "24:00":
+            yield Finding((*path, "from"), 'a window begins from "00:00" to "23:59"')
+        if len(set(window.days)) != len(window.days):
+            yield Finding((*path, "days"), "a day is listed twice")
+        if not _is_time_zone(window.time_zone):
+            yield Finding(
+                (*path, "timeZone"), f"{units.shown(window.time_zone)} is no IANA time zone such as Europe/Berlin"
+            )
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, KeyError, OSError):  # OSError: a directory of the database, such as America
+        return False
+    return True
+
+
+def _selectors(policy: schema.LoadPolicy) -> Findings:
+    protect = policy.descheduler.protect
+    yield from _selector(("descheduler", "protect", "labelSelector"), protect.label_selector)
+    for index, rule in enumerate(policy.descheduler.flow):
+        yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
+
+
+def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings:
+    for index, expression in enumerate(selector.match_expressions):
+        needs_values = expression.operator in ("In", "NotIn")
+        if needs_values != bool(expression.values):
+            message = (
+                f"{expression.operator} needs at least one" if needs_values else f"{expression.operator} takes none"
+            )
+            yield Finding((*path, "matchExpressions", index, "values"), message)
+
+
+_CHECKS: Final = (_sync, _metrics, _named, _weights, _hot_spots, _bands, _pauses, _windows, _selectors)

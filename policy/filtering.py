@@ -1,0 +1,145 @@
+"""The filter: which nodes a pod may not be placed on, because a windowed load is over its threshold.
+
+The extender compiles the policy's thresholds once (`rules`), then asks `verdicts` for all nodes of a request;
+`exempt` says first whether a pod is filtered at all. Predicted load is the usable reading plus the expected load of
+recent pods, both as arrays of [nodes, metrics] with the columns of `metrics_in_force`; NaN in the readings means
+missing, stale or invalid.
+"""
+
+import collections.abc
+import dataclasses
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import metrics, schema
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+# `coolest` keeps this share of an all-hot sample: room to spread a burst, few enough to stay cool-first.
+KEPT_RATIO: Final = 0.1
+
+
+class Rule(NamedTuple):
+    """One threshold in force: the metric, its column in the load arrays, the ratio above which a node is rejected."""
+
+    metric: str
+    column: int
+    limit_ratio: float
+
+    @property
+    def over(self) -> str:
+        """The reason of a node over the threshold: the same text for all nodes, as the scheduler counts equal texts."""
+        return f"{self.metric} over {self.limit_ratio:g}"
+
+    @property
+    def missing(self) -> str:
+        """The reason of a node rejected because the metric cannot be used."""
+        return f"{self.metric} missing"
+
+
+class Rules(NamedTuple):
+    """The policy's filter, compiled: thresholds over 0 in the file's order, and what to do in the two odd cases."""
+
+    rules: tuple[Rule, ...]
+    reject_missing: bool
+    keep_coolest: bool
+
+
+class Verdict(NamedTuple):
+    """One node's verdict: `reasons` lists every rule it breaks, in their order; the first one is its reason."""
+
+    allowed: bool
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The verdicts over all nodes of a request.
+
+    `allowed` [nodes]; `broken` [nodes, rules] marks every rule that rejects a node, `missing` [nodes, rules] every
+    rule whose metric cannot be used. `degraded` is true when some rule could not be judged, or when `coolest` kept
+    nodes that break rules.
+    """
+
+    rules: tuple[Rule, ...]
+    allowed: Mask
+    broken: Mask
+    missing: Mask
+    degraded: bool
+    kept_coolest: bool
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Per node the first rule it breaks, in words; "" for a node that is allowed."""
+        if not self.rules:
+            return ("",) * len(self.allowed)
+        texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
+        first = self.broken.argmax(axis=1)
+        index = 2 * first + self.missing[np.arange(len(first)), first]
+        return tuple("" if ok else texts[at] for ok, at in zip(self.allowed.tolist(), index.tolist(), strict=True))
+
+    def verdict(self, node: int) -> Verdict:
+        """Everything about the node in row `node`, for explain."""
+        reasons = [
+            rule.missing if self.missing[node, at] else rule.over
+            for at, rule in enumerate(self.rules)
+            if self.broken[node, at]
+        ]
+        return Verdict(bool(self.allowed[node]), tuple(reasons))
+
+
+def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Metric]) -> Rules:
+    """Compile a policy's filter for the columns `in_force`; thresholds of 0 or of metrics not in force are no rules."""
+    columns = {name: column for column, name in enumerate(metrics.names(in_force))}
+    compiled = tuple(
+        Rule(name, columns[name], limit) for name, limit in filter_.thresholds.items() if limit > 0 and name in columns
+    )
+    return Rules(compiled, filter_.on_missing == "reject", filter_.when_all_rejected == "coolest")
+
+
+def verdicts(values: Floats, expected: Floats, compiled: Rules) -> Verdicts:
+    """Judge every node: rejected iff u'_m > t_m (strictly) for some rule, u'_m = u_m + expected load.
+
+    `values` and `expected` are [nodes, metrics] ratios, NaN in `values` = unusable: such a rule rejects under
+    `onMissing: reject` and passes otherwise. When every node is rejected and the policy says `coolest`, a cool-first
+    prefix of at least one node is allowed after all and the result is degraded.
+    """
+    columns = [rule.column for rule in compiled.rules]
+    limits = np.array([rule.limit_ratio for rule in compiled.rules], dtype=np.float64)
+    excess = values[:, columns] + expected[:, columns] - limits
+    missing = np.isnan(excess)
+    over: Mask = np.greater(values[:, columns] + expected[:, columns], limits)
+    broken = over | missing if compiled.reject_missing else over
+    allowed: Mask = np.logical_not(broken.any(axis=1))
+    kept = compiled.keep_coolest and len(allowed) > 0 and not allowed.any()
+    if kept:
+        allowed = coolest(excess)
+    return Verdicts(compiled.rules, allowed, broken, missing, bool(kept or missing.any()), kept)
+
+
+def coolest(excess: Floats) -> Mask:
+    """The nodes to keep of a sample that is hot throughout: the tenth with the smallest worst excess, at least one.
+
+    `excess` is [nodes, rules], u'_m - t_m, NaN where unusable; a node without any usable rule comes last. Nodes
+    exactly as hot as the last one kept are kept too, so the answer does not depend on the order of the nodes.
+    """
+    worst = np.where(np.isnan(excess), -np.inf, excess).max(axis=1, initial=-np.inf)
+    worst = np.where(np.isneginf(worst), np.inf, worst)
+    keep = max(1, math.ceil(len(worst) * KEPT_RATIO))
+    last: np.float64 = np.partition(worst, keep - 1)[keep - 1]
+    return np.less_equal(worst, last)
+
+
+def exempt(rule: schema.Exempt, *, is_daemon_set: bool, namespace: str, priority: int) -> str | None:
+    """Why a pod is not filtered at all, or None when it is."""
+    if rule.daemon_sets and is_daemon_set:
+        return "DaemonSet pod"
+    if namespace in rule.namespaces:
+        return f"namespace {namespace}"
+    if priority >= rule.priority_at_least:
+        return f"priority at least {rule.priority_at_least}"
+    return None

@@ -1,0 +1,198 @@
+"""The heartbeat: how the annotator says "everything on the nodes still holds" without writing on any of them.
+
+Each sync the annotator digests the annotations it believes in and puts the digest into one ConfigMap; the extender
+compares its own view bucket by bucket (`EffectiveTimes`) and so renews the readings of quiet nodes.
+`policy.freshness` judges the result. Node names fall into 256 buckets by the first byte of their SHA-256, so one node
+in flight keeps only its bucket from matching.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import hashlib
+import math
+from typing import Final
+
+from policy import freshness, stamps
+
+CONFIG_MAP: Final = "evenload-heartbeat"
+VERSION: Final = "1"
+BUCKETS: Final = 256
+_CHECKSUM_LENGTH: Final = 8
+_PREFIX: Final = "sha256:"
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class HeartbeatError(ValueError):
+    """A ConfigMap that is no usable heartbeat; `reason` is one of version, no_time, nodes, digest, buckets."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"ConfigMap {CONFIG_MAP} is no usable heartbeat ({reason}); the annotator of this version writes it"
+        )
+        self.reason = reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Digest:
+    """Checksums of a set of annotations: `whole` is `sha256:` + hex, `buckets` are 256 short ones of the same lines."""
+
+    whole: str
+    buckets: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One sync of the annotator: when, under which policy, over how many annotated nodes, with which checksums."""
+
+    at_seconds: float
+    policy_hash: str
+    nodes: int
+    digest: Digest
+
+
+@functools.lru_cache(maxsize=65536)
+def bucket_of(node: str) -> int:
+    """The bucket (0..255) a node name falls into."""
+    return hashlib.sha256(node.encode()).digest()[0]
+
+
+def digest(annotations: collections.abc.Mapping[str, str]) -> Digest:
+    """Checksums over the lines `name=annotation\\n`, sorted by name; `annotations` holds the raw text by node name."""
+    whole = hashlib.sha256()
+    buckets: list[list[bytes]] = [[] for _ in range(BUCKETS)]
+    for node in sorted(annotations):
+        line = _line(node, annotations[node])
+        whole.update(line)
+        buckets[bucket_of(node)].append(line)
+    return Digest(_PREFIX + whole.hexdigest(), tuple(_checksum(lines) for lines in buckets))
+
+
+def _line(node: str, annotation: str) -> bytes:
+    return f"{node}={annotation}\n".encode(errors="surrogatepass")
+
+
+def _checksum(lines: collections.abc.Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(lines)).hexdigest()[:_CHECKSUM_LENGTH]
+
+
+def encode(at_seconds: float, policy_hash: str, nodes: int, checksums: Digest) -> dict[str, str]:
+    """The data of the heartbeat ConfigMap."""
+    return {
+        "v": VERSION,
+        "at": stamps.encode(at_seconds),
+        "policy": policy_hash,
+        "nodes": str(nodes),
+        "digest": checksums.whole,
+        "buckets": ",".join(checksums.buckets),
+    }
+
+
+def decode(data: collections.abc.Mapping[str, str]) -> Heartbeat:
+    """The heartbeat in a ConfigMap's data; HeartbeatError says which part cannot be used."""
+    if data.get("v") != VERSION:
+        raise HeartbeatError("version")
+    try:
+        at_seconds = stamps.decode(data.get("at"))
+    except ValueError as error:
+        raise HeartbeatError("no_time") from error
+    checksums = Digest(data.get("digest", ""), tuple(data.get("buckets", "").split(",")))
+    _check_digest(checksums)
+    return Heartbeat(at_seconds, data.get("policy", ""), _count(data.get("nodes", "")), checksums)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise HeartbeatError("nodes")
+    return int(text)
+
+
+def _check_digest(checksums: Digest) -> None:
+    whole = checksums.whole.removeprefix(_PREFIX)
+    if not checksums.whole.startswith(_PREFIX) or len(whole) != 64 or not _HEX.issuperset(whole):
+        raise HeartbeatError("digest")
+    shapely = all(len(text) == _CHECKSUM_LENGTH and _HEX.issuperset(text) for text in checksums.buckets)
+    if len(checksums.buckets) != BUCKETS or not shapely:
+        raise HeartbeatError("buckets")
+
+
+class EffectiveTimes:
+    """Which heartbeat last confirmed each node's annotation, kept up bucket by bucket as texts and heartbeats arrive.
+
+    The owner calls `put` for every node seen, `accept` for every heartbeat, and `settle` before it reads; the order
+    in which a node patch and the heartbeat about it arrive does not matter. A confirmation belongs to the very text
+    confirmed: a new text starts with none, so an old annotation put back by hand is not taken for fresh. All whole
+    matches are matches of every bucket. Not thread-safe: one owner.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[dict[str, str]] = [{} for _ in range(BUCKETS)]
+        self._matched: dict[str, float] = {}
+        self._dirty: set[int] = set()
+        self._differing: set[int] = set()
+        self.last: Heartbeat | None = None
+
+    def put(self, node: str, annotation: str | None) -> None:
+        """The raw annotation a node carries now; None when it carries none or is gone."""
+        bucket = bucket_of(node)
+        texts = self._texts[bucket]
+        if texts.get(node) == annotation:
+            return
+        self._matched.pop(node, None)
+        if annotation is None:
+            texts.pop(node, None)
+        else:
+            texts[node] = annotation
+        self._dirty.add(bucket)
+
+    def accept(self, heartbeat: Heartbeat, now_seconds: float) -> bool:
+        """Take a heartbeat into account; False when it is more than 1 min ahead of `now_seconds` or older than the
+        last.
+
+        A last one that is itself too far ahead of now was taken before a clock was set back: it holds nothing off.
+        """
+        latest_seconds = now_seconds + freshness.MAX_AHEAD_SECONDS
+        if heartbeat.at_seconds > latest_seconds:
+            return False
+        if self.last is not None and heartbeat.at_seconds < self.last.at_seconds <= latest_seconds:
+            return False
+        self.last = heartbeat
+        self._dirty = set(range(BUCKETS))
+        return True
+
+    def settle(self) -> frozenset[str]:
+        """Compare what changed with the last heartbeat; returns the nodes that were confirmed by it anew."""
+        if self.last is None:
+            return frozenset()
+        confirmed: set[str] = set()
+        for bucket in self._dirty:
+            confirmed |= self._settle_bucket(bucket, self.last)
+        self._dirty.clear()
+        return frozenset(confirmed)
+
+    def _settle_bucket(self, bucket: int, heartbeat: Heartbeat) -> set[str]:
+        texts = self._texts[bucket]
+        ours = _checksum(_line(node, texts[node]) for node in sorted(texts))
+        if ours != heartbeat.digest.buckets[bucket]:
+            self._differing.add(bucket)
+            return set()
+        self._differing.discard(bucket)
+        renewed = {node for node in texts if self._matched.get(node) != heartbeat.at_seconds}
+        self._matched.update(dict.fromkeys(renewed, heartbeat.at_seconds))
+        return renewed
+
+    def matched_seconds(self, node: str) -> float:
+        """The time of the last heartbeat that confirmed the node's annotation as it is now; -inf when none did."""
+        return self._matched.get(node, -math.inf)
+
+    def effective_seconds(self, node: str, at_seconds: float) -> float:
+        """A reading's effective time: the later of its own `at` and the last heartbeat that confirmed it."""
+        return max(at_seconds, self.matched_seconds(node))
+
+    def differing_nodes(self) -> tuple[str, ...]:
+        """The nodes of all buckets that did not match the last heartbeat, sorted: where to look for the difference."""
+        return tuple(sorted(node for bucket in self._differing for node in self._texts[bucket]))
+
+    def matches(self) -> bool:
+        """Whether the whole set matched the last heartbeat when last settled."""
+        return self.last is not None and not self._differing and not self._dirty

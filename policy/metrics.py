@@ -1,0 +1,84 @@
+"""The load metrics: the one place where their names are spelt.
+
+`schema.LoadPolicy.metrics_in_force` joins the six built-in metrics with the policy's own; the annotator asks
+Prometheus for them in this order, annotations carry them in this order, and the columns of every load array follow
+it.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Final, Literal
+
+Resource = Literal["cpu", "memory"]
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+RESOURCES: Final[tuple[Resource, ...]] = (CPU, MEMORY)
+AVERAGE: Final = "avg"
+MAXIMUM: Final = "max"
+
+CPU_AVG_5M: Final = "cpu_avg_5m"
+CPU_MAX_1H: Final = "cpu_max_1h"
+CPU_MAX_1D: Final = "cpu_max_1d"
+MEMORY_AVG_5M: Final = "memory_avg_5m"
+MEMORY_MAX_1H: Final = "memory_max_1h"
+MEMORY_MAX_1D: Final = "memory_max_1d"
+
+_5_MINUTES: Final = 300.0
+_1_HOUR: Final = 3600.0
+_1_DAY: Final = 86400.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metric:
+    """One windowed load figure of a node, a ratio of its capacity.
+
+    `averaging_seconds` is W of the formulas: the window of the average behind the figure. For an average it is the
+    metric's own window; a maximum (or percentile) is taken over the averages of the same resource, so it has theirs.
+    """
+
+    name: str
+    resource: Resource
+    statistic: str
+    window_seconds: float
+    averaging_seconds: float
+    query: str | None = None
+
+
+BUILT_IN: Final[tuple[Metric, ...]] = (
+    Metric(CPU_AVG_5M, CPU, AVERAGE, _5_MINUTES, _5_MINUTES),
+    Metric(CPU_MAX_1H, CPU, MAXIMUM, _1_HOUR, _5_MINUTES),
+    Metric(CPU_MAX_1D, CPU, MAXIMUM, _1_DAY, _5_MINUTES),
+    Metric(MEMORY_AVG_5M, MEMORY, AVERAGE, _5_MINUTES, _5_MINUTES),
+    Metric(MEMORY_MAX_1H, MEMORY, MAXIMUM, _1_HOUR, _5_MINUTES),
+    Metric(MEMORY_MAX_1D, MEMORY, MAXIMUM, _1_DAY, _5_MINUTES),
+)
+
+
+def in_force(given: collections.abc.Sequence[Metric]) -> tuple[Metric, ...]:
+    """The built-in metrics, each replaced where `given` holds its name, then the new ones in their order.
+
+    The averaging window of every entry that is no average becomes the window of the first average of its resource.
+    """
+    by_name = {metric.name: metric for metric in given}
+    built_in = {metric.name for metric in BUILT_IN}
+    merged = [by_name.get(metric.name, metric) for metric in BUILT_IN]
+    merged += [metric for name, metric in by_name.items() if name not in built_in]
+    behind = _averaging_by_resource(merged)
+    return tuple(dataclasses.replace(metric, averaging_seconds=_averaging(metric, behind)) for metric in merged)
+
+
+def _averaging_by_resource(merged: collections.abc.Sequence[Metric]) -> dict[Resource, float]:
+    averages = [metric for metric in merged if metric.statistic == AVERAGE]
+    return {metric.resource: metric.window_seconds for metric in reversed(averages)}
+
+
+def _averaging(metric: Metric, behind: collections.abc.Mapping[Resource, float]) -> float:
+    if metric.statistic == AVERAGE:
+        return metric.window_seconds
+    return behind.get(metric.resource, metric.window_seconds)
+
+
+def names(metrics: collections.abc.Iterable[Metric]) -> tuple[str, ...]:
+    """The names of `metrics`, in their order: the columns of a load array."""
+    return tuple(metric.name for metric in metrics)

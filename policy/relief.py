@@ -1,0 +1,67 @@
+"""The relief hint: "this node was just relieved of these workloads, do not put them back", as a Node annotation.
+
+The descheduler writes it after an eviction; the extender rejects the node for pods of those workloads while `rejects`
+says so. A malformed hint is ignored: a hint is never worth a wrong refusal.
+"""
+
+import collections.abc
+import dataclasses
+import json
+from typing import Final
+
+from policy import descheduling, stamps
+
+KEY: Final = "evenload.io/relief"
+REASON: Final = "relieved of this workload"
+VERSION: Final = 1
+MAX_LENGTH: Final = 16 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Relief:
+    """Until when (Unix seconds) and for which workloads (uid of the pods' controlling owner) a node is to be left
+    alone.
+    """
+
+    until_seconds: float
+    workloads: frozenset[str]
+
+
+def encode(relief: Relief) -> str:
+    """Compact JSON, workloads sorted."""
+    body = {"v": VERSION, "until": stamps.encode(relief.until_seconds), "workloads": sorted(relief.workloads)}
+    return json.dumps(body, separators=(",", ":"))
+
+
+def decode(text: str | None) -> Relief | None:
+    """The hint in an annotation's text, None when there is none or it is malformed."""
+    if text is None or len(text) > MAX_LENGTH:
+        return None
+    try:
+        body = json.loads(text)
+        return _relief(body) if isinstance(body, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _relief(body: dict[str, object]) -> Relief | None:
+    version, workloads = body.get("v"), body.get("workloads")
+    if type(version) is not int or version != VERSION or not isinstance(workloads, list):
+        return None
+    if not all(isinstance(uid, str) and uid for uid in workloads):
+        return None
+    return Relief(stamps.decode(body.get("until")), frozenset(workloads))
+
+
+def rejects(relief: Relief | None, workload_uid: str, now_seconds: float, *, relieved: bool) -> bool:
+    """Whether a node with this hint is refused to a pod of the workload; `relieved` is the answer of `is_relieved`."""
+    if relief is None or relieved:
+        return False
+    return now_seconds < relief.until_seconds and workload_uid in relief.workloads
+
+
+def is_relieved(
+    values: collections.abc.Mapping[str, float], bands: collections.abc.Mapping[str, descheduling.Band]
+) -> bool:
+    """Whether a node is at or under evictUntil by every banded metric; a metric without a value proves nothing."""
+    return all(name in values and values[name] <= band.evict_until_ratio for name, band in bands.items())

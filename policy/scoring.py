@@ -1,0 +1,169 @@
+"""The score: how good each candidate node is, an integer from 0 (full) to 10 (idle).
+
+The extender compiles the policy's weights once (`weighing`) and asks `scores` per request, or keeps `bases` per node
+and only calls `rank`. The `Breakdown` returned holds every factor for explain. All arrays are [nodes] or [nodes,
+metrics] with the columns of `metrics_in_force`; NaN in the readings means missing, stale or invalid.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import metrics, schema
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+MAX_SCORE: Final = 10
+# The base of every node when no candidate has one: any number, as it is the same for all.
+NEUTRAL_BASE: Final = 5.0
+# Sums of binary fractions miss the half by less than this; round half up is meant on the decimal number.
+_DECIMALS: Final = 9
+
+
+class Weighing(NamedTuple):
+    """The policy's score, compiled: a weight per column, and the columns of which each mean is taken.
+
+    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`.
+    """
+
+    weights: Floats
+    groups: tuple[tuple[int, ...], ...]
+    stretch: bool
+    incoming_pod: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ranking:
+    """What becomes of the candidates' bases: `base` after the median has filled in and the range is stretched,
+    `neutral` where it filled in, `penalty` taken off, `raw` the clamped result, `scores` its integers. All [nodes].
+    """
+
+    base: Floats
+    neutral: Mask
+    penalty: Floats
+    raw: Floats
+    scores: Integers
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Every factor of the scores of one request.
+
+    `predicted` [nodes, metrics] is u' (reading + recent pods + incoming pod); `terms` [nodes, metrics] are the points
+    each metric gives to the mean it belongs to, NaN where unusable; `own_base` [nodes] is the base from the node's
+    own readings, NaN for a node that has none; `degraded` [nodes] marks nodes with an unusable metric of a weight
+    over 0.
+    """
+
+    weights: Floats
+    values: Floats
+    expected: Floats
+    predicted: Floats
+    terms: Floats
+    own_base: Floats
+    degraded: Mask
+    ranking: Ranking
+
+    @property
+    def scores(self) -> Integers:
+        """One integer 0..10 per node, in the order asked."""
+        return self.ranking.scores
+
+    @property
+    def any_degraded(self) -> bool:
+        """Whether the decision as a whole is degraded."""
+        return bool(self.degraded.any())
+
+
+def weighing(score: schema.Score, in_force: collections.abc.Sequence[metrics.Metric]) -> Weighing:
+    """Compile a policy's score for the columns `in_force`; a metric without a weight has weight 0."""
+    weights = np.array([score.weights.get(metric.name, 0.0) for metric in in_force], dtype=np.float64)
+    everything = (tuple(range(len(in_force))),)
+    by_resource = tuple(
+        tuple(column for column, metric in enumerate(in_force) if metric.resource == resource)
+        for resource in metrics.RESOURCES
+    )
+    groups = by_resource if score.combine == "worst" else everything
+    return Weighing(weights, groups, score.spread == "stretch", score.incoming_pod)
+
+
+def scores(
+    values: Floats, expected: Floats, penalty: Floats, compiled: Weighing, *, incoming: Floats | None = None
+) -> Breakdown:
+    """Score every node: round(clamp(base - penalty, 0, 10)), half up.
+
+    `values` [nodes, metrics] ratios with NaN = unusable, `expected` [nodes, metrics] the load of recent pods,
+    `penalty` [nodes] hot points, `incoming` [nodes, metrics] the incoming pod's own expected load, added only if the
+    policy says `incomingPod: true`.
+    """
+    predicted = values + expected
+    if compiled.incoming_pod and incoming is not None:
+        predicted = predicted + incoming
+    terms, own_base = _terms(predicted, compiled)
+    counted = compiled.weights > 0
+    degraded = np.asarray(np.isnan(values[:, counted]).any(axis=1), dtype=np.bool_)
+    ranking = rank(own_base, penalty, stretch=compiled.stretch)
+    return Breakdown(compiled.weights, values, expected, predicted, terms, own_base, degraded, ranking)
+
+
+def bases(predicted: Floats, compiled: Weighing) -> Floats:
+    """Base of every node by its own readings, 0..10: 10 * sum(w_m * (1 - min(1, u'_m))) / sum(w_m) over usable m; NaN
+    if none.
+
+    `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
+    that have one.
+    """
+    return _terms(predicted, compiled)[1]
+
+
+def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
+    usable = ~np.isnan(predicted)
+    headroom = 1.0 - np.clip(np.where(usable, predicted, 1.0), 0.0, 1.0)
+    weights = np.where(usable, compiled.weights, 0.0)
+    terms = np.full(predicted.shape, np.nan)
+    means = np.full((len(predicted), len(compiled.groups)), np.nan)
+    for at, group in enumerate(compiled.groups):
+        columns = list(group)
+        total = weights[:, columns].sum(axis=1)
+        share = np.divide(
+            weights[:, columns], total[:, None], where=total[:, None] > 0, out=np.zeros((len(total), len(columns)))
+        )
+        points = MAX_SCORE * share * headroom[:, columns]
+        terms[:, columns] = np.where(usable[:, columns], points, np.nan)
+        means[:, at] = np.where(total > 0, points.sum(axis=1), np.nan)
+    return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
+
+
+def rank(own_base: Floats, penalty: Floats, *, stretch: bool = False) -> Ranking:
+    """Scores of the candidates of one request from their bases and penalties, both [nodes] on the 0..10 scale.
+
+    A node without a base (NaN) gets the median of those that have one, before penalties. If no candidate has one, all
+    score the same: penalties are left aside, too. `stretch` maps the bases linearly so that the worst is 0 and the
+    best is 10 before penalties; equal bases stay as they are.
+    """
+    neutral = np.isnan(own_base)
+    if neutral.all():
+        base = np.full(len(own_base), NEUTRAL_BASE)
+        return Ranking(base, neutral, np.zeros(len(base)), base, _round_half_up(base))
+    base = np.where(neutral, np.median(own_base[~neutral]), own_base)
+    if stretch:
+        base = _stretched(base)
+    raw = np.clip(base - penalty, 0.0, float(MAX_SCORE))
+    return Ranking(base, neutral, penalty, raw, _round_half_up(raw))
+
+
+def _stretched(base: Floats) -> Floats:
+    worst, best = base.min(), base.max()
+    if best - worst < 10.0**-_DECIMALS:
+        return base
+    stretched: Floats = MAX_SCORE * (base - worst) / (best - worst)
+    return stretched
+
+
+def _round_half_up(raw: Floats) -> Integers:
+    return np.floor(np.round(raw, _DECIMALS) + 0.5).astype(np.int64)

@@ -1,0 +1,65 @@
+"""What passes through the Prometheus door, and the door itself as a Protocol.
+
+`promql.client.Client` is the real implementation and the simulator has another; the annotator and the descheduler know
+this module only. Values arrive raw: NaN, infinite and negative ones are kept here and judged where an answer becomes
+readings (`promql.readings`), so that they can be counted by reason instead of being lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class Sample(NamedTuple):
+    """One series at one instant; `at_seconds` is the evaluation time in Unix seconds, `value` is unjudged."""
+
+    labels: Mapping[str, str]
+    value: float
+    at_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An instant query's answer; `warnings` are the server's words that it may not be whole."""
+
+    samples: tuple[Sample, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """True when series may be absent although they exist (Thanos, Mimir and remote read say so in a warning)."""
+        return bool(self.warnings)
+
+
+class Series(NamedTuple):
+    """One series over time: (Unix seconds, value) pairs, oldest first."""
+
+    labels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAnswer:
+    """A range query's answer, with the same warnings as `Answer`."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """True when series or points may be absent although they exist."""
+        return bool(self.warnings)
+
+
+class PrometheusDoor(Protocol):
+    """What a service may ask of Prometheus; every method raises `promql.errors.PromqlError`."""
+
+    def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
+        """Evaluate at one instant (None: the server's now); the expression must give an instant vector."""
+        ...
+
+    def query_range(
+        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
+    ) -> RangeAnswer:
+        """Evaluate at every step from start to end, both included."""
+        ...

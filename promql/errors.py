@@ -1,0 +1,41 @@
+"""The errors of the Prometheus door, one class per reaction that a caller has.
+
+    PromqlError
+    ├── ConfigError    the address or a credential file is wrong: stop at start, exit 2; nothing was sent
+    ├── Unreachable    no answer at all (refused, timed out, TLS): keep the last good values, try again later, exit 3
+    ├── Refused        401 or 403: an operator must act on the credentials
+    ├── BadQuery       400 or 422: the expression is wrong, asking again cannot help
+    ├── Unavailable    429 or 5xx: it is there but cannot answer now
+    └── Garbage        an answer that is not the query API's (HTML, truncated JSON, a wrong result type)
+
+Every message names the server (never credentials), the query, what came back and the next step. `promql.client` raises
+them; annotator and descheduler catch `PromqlError`. The library's own exceptions are chained as causes, never leaked.
+"""
+
+
+class PromqlError(Exception):
+    """Anything that keeps a query from having a trustworthy answer."""
+
+
+class ConfigError(PromqlError):
+    """The address, a header or a credential file cannot be used; nothing was sent."""
+
+
+class Unreachable(PromqlError):
+    """No answer: connection refused or reset, name not found, timed out, TLS not trusted."""
+
+
+class Refused(PromqlError):
+    """The server knows us not (401) or allows us not (403)."""
+
+
+class BadQuery(PromqlError):
+    """The server could not parse or evaluate the expression (400, 422) or has no query API at that path (404)."""
+
+
+class Unavailable(PromqlError):
+    """The server answered that it cannot answer now (408, 429, 5xx)."""
+
+
+class Garbage(PromqlError):
+    """The body is not a query API answer: HTML, truncated JSON, a wrong type."""

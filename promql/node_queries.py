@@ -1,0 +1,111 @@
+"""The PromQL behind the node windows: one expression per window, answered for ALL nodes at once.
+
+Pure text; the annotator asks them for the annotation and the descheduler for its snapshot, so both see the same
+numbers. Written against node_exporter's series as they come, without recording rules. Four properties matter:
+
+* Every label but `cpu` and `mode` is kept, so that two targets which claim the same node (a second job, another
+  cluster behind the same Thanos) arrive as two series and are refused as a double, instead of being averaged away.
+* Each expression ends in `and <the bare series>`: Prometheus marks series stale at the first failed scrape, so a node
+  whose exporter died is missing one scrape later, although a 5m rate or a 1d maximum could still answer for it.
+* Idle time is divided by the time of all modes under the same rate. Against the clock, 1 - rate(idle), a node younger
+  than the window would read as busy (rate() does not extrapolate to time a series did not cover), a 1d maximum would
+  remember that for a day, and a frozen exporter would read as fully loaded; so both come out right, or as NaN.
+* A maximum or quantile is taken over the averages of the averaging window W, as a subquery with
+  step = max(W/4, window/288): at most 288 evaluations, 48 for 1h and 288 for 1d with W = 5m.
+"""
+
+import re
+from typing import NamedTuple
+
+MAX_POINTS = 288  # 1d in steps of 5m; a finer step costs Prometheus more than a peak between two steps is worth
+
+
+class Window(NamedTuple):
+    """What is asked of a resource: `statistic` (avg, max, p95, p999) over `window_seconds` of W-averages."""
+
+    resource: str
+    statistic: str
+    window_seconds: float
+    averaging_seconds: float
+
+
+def expression(window: Window, *, selector: str = "") -> str:
+    """The PromQL for one window; `selector` is further matchers (`job="node-exporter"`) for every series.
+
+    cpu    u = 1 - rate of idle time / rate of all time, summed over CPUs (iowait and steal count as busy)
+    memory u = 1 - mean(MemAvailable) / mean(MemTotal)
+    Both are ratios 0..1. Raises ValueError for a resource or statistic that is not known.
+    """
+    if window.statistic == "avg":
+        return (
+            f"({_average(window.resource, window.window_seconds, selector)}) and {_present(window.resource, selector)}"
+        )
+    inner = _average(window.resource, window.averaging_seconds, selector)
+    over = f"({inner})[{duration(window.window_seconds)}:{duration(step_seconds(window))}]"
+    return f"{_over_time(window.statistic, over)} and {_present(window.resource, selector)}"
+
+
+def data_time(resource: str, *, selector: str = "") -> str:
+    """When the newest scrape behind a node's windows was, in Unix seconds, under the labels of `expression`.
+
+    An instant query's own time is the evaluation, not the data; a reader that acts on the values asks this too.
+    """
+    if resource == "cpu":
+        return f"max without (cpu, mode) (timestamp({_idle(selector)}))"
+    if resource == "memory":
+        return f"timestamp(node_memory_MemAvailable_bytes{_braces(selector)})"
+    raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory")
+
+
+def step_seconds(window: Window) -> float:
+    """The subquery's step: fine enough to overlap the averages, coarse enough to bound the cost."""
+    return max(window.averaging_seconds / 4, window.window_seconds / MAX_POINTS)
+
+
+def duration(seconds: float) -> str:
+    """A PromQL duration, "300s" or "1500ms"; ValueError below one millisecond."""
+    millis = round(seconds * 1000)
+    if millis < 1:
+        raise ValueError(f"a window of {seconds!r} s is not usable in PromQL, expected at least 0.001")
+    return f"{millis // 1000}s" if millis % 1000 == 0 else f"{millis}ms"
+
+
+def _average(resource: str, seconds: float, selector: str) -> str:
+    span = duration(seconds)
+    if resource == "cpu":
+        idle, all_modes = (
+            f"sum without (cpu, mode) (rate({series}[{span}]))"
+            for series in (_idle(selector), _CPU_SECONDS + _braces(selector))
+        )
+        return f"1 - {idle} / {all_modes}"
+    if resource == "memory":
+        available, total = (f"avg_over_time(node_memory_{name}_bytes{_braces(selector)}[{span}])" for name in _MEMORY)
+        return f"1 - {available} / {total}"
+    raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory; give the metric a `query`")
+
+
+_CPU_SECONDS = "node_cpu_seconds_total"
+_MEMORY = ("MemAvailable", "MemTotal")
+
+
+def _present(resource: str, selector: str) -> str:
+    if resource == "cpu":
+        return f"avg without (cpu, mode) ({_idle(selector)})"
+    return f"node_memory_MemAvailable_bytes{_braces(selector)}"
+
+
+def _over_time(statistic: str, over: str) -> str:
+    if statistic == "max":
+        return f"max_over_time({over})"
+    if percentile := re.fullmatch(r"p([1-9][0-9]{0,2})", statistic):
+        digits = percentile[1]
+        return f"quantile_over_time({int(digits) / (1000 if len(digits) == 3 else 100):g}, {over})"
+    raise ValueError(f"statistic {statistic!r} is not known, expected avg, max or a percentile such as p95 or p999")
+
+
+def _idle(selector: str) -> str:
+    return _CPU_SECONDS + _braces('mode="idle"' + (f",{selector}" if selector else ""))
+
+
+def _braces(matchers: str) -> str:
+    return f"{{{matchers}}}" if matchers else ""

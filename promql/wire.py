@@ -1,0 +1,78 @@
+"""The query API's JSON, decoded strictly: what is not exactly a vector or a matrix is Garbage.
+
+`promql.client` hands the raw body in and gives the result out; the client library's own decoding is not used because it
+drops `warnings`, takes any result type and leaves the values as strings. Shapes after Prometheus' HTTP API v1.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from promql import door, errors
+
+Point = tuple[float, str]
+
+
+class _Data(msgspec.Struct):
+    result_type: str = msgspec.field(name="resultType")
+    result: msgspec.Raw
+
+
+class _Envelope(msgspec.Struct):
+    status: str
+    data: _Data | None = None
+    warnings: tuple[str, ...] | None = None
+    error_type: str = msgspec.field(name="errorType", default="")
+    error: str = ""
+
+
+class _Instant(msgspec.Struct):
+    metric: dict[str, str]
+    value: Point
+
+
+class _Range(msgspec.Struct):
+    metric: dict[str, str]
+    values: tuple[Point, ...]
+
+
+T = TypeVar("T")
+
+
+def vector(body: bytes) -> door.Answer:
+    """The answer in an instant query's body; raises Garbage without a server name, the client adds it."""
+    rows, warnings = _rows(body, "vector", _Instant)
+    samples = tuple(door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows)
+    return door.Answer(samples, warnings)
+
+
+def matrix(body: bytes) -> door.RangeAnswer:
+    """The answer in a range query's body; raises Garbage."""
+    rows, warnings = _rows(body, "matrix", _Range)
+    series = tuple(door.Series(row.metric, tuple((at, float(value)) for at, value in row.values)) for row in rows)
+    return door.RangeAnswer(series, warnings)
+
+
+def server_error(body: bytes) -> str:
+    """The server's own words in an error body, or the body's beginning when it is not the API's JSON."""
+    try:
+        return msgspec.json.decode(body, type=_Envelope).error or _beginning(body)
+    except msgspec.DecodeError:
+        return _beginning(body)
+
+
+def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str, ...]]:
+    try:
+        envelope = msgspec.json.decode(body, type=_Envelope)
+        if envelope.status != "success" or envelope.data is None:
+            raise errors.Garbage(f"status {envelope.status!r} without data: {envelope.error or _beginning(body)}")
+        if envelope.data.result_type != expected:
+            raise errors.Garbage(f"the result is a {envelope.data.result_type}, expected a {expected}")
+        return msgspec.json.decode(envelope.data.result, type=list[row]), envelope.warnings or ()  # type: ignore[valid-type]
+    except msgspec.DecodeError as problem:
+        raise errors.Garbage(f"{problem}; it begins {_beginning(body)!r}") from problem
+
+
+def _beginning(body: bytes) -> str:
+    text = " ".join(body[:400].decode("utf-8", "replace").split())
+    return text[:120] + ("…" if len(text) > 120 else "") if text else "an empty body"

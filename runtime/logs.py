@@ -1,0 +1,132 @@
+"""Log lines: a constant message and key=value pairs, on stderr.
+
+Every module says `log = logs.get(__name__)`; entry points call `configure` once. structlog does the work behind this
+door and is imported when the first line is really written, so that importing a module stays cheap for the command line.
+Values under keys that smell of secrets are replaced before anything is rendered.
+"""
+
+import logging
+import sys
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import structlog
+
+SECRET_WORDS = ("token", "authorization", "password", "secret", "cookie")
+REDACTED = "[redacted]"
+RESERVED = ("event", "level", "logger", "ts")  # keys structlog sets itself: a caller's value gets a trailing underscore
+THIRD_PARTIES = ("urllib3", "werkzeug", "asyncio", "kubernetes")  # chatty below warnings; -vv shows them
+
+
+class Logger:
+    """Writes lines under one name; costs one level check when the level is off."""
+
+    def __init__(self, name: str) -> None:
+        self._stdlib = logging.getLogger(name)
+        self._name = name
+        self._bound: Any = None
+
+    def debug(self, message: str, /, **values: object) -> None:
+        """Details for the developer; shown with -v."""
+        self._write(logging.DEBUG, message, values)
+
+    def info(self, message: str, /, **values: object) -> None:
+        """What the operator may want to know."""
+        self._write(logging.INFO, message, values)
+
+    def warning(self, message: str, /, **values: object) -> None:
+        """Something is wrong that we can live with."""
+        self._write(logging.WARNING, message, values)
+
+    def error(self, message: str, /, **values: object) -> None:
+        """Something did not get done."""
+        self._write(logging.ERROR, message, values)
+
+    def exception(self, message: str, /, **values: object) -> None:
+        """As error, with the traceback of the exception being handled."""
+        self._write(logging.ERROR, message, {**values, "exc_info": True})
+
+    def _write(self, level: int, message: str, values: dict[str, object]) -> None:
+        if not self._stdlib.isEnabledFor(level):
+            return
+        if self._bound is None:
+            self._bound = _structlog().get_logger(self._name)
+        self._bound.log(level, message, **{f"{key}_" if key in RESERVED else key: values[key] for key in values})
+
+
+def get(name: str) -> Logger:
+    """The logger of a module; importing structlog waits for the first line."""
+    return Logger(name)
+
+
+def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
+    """Send lines to stderr as "text" or "json"; verbosity 0 = info, 1 = debug of ours, 2 = of the libraries too."""
+    if logging_format not in ("text", "json"):
+        raise ValueError(f"logging format {logging_format!r}: expected text or json")
+    structlog = _structlog()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_shared_processors(),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(logging_format)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.DEBUG if verbosity else logging.INFO)
+    for name in THIRD_PARTIES:
+        logging.getLogger(name).setLevel(logging.DEBUG if verbosity > 1 else logging.WARNING)
+
+
+def redact(_logger: object, _method: str, values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: the value of any key that contains a word of SECRET_WORDS becomes [redacted]."""
+    for key in values:
+        if any(word in key.lower() for word in SECRET_WORDS):
+            values[key] = REDACTED
+    return values
+
+
+def _structlog() -> Any:
+    import structlog  # 120 ms: only processes that log pay for it
+
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[*_shared_processors(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+            cache_logger_on_first_use=True,
+        )
+    return structlog
+
+
+def _shared_processors() -> "Sequence[structlog.typing.Processor]":
+    import structlog
+
+    return [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+        redact,
+    ]
+
+
+def _renderers(logging_format: str) -> "Sequence[structlog.typing.Processor]":
+    import structlog
+
+    if logging_format == "json":
+        return [
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("msg"),
+            structlog.processors.JSONRenderer(default=str),
+        ]
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=False,
+            pad_event_to=0,
+            pad_level=False,
+            sort_keys=False,
+            timestamp_key="ts",
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    ]

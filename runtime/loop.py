@@ -1,0 +1,97 @@
+"""Periodic work that survives its own failures, and the signals that end it.
+
+The annotator's sync, the descheduler's run and policy polling are each a Loop, run on a thread of their service. This
+module holds the one broad `except` of the product: a cycle that raises is logged with its traceback, told to the
+service's metric hook, and tried again after a jittered back-off. Everything stops through one threading.Event.
+"""
+
+import random
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from runtime import clock, health, logs
+
+log = logs.get(__name__)
+
+PERIOD_JITTER_RATIO = 0.1  # so that replicas started together do not ask Prometheus at one instant
+BACKOFF_CAP_SECONDS = 30.0  # or the period, where that is longer
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set; call it on the main thread, before other threads start."""
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    return stop
+
+
+def start_thread(name: str, run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+    """Start `run(stop)` on a daemon thread with a name that shows in tracebacks."""
+    thread = threading.Thread(target=run, args=(stop,), name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def attempt(name: str, work: Callable[[], None], on_failure: Callable[[BaseException], None] | None = None) -> bool:
+    """Do the work; False, with the traceback logged and `on_failure` told, when it raised anything.
+
+    For the top of threads that must outlive any single piece of work: loops and the reflectors' handlers.
+    """
+    try:
+        work()
+    except Exception as error:  # the one broad except: a service outlives any single cycle
+        log.exception("work failed", name=name, error=str(error))
+        if on_failure is not None:
+            on_failure(error)
+        return False
+    return True
+
+
+class Loop:
+    """Calls `work` at once and then every period, plus or minus a tenth, until stopped.
+
+    The heartbeat beats when a cycle ends, failed or not: it says that the thread lives, not that the world is well.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], None],
+        *,
+        period_seconds: Callable[[], float],
+        clock: clock.Clock,
+        rng: random.Random,
+        heartbeat: health.Heartbeat | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._period_seconds = period_seconds
+        self._clock = clock
+        self._rng = rng
+        self._heartbeat = heartbeat or health.Heartbeat()
+        self._on_failure = on_failure
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set; returns soon after, but never in the middle of a cycle."""
+        failures = 0
+        self._heartbeat.beat(self._clock.monotonic())
+        while not stop.is_set():
+            failures = 0 if attempt(self._name, self._work, self._on_failure) else failures + 1
+            self._heartbeat.beat(self._clock.monotonic())
+            if self._clock.wait(stop, self._pause_seconds(failures)):
+                return
+
+    def _pause_seconds(self, failures: int) -> float:
+        """Period +- 10 %; after f failures in a row a random half to whole of min(2^f s, max(period, 30 s))."""
+        period_seconds = self._period_seconds()
+        if failures == 0:
+            return period_seconds * self._rng.uniform(1 - PERIOD_JITTER_RATIO, 1 + PERIOD_JITTER_RATIO)
+        cap_seconds = max(period_seconds, BACKOFF_CAP_SECONDS)
+        return min(2.0 ** min(failures, 16), cap_seconds) * self._rng.uniform(0.5, 1.0)

@@ -1,0 +1,165 @@
+"""The plain routes every service answers, and the small server that answers them.
+
+`ops_blueprint` gives a Flask application /livez, /readyz, /healthz, /metrics, /configz and /version, and a deliberate
+JSON body for every 404, 405 and the like. `serve` runs an application on a background thread for annotator and
+descheduler; the extender runs its own under gunicorn. Nothing here knows what is checked or measured: services pass
+that in.
+"""
+
+import contextlib
+import json
+import platform
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from wsgiref import simple_server
+
+import flask
+import prometheus_client
+from prometheus_client import exposition
+from werkzeug import exceptions
+
+from runtime import health, logs, options, version
+from runtime.health import Check
+
+log = logs.get(__name__)
+
+SOCKET_SECONDS = 5.0  # a client that says nothing for so long is dropped
+BODY_LIMIT_BYTES = 1 << 20
+IN_FLIGHT_LIMIT = 32
+
+
+def ops_blueprint(
+    *,
+    livez: Sequence[Check],
+    readyz: Sequence[Check],
+    registry: prometheus_client.CollectorRegistry,
+    configz: Callable[[], object],
+) -> flask.Blueprint:
+    """The routes of design.md section 5. `configz` gives what is in force, as anything JSON can say (default=str)."""
+    blueprint = flask.Blueprint("ops", __name__)
+    blueprint.add_url_rule("/livez", "livez", _probing(livez))
+    blueprint.add_url_rule("/healthz", "healthz", _probing(livez))
+    blueprint.add_url_rule("/readyz", "readyz", _probing(readyz))
+    blueprint.add_url_rule("/metrics", "metrics", lambda: _metrics(registry))
+    blueprint.add_url_rule("/configz", "configz", lambda: json_response(configz()))
+    blueprint.add_url_rule("/version", "version", lambda: json_response(_version()))
+    blueprint.app_errorhandler(exceptions.HTTPException)(_refused)
+    return blueprint
+
+
+def json_response(body: object, status: int = 200) -> flask.Response:
+    """A JSON answer with its length, never streamed (Go clients drop connections on chunked replies)."""
+    return flask.Response(json.dumps(body, default=str) + "\n", status=status, mimetype="application/json")
+
+
+class Server:
+    """A listening application; made by `serve`."""
+
+    def __init__(self, app: flask.Flask, host: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        kind = type("FamilyServer", (_ThreadingServer,), {"address_family": family})
+        self._server = kind((host, port), _QuietHandler)
+        self._server.set_app(app.wsgi_app)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="ops", daemon=True)
+        self.port: int = self._server.server_address[1]
+
+    def start(self) -> None:
+        """Begin to answer, on a background thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop listening; requests being answered end on their own."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def serve(app: flask.Flask, listen: str, *, default_port: int) -> Iterator[Server]:
+    """Serve `app` on "HOST:PORT" while the body runs; port 0 picks a free one (see `.port`).
+
+    OSError names the address.
+    """
+    host, port = options.listen_address(listen, default_port)
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_CONTENT_LENGTH"] or BODY_LIMIT_BYTES
+    try:
+        server = Server(app, host, port)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror}; choose another --listen") from error
+    server.start()
+    log.info("listening", address=f"{host or '*'}:{server.port}")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+Request = socket.socket | tuple[bytes, socket.socket]  # as typeshed has it
+
+
+class _ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, *arguments: object) -> None:
+        self._slots = threading.BoundedSemaphore(IN_FLIGHT_LIMIT)
+        super().__init__(*arguments)  # type: ignore[arg-type]
+
+    def server_bind(self) -> None:
+        """Bind without wsgiref's reverse look-up of the host's name: it can hang for seconds without DNS."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+    def process_request_thread(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Answer one connection; more than 32 at once wait, so that a flood of probes cannot take all threads."""
+        with self._slots:
+            super().process_request_thread(request, client_address)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away or was too slow is not news."""
+        log.debug("connection failed", client=str(client_address))
+
+
+class _QuietHandler(simple_server.WSGIRequestHandler):
+    timeout = SOCKET_SECONDS
+
+    def address_string(self) -> str:
+        """The peer's address, not its name: no look-up per request."""
+        return str(self.client_address[0])
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Probes every few seconds are not worth a line each."""
+        log.debug("request", line=format % arguments)
+
+
+def _probing(checks: Sequence[Check]) -> Callable[[], flask.Response]:
+    def answer() -> flask.Response:
+        excluded: Iterable[str] = flask.request.args.getlist("exclude")
+        status, text = health.render(checks, verbose="verbose" in flask.request.args, exclude=set(excluded))
+        return flask.Response(text, status=status, mimetype="text/plain")
+
+    return answer
+
+
+def _metrics(registry: prometheus_client.CollectorRegistry) -> flask.Response:
+    encode, content_type = exposition.choose_encoder(flask.request.headers.get("Accept", ""))
+    return flask.Response(encode(registry), content_type=content_type)
+
+
+def _version() -> dict[str, str]:
+    return {"version": version.VERSION, "python": platform.python_version()}
+
+
+def _refused(error: exceptions.HTTPException) -> flask.Response:
+    """404, 405, 413, 500 …: the status, its name and what was asked, as JSON; headers such as Allow stay."""
+    original = error.get_response()
+    body = {"code": original.status_code, "error": error.name, "path": flask.request.path, "message": error.description}
+    answer = json_response(body, original.status_code)
+    if "Allow" in original.headers:
+        answer.headers["Allow"] = original.headers["Allow"]
+    return answer

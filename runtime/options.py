@@ -1,0 +1,103 @@
+"""The command-line options that annotator, extender and descheduler share, so that they cannot drift apart.
+
+Each service's `__main__` decorates its click command with `service_options(default_port)` and receives one
+`ServiceOptions` as the keyword argument `options`, beside any options of its own.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runtime import version
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+DEFAULT_NAMESPACE = "evenload-system"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What every service is told on its command line."""
+
+    policy: Path
+    kubeconfig: str | None = None  # None: $KUBECONFIG, ~/.kube/config, else in-cluster
+    context: str | None = None
+    prometheus: str | None = None  # base URL
+    listen: str = ""  # HOST:PORT
+    once: bool = False
+    namespace: str = DEFAULT_NAMESPACE
+    logging_format: str = "text"
+    verbosity: int = 0
+
+
+def own_namespace(file: Path = NAMESPACE_FILE) -> str:
+    """The namespace this process's pod is in, or evenload-system outside a cluster."""
+    try:
+        return file.read_text().strip() or DEFAULT_NAMESPACE
+    except OSError:
+        return os.environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE
+
+
+def listen_address(text: str, default_port: int) -> tuple[str, int]:
+    """Host and port of "HOST:PORT", ":PORT", "[V6]:PORT" or "HOST"; an empty host means all interfaces.
+
+    ValueError names the text.
+    """
+    host, colon, port_text = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port_text = text, str(default_port)
+    if not port_text.isascii() or not port_text.isdigit() or int(port_text) > 65535:
+        raise ValueError(f"listen address {text!r}: port {port_text!r} is not 0 to 65535; write HOST:PORT")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"listen address {text!r}: write an IPv6 address in brackets, as [::1]:{default_port}")
+    return host.strip("[]"), int(port_text)
+
+
+def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a click command's function.
+
+    The port is the service's default (annotator 8901, extender 8900, descheduler 8902).
+    """
+    existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    decorators = [
+        click.version_option(version.VERSION, prog_name="evenload"),
+        click.option("--policy", type=existing_file, required=True, metavar="FILE", help="The LoadPolicy to obey."),
+        click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster."),
+        click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
+        click.option("--prometheus", metavar="URL", help="Base URL of Prometheus or a compatible."),
+        click.option("--listen", default=f":{default_port}", show_default=True, metavar="HOST:PORT", callback=_valid),
+        click.option("--once", is_flag=True, help="Do one cycle and exit: 0 done, 3 cannot reach, 4 partial data."),
+        click.option("--namespace", metavar="NAME", help="Ours, for Leases and the heartbeat. Default: the pod's own."),
+        click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
+        click.option("-v", "verbosity", count=True, help="More lines; twice for the libraries' own."),
+    ]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(lambda inner, outer: outer(inner), reversed(decorators), _gathered(command))
+
+    return decorate
+
+
+def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gather the shared options into one ServiceOptions; a command's own pass as they are."""
+    names = {field.name for field in dataclasses.fields(ServiceOptions)}
+
+    @functools.wraps(command)
+    def call(**values: Any) -> Any:
+        shared = {name: values.pop(name) for name in names}
+        shared["namespace"] = shared["namespace"] or own_namespace()
+        return command(options=ServiceOptions(**shared), **values)
+
+    return call
+
+
+def _valid(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        listen_address(text, 0)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return text

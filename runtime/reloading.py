@@ -1,0 +1,90 @@
+"""A file that may change under us: the policy, polled by content.
+
+Services make one Reloading per policy file and poll it every few seconds. The content is hashed rather than watched,
+because a ConfigMap volume changes by swapping a symlink and editors by renaming. A file that cannot be read or parsed
+never replaces a value that could: the last good one stays, and `error` says why, for /readyz, /configz, metrics and an
+Event.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from runtime import clock, logs
+
+log = logs.get(__name__)
+
+T = TypeVar("T")
+POLL_SECONDS = 5.0
+HASH_DIGITS = 12
+
+
+class Reloading(Generic[T]):
+    """The last good value of a file.
+
+    `parse(text, source_name)` makes the value; what it raises as ValueError (or a subclass) refuses the file.
+    Not thread-safe to poll from two threads; reading the attributes from any thread is.
+    """
+
+    current: T  # exists after load()
+
+    def __init__(self, path: Path, parse: Callable[[str, str], T], *, clock: clock.Clock) -> None:
+        self._path = path
+        self._parse = parse
+        self._clock = clock
+        self._seen_hash = ""
+        self.content_hash = ""  # of `current`: 12 hex digits of SHA-256 over the bytes
+        self.error: str | None = None  # why the file as it stands now is refused
+        self.loaded_at_seconds = 0.0
+        self.checked_at_seconds = 0.0
+
+    def load(self) -> T:
+        """The first load: raises OSError, UnicodeDecodeError or whatever `parse` raises."""
+        content = self._path.read_bytes()
+        self._accept(self._parse(content.decode(), str(self._path)), content_hash(content))
+        return self.current
+
+    def poll(self) -> bool:
+        """True when the value changed. A file that is gone or invalid keeps the last good value and sets `error`."""
+        self.checked_at_seconds = self._clock.now()
+        try:
+            content = self._path.read_bytes()
+        except OSError as error:
+            self._refuse(
+                f"{self._path}: {error.strerror}: expected a readable file; the last good one stays in force", ""
+            )
+            return False
+        found_hash = content_hash(content)
+        if found_hash == self._seen_hash:
+            return False
+        if found_hash == self.content_hash:  # put back as it was
+            self._seen_hash, self.error = found_hash, None
+            return False
+        return self._try(content, found_hash)
+
+    def _try(self, content: bytes, found_hash: str) -> bool:
+        try:
+            value = self._parse(content.decode(), str(self._path))
+        except ValueError as error:  # UnicodeDecodeError is one; parsers raise subclasses of it
+            self._refuse(str(error), found_hash)
+            return False
+        self._accept(value, found_hash)
+        log.info("file reloaded", path=str(self._path), hash=found_hash)
+        return True
+
+    def _accept(self, value: T, found_hash: str) -> None:
+        self.current = value
+        self.content_hash = self._seen_hash = found_hash
+        self.error = None
+        self.loaded_at_seconds = self.checked_at_seconds = self._clock.now()
+
+    def _refuse(self, reason: str, found_hash: str) -> None:
+        if reason != self.error:
+            log.warning("changed file refused, the last good one stays", path=str(self._path), error=reason)
+        self.error, self._seen_hash = reason, found_hash
+
+
+def content_hash(content: bytes) -> str:
+    """The first 12 hex digits of SHA-256: what /configz, metrics, Events and ledger rows name a policy by."""
+    return hashlib.sha256(content).hexdigest()[:HASH_DIGITS]

@@ -1,0 +1,189 @@
+"""Builders of Kubernetes objects for tests: a complete JSON body, a mutator for what the case is about, a fresh object.
+
+    pod = builders.pod("web-1", node="node-1", mutate=lambda body: body["spec"].update(priority=7))
+
+`*_body` gives the JSON (for servers and create calls), the plain name the decoded `kube.objects` struct.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube import objects
+
+Body = dict[str, Any]
+Mutator = Callable[[Body], object]
+T = TypeVar("T", bound=objects.Object)
+CREATED = "2026-11-21T03:00:00Z"
+SCHEDULED = "2026-11-21T03:00:01Z"
+
+
+def decoded(body: Mapping[str, object], kind: type[T]) -> T:
+    """The body as its struct, through JSON as on the wire."""
+    return msgspec.json.decode(msgspec.json.encode(body), type=kind)
+
+
+def node_body(
+    name: str = "node-1",
+    *,
+    cpu: str = "8",
+    memory: str = "32Gi",
+    pods: str = "110",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    address: str = "10.0.0.1",
+    mutate: Mutator | None = None,
+) -> Body:
+    """A Ready node of 8 cores and 32 GiB."""
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods}
+    body: Body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": _metadata(name, "", {"kubernetes.io/hostname": name, **(labels or {})}, annotations),
+        "spec": {},
+        "status": {
+            "allocatable": amounts,
+            "capacity": dict(amounts),
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": CREATED}],
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        },
+    }
+    return _mutated(body, mutate)
+
+
+def node(name: str = "node-1", *, mutate: Mutator | None = None, **fields: Any) -> objects.Node:
+    """A decoded node; `fields` are those of node_body."""
+    return decoded(node_body(name, mutate=mutate, **fields), objects.Node)
+
+
+def pod_body(
+    name: str = "web-1",
+    *,
+    namespace: str = "default",
+    node: str = "",
+    cpu: str = "250m",
+    memory: str = "256Mi",
+    owner: tuple[str, str] | None = ("ReplicaSet", "web"),
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    phase: str = "",
+    mutate: Mutator | None = None,
+) -> Body:
+    """A pod of a ReplicaSet with one container; bound, Running and Ready if `node` is given, else Pending."""
+    bound = bool(node)
+    metadata = _metadata(name, namespace, {"app": "web"} if labels is None else labels, annotations)
+    if owner is not None:
+        kind, owner_name = owner
+        reference = {"kind": kind, "name": owner_name, "uid": f"uid-{owner_name}", "apiVersion": "apps/v1"}
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    requests = {"cpu": cpu, "memory": memory}
+    body: Body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {
+            "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
+            "schedulerName": "default-scheduler",
+            **({"nodeName": node} if bound else {}),
+        },
+        "status": {
+            "phase": phase or ("Running" if bound else "Pending"),
+            "qosClass": "Burstable",
+            "conditions": [_condition(kind) for kind in ("PodScheduled", "Ready")] if bound else [],
+            **({"startTime": SCHEDULED} if bound else {}),
+        },
+    }
+    return _mutated(body, mutate)
+
+
+def pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> objects.Pod:
+    """A decoded pod; `fields` are those of pod_body."""
+    return decoded(pod_body(name, mutate=mutate, **fields), objects.Pod)
+
+
+def replica_set_body(
+    name: str = "web",
+    *,
+    namespace: str = "default",
+    replicas: int = 3,
+    ready: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    mutate: Mutator | None = None,
+) -> Body:
+    """A ReplicaSet without a Deployment, all replicas ready unless said otherwise."""
+    selected = dict(labels or {"app": "web"})
+    ready = replicas if ready is None else ready
+    body: Body = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": _metadata(name, namespace, selected, None),
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": selected},
+            "template": {
+                "metadata": {"labels": selected},
+                "spec": {"containers": [{"name": "main", "image": "pause"}]},
+            },
+        },
+        "status": {"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready},
+    }
+    return _mutated(body, mutate)
+
+
+def replica_set(name: str = "web", *, mutate: Mutator | None = None, **fields: Any) -> objects.ReplicaSet:
+    """A decoded ReplicaSet; `fields` are those of replica_set_body."""
+    return decoded(replica_set_body(name, mutate=mutate, **fields), objects.ReplicaSet)
+
+
+def budget_body(
+    name: str = "web",
+    *,
+    namespace: str = "default",
+    allowed: int = 1,
+    min_available: int | str | None = 2,
+    labels: Mapping[str, str] | None = None,
+    mutate: Mutator | None = None,
+) -> Body:
+    """A PodDisruptionBudget over app=web, up to date with its generation."""
+    body: Body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {**_metadata(name, namespace, {}, None), "generation": 1},
+        "spec": {"selector": {"matchLabels": dict(labels or {"app": "web"})}, "minAvailable": min_available},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "expectedPods": 3,
+            "currentHealthy": 3,
+            "desiredHealthy": 2,
+            "observedGeneration": 1,
+        },
+    }
+    return _mutated(body, mutate)
+
+
+def budget(name: str = "web", *, mutate: Mutator | None = None, **fields: Any) -> objects.DisruptionBudget:
+    """A decoded PodDisruptionBudget; `fields` are those of budget_body."""
+    return decoded(budget_body(name, mutate=mutate, **fields), objects.DisruptionBudget)
+
+
+def _metadata(name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] | None) -> Body:
+    return {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": CREATED,
+        "labels": dict(labels),
+        "annotations": dict(annotations or {}),
+        **({"namespace": namespace} if namespace else {}),
+    }
+
+
+def _condition(kind: str) -> Body:
+    return {"type": kind, "status": "True", "lastTransitionTime": SCHEDULED}
+
+
+def _mutated(body: Body, mutate: Mutator | None) -> Body:
+    if mutate is not None:
+        mutate(body)
+    return body

@@ -1,0 +1,231 @@
+"""The annotator as a process under its own rights, between the real Prometheus and the real apiserver.
+
+One cluster for the file; every test makes the fleet steady first and asserts on what the apiserver holds.
+"""
+
+import json
+import pathlib
+import urllib.request
+from collections.abc import Iterator, Mapping
+
+import pytest
+import yaml
+
+import cluster
+from policy import annotations, heartbeat
+from tests.e2e import policies, services, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+NAMESPACE = "evenload-system"
+RIGHTS = "apis/rbac.authorization.k8s.io/v1"
+PATHS = {
+    "ServiceAccount": f"api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+    "ClusterRole": f"{RIGHTS}/clusterroles",
+    "ClusterRoleBinding": f"{RIGHTS}/clusterrolebindings",
+    "Role": f"{RIGHTS}/namespaces/{NAMESPACE}/roles",
+    "RoleBinding": f"{RIGHTS}/namespaces/{NAMESPACE}/rolebindings",
+}
+WINDOWS = ("avg_5m", "max_1h", "max_1d")
+STEADY = {"cpu_ratio": 0.3, "memory_ratio": 0.4}
+# Wider than what late scrapes on a busy machine do to a rate over five seconds (one 0.25 s late moves it by 0.02, and
+# the maxima keep the highest), so that a steady load reads as steady.
+MIN_CHANGE_RATIO = 0.05
+
+
+class Site:
+    """The cluster, the arguments of an annotator on it, and one that runs."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.directory = directory
+        kubeconfig = running.service_account_kubeconfig(NAMESPACE, "evenload-annotator")
+        policy = policies.write(directory / "policy.yaml", sync__minChange=MIN_CHANGE_RATIO)
+        self.arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
+        self.arguments += ["--prometheus", running.prometheus_url, "--prometheus-timeout", "1"]
+        self.annotator = services.Service("annotator", self.arguments, directory)
+
+    def set_load(self, node: str, **values: object) -> None:
+        """What the exporter plays for a node's own system."""
+        body = json.dumps(values).encode()
+        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
+        urllib.request.urlopen(request, timeout=5).close()
+
+    def texts(self) -> dict[str, str]:
+        """The raw annotation by node, as the apiserver has it."""
+        found = {
+            node["metadata"]["name"]: node["metadata"].get("annotations", {}).get(annotations.KEY)
+            for node in self.cluster.api.items("api/v1/nodes")
+        }
+        return {name: text for name, text in found.items() if text is not None}
+
+    def values(self, node: str) -> Mapping[str, float]:
+        """A node's annotated values; none for a node without the annotation."""
+        text = self.texts().get(node)
+        return annotations.decode(text).values if text else {}
+
+    def heartbeat(self) -> heartbeat.Heartbeat:
+        """The heartbeat as the apiserver has it."""
+        path = f"api/v1/namespaces/{NAMESPACE}/configmaps/{heartbeat.CONFIG_MAP}"
+        return heartbeat.decode(self.cluster.api.get(path)["data"])
+
+    def steady(self) -> None:
+        """All nodes alike and their windows full of it."""
+        for node in ("node-0", "node-1", "node-2"):
+            self.set_load(node, **STEADY, hidden=False)
+        waiting.eventually(lambda: not self._unsteady(), 60, "all windows to be full of the same load", self._unsteady)
+
+    def _unsteady(self) -> list[str]:
+        """What differs from the load played by more than may stay unwritten: it is still to be written, or missing."""
+        every = {name: self.values(name) for name in ("node-0", "node-1", "node-2")}
+        missing = [f"{name} has {len(values)} of 6 values" for name, values in every.items() if len(values) != 6]
+        return missing + [
+            f"{name} {metric} {value}"
+            for name, values in every.items()
+            for metric, value in values.items()
+            if not _near(metric, value)
+        ]
+
+
+class Quiet:
+    """Five seconds of heartbeats since the last patch; a late scrape on a busy machine may cause one."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._texts: Mapping[str, str] = {}
+        self._since_seconds = 0.0
+
+    def for_five_seconds(self) -> bool:
+        """One look at the fleet and its heartbeat: True once the fleet has stood still for that long."""
+        texts, at_seconds = self._site.texts(), self._site.heartbeat().at_seconds
+        if texts != self._texts:
+            self._texts, self._since_seconds = texts, at_seconds
+        return at_seconds >= self._since_seconds + 5
+
+
+def _near(metric: str, value: float) -> bool:
+    """Less than minChange off may stand for ever; a little more is the noise of what it was compared with."""
+    played = STEADY["cpu_ratio"] if metric.startswith("cpu") else STEADY["memory_ratio"]
+    return abs(value - played) < MIN_CHANGE_RATIO * 1.2
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with cluster.Cluster(nodes=3) as running:
+        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for document in yaml.safe_load_all((ROOT / "deploy" / "rbac" / "annotator.yaml").read_text(encoding="utf-8")):
+            running.api.create(PATHS[document["kind"]], document)
+        made = Site(running, tmp_path_factory.mktemp("annotator"))
+        made.annotator.start()
+        try:
+            yield made
+        finally:
+            made.annotator.stop()
+
+
+def test_every_node_carries_six_windows_and_the_heartbeat_vouches_for_them(site: Site) -> None:
+    site.steady()
+    waiting.eventually(
+        lambda: site.heartbeat().digest == heartbeat.digest(site.texts()), 10, "the digest to match what is stored"
+    )
+    assert site.heartbeat().nodes == 3
+    assert list(site.values("node-1")) == [
+        f"{resource}_{window}" for resource in ("cpu", "memory") for window in WINDOWS
+    ]
+    assert "Forbidden" not in site.annotator.log()
+
+
+def test_a_quiet_fleet_is_renewed_without_a_single_patch(site: Site) -> None:
+    site.steady()
+    quiet = Quiet(site)
+    waiting.eventually(quiet.for_five_seconds, 60, "five seconds of heartbeats without a patch")
+
+
+def test_a_node_whose_series_vanish_is_emptied_although_its_windows_are_full(site: Site) -> None:
+    site.steady()
+    site.set_load("node-0", hidden=True)
+    waiting.eventually(lambda: "node-0" in site.texts() and not site.values("node-0"), 5, "the values of node-0 to go")
+    assert len(site.values("node-1")) == 6
+
+
+@pytest.mark.parametrize("garbage", ["nan", "negative", "over", "infinite"])
+def test_values_that_cannot_be_are_absent_and_counted(site: Site, garbage: str) -> None:
+    site.steady()
+    before = site.annotator.metric("evenload_annotator_invalid_samples_total")
+    site.set_load("node-0", garbage=garbage)
+    try:
+        waiting.eventually(lambda: not memory_of(site, "node-0"), 15, "the memory values of node-0 to go")
+        assert site.annotator.metric("evenload_annotator_invalid_samples_total") > before
+        assert len(site.values("node-1")) == 6
+    finally:
+        site.set_load("node-0", garbage=None)
+
+
+def test_an_annotator_killed_and_restarted_rewrites_nothing(site: Site) -> None:
+    site.steady()
+    texts = site.texts()
+    site.annotator.kill()
+    killed_at = site.heartbeat().at_seconds
+    site.annotator.start()
+    waiting.eventually(lambda: site.heartbeat().at_seconds > killed_at + 1, 10, "the heartbeat to go on at once")
+    assert site.texts() == texts
+
+
+def test_a_frozen_prometheus_renews_nothing_and_changes_nothing(site: Site) -> None:
+    site.steady()
+    frozen = site.cluster.processes["prometheus"]
+    frozen.pause()
+    try:
+        failed = site.annotator.metric("evenload_prometheus_query_failures_total")
+        waiting.eventually(
+            lambda: site.annotator.metric("evenload_prometheus_query_failures_total") > failed, 20, "a failed query"
+        )
+        texts, stopped = site.texts(), site.heartbeat().at_seconds
+        failed = site.annotator.metric("evenload_prometheus_query_failures_total")
+        waiting.eventually(
+            lambda: site.annotator.metric("evenload_prometheus_query_failures_total") > failed, 20, "another one"
+        )
+        assert (site.texts(), site.heartbeat().at_seconds) == (texts, stopped)
+        assert site.annotator.text("/readyz") == "ok\n"
+    finally:
+        frozen.resume()
+    waiting.eventually(lambda: site.heartbeat().at_seconds > stopped, 20, "the heartbeat to go on")
+
+
+def test_placements_are_counted_and_judged(site: Site) -> None:
+    site.steady()
+    before = site.annotator.metric("evenload_total_schedule_count")
+    spec = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}, "containers": [{"name": "a", "image": "pause"}]}
+    for index in range(3):
+        body = {"metadata": {"name": f"placed-{index}", "namespace": "default"}, "spec": spec}
+        site.cluster.api.create("api/v1/namespaces/default/pods", body)
+    waiting.eventually(lambda: hot(site, "node-2") == {"10s": 3, "30s": 3}, 15, "three placements on node-2")
+    assert site.annotator.metric("evenload_total_schedule_count") == before + 3
+    assert 0.2 < site.annotator.metric("evenload_cpu_utilization_total_avg") < 0.6
+    waiting.eventually(lambda: hot(site, "node-2") == {"10s": 0, "30s": 0}, 60, "the placements to age out")
+
+
+def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None:
+    site.steady()
+    second = services.Service("annotator", site.arguments, site.directory)
+    second.start()
+    try:
+        assert site.annotator.metric("evenload_annotator_leader") == 1.0
+        assert second.metric("evenload_annotator_leader") == 0.0
+        assert site.annotator.stop() == 0
+        waiting.eventually(lambda: second.metric("evenload_annotator_leader") == 1.0, 8, "the second to lead")
+        taken_over = site.heartbeat().at_seconds
+        waiting.eventually(lambda: site.heartbeat().at_seconds > taken_over, 10, "the second to write")
+    finally:
+        second.stop()
+        site.annotator.start()
+
+
+def memory_of(site: Site, node: str) -> list[str]:
+    """The memory metrics a node has values of."""
+    return [name for name in site.values(node) if name.startswith("memory")]
+
+
+def hot(site: Site, node: str) -> Mapping[str, int]:
+    """The annotated placement counts of a node."""
+    return annotations.decode(site.texts()[node]).hot

@@ -1,0 +1,323 @@
+"""The control plane every other proof stands on is real: it schedules, runs, counts budgets, and ends cleanly.
+
+One cluster of a hundred nodes serves most tests; those that break things start a small one of their own beside it.
+"""
+
+import base64
+import collections.abc
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing
+
+import pytest
+import requests
+import yaml
+
+import cluster
+from cluster import identity, state
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+PODS = "api/v1/namespaces/default/pods"
+BARE: typing.Final = {"scheduler": False, "prometheus": False, "exporter": False, "node_exporter": False}
+_NEVER = threading.Event()
+
+
+@pytest.fixture(scope="module")
+def hundred() -> collections.abc.Iterator[cluster.Cluster]:
+    """A cluster of a hundred nodes; load is not played here."""
+    with cluster.Cluster(nodes=100, exporter=False, audit=True) as running:
+        yield running
+
+
+def eventually(probe: collections.abc.Callable[[], typing.Any], what: str, timeout_seconds: float = 30) -> typing.Any:
+    """The first true answer of `probe`."""
+    limit = time.monotonic() + timeout_seconds
+    while not (answer := probe()):
+        assert time.monotonic() < limit, f"waited {timeout_seconds:g} s for {what}"
+        _NEVER.wait(0.05)
+    return answer
+
+
+def pod_body(name: str, annotations: dict[str, str] | None = None, **spec: object) -> dict[str, object]:
+    """A pod of one container, or a template when `name` is empty."""
+    metadata = {"annotations": annotations or {}, "labels": {"app": name or "template"}}
+    requests_ = {"cpu": "100m", "memory": "64Mi"}
+    containers = [{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests_}}]
+    return {"metadata": {**metadata, **({"name": name} if name else {})}, "spec": {"containers": containers, **spec}}
+
+
+def condition(running: cluster.Cluster, name: str, kind: str) -> str:
+    """The status of a pod's condition, "" while it has none."""
+    pod = running.api.get(f"{PODS}/{name}")
+    found = {entry["type"]: str(entry["status"]) for entry in pod["status"].get("conditions", [])}
+    return found.get(kind, "")
+
+
+def await_ready(running: cluster.Cluster, name: str, status: str = "True") -> None:
+    """Waits for the pod's Ready condition to be that."""
+    eventually(lambda: condition(running, name, "Ready") == status, f"Ready={status} of {name}")
+
+
+def who_am_i(kubeconfig: pathlib.Path, directory: pathlib.Path) -> tuple[str, list[str], requests.Session, str]:
+    """User and groups as the apiserver sees the holder of a kubeconfig, and a session to go on with."""
+    document = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    user, endpoint = document["users"][0]["user"], document["clusters"][0]["cluster"]
+    session = requests.Session()
+    session.trust_env = False
+    files = {
+        "ca": endpoint["certificate-authority-data"],
+        "crt": user.get("client-certificate-data"),
+        "key": user.get("client-key-data"),
+    }
+    for name, data in files.items():
+        (directory / name).write_bytes(base64.b64decode(data or ""))
+    session.verify = str(directory / "ca")
+    if "token" in user:
+        session.headers["Authorization"] = f"Bearer {user['token']}"
+    else:
+        session.cert = (str(directory / "crt"), str(directory / "key"))
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    url = f"{endpoint['server']}/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    answer = session.post(url, json=body, timeout=10).json()["status"]["userInfo"]
+    return answer["username"], answer["groups"], session, endpoint["server"]
+
+
+def test_a_hundred_nodes_are_ready_each_with_an_address_of_its_own(hundred: cluster.Cluster) -> None:
+    found = hundred.api.items("api/v1/nodes")
+    addresses = {
+        entry["address"] for node in found for entry in node["status"]["addresses"] if entry["type"] == "InternalIP"
+    }
+    assert len(found) == len(addresses) == 100
+    assert {node["status"]["allocatable"]["cpu"] for node in found} == {"8"}
+
+
+def test_the_stamped_version_is_what_the_apiserver_says(hundred: cluster.Cluster) -> None:
+    version = hundred.api.get("version")
+    assert (version["major"], int(version["minor"].rstrip("+"))) >= ("1", 34)
+
+
+def test_a_pod_is_scheduled_runs_and_is_ready(hundred: cluster.Cluster) -> None:
+    hundred.api.create(PODS, pod_body("plain"))
+    await_ready(hundred, "plain")
+    pod = hundred.api.get(f"{PODS}/plain")
+    assert pod["spec"]["nodeName"].startswith("node-")
+    assert (pod["status"]["phase"], pod["status"]["containerStatuses"][0]["started"]) == ("Running", True)
+    assert pod["status"]["podIP"]
+    assert condition(hundred, "plain", "PodScheduled") == "True"
+
+
+def test_the_disruption_controller_counts_a_budget(hundred: cluster.Cluster) -> None:
+    labels = {"app": "counted"}
+    template = pod_body("")
+    typing.cast(dict[str, object], template["metadata"])["labels"] = labels
+    spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
+    hundred.api.create("apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "counted"}, "spec": spec})
+    budget = {"metadata": {"name": "counted"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels}}}
+    budgets = "apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    hundred.api.create(budgets, budget)
+
+    def status() -> dict[str, object]:
+        found = hundred.api.get(f"{budgets}/counted").get("status", {})
+        return found if found.get("currentHealthy") == 3 else {}
+
+    assert eventually(status, "three healthy pods")["disruptionsAllowed"] == 1
+
+
+def test_an_annotation_delays_or_forbids_readiness(hundred: cluster.Cluster) -> None:
+    hundred.api.create(PODS, pod_body("late", {"cluster.evenload.io/ready-delay": "2s"}))
+    hundred.api.create(PODS, pod_body("never", {"cluster.evenload.io/never-ready": "true"}))
+    for name in ("late", "never"):
+        await_ready(hundred, name, "False")
+        assert hundred.api.get(f"{PODS}/{name}")["status"]["phase"] == "Running"
+    await_ready(hundred, "late")
+    assert condition(hundred, "never", "Ready") == "False"
+
+
+def test_an_annotation_delays_the_end_of_a_deleted_pod(hundred: cluster.Cluster) -> None:
+    hundred.api.create(PODS, pod_body("lingers", {"cluster.evenload.io/delete-delay": "3s"}))
+    hundred.api.create(PODS, pod_body("goes"))
+    for name in ("lingers", "goes"):
+        await_ready(hundred, name)
+        hundred.api.delete(f"{PODS}/{name}")
+    eventually(lambda: not hundred.api.exists(f"{PODS}/goes"), "the plain pod to go")
+    assert hundred.api.get(f"{PODS}/lingers")["metadata"]["deletionTimestamp"]
+    eventually(lambda: not hundred.api.exists(f"{PODS}/lingers"), "the delayed pod to go")
+
+
+def test_a_job_completes(hundred: cluster.Cluster) -> None:
+    template = pod_body("", restartPolicy="Never")
+    hundred.api.create(
+        "apis/batch/v1/namespaces/default/jobs", {"metadata": {"name": "once"}, "spec": {"template": template}}
+    )
+    job = "apis/batch/v1/namespaces/default/jobs/once"
+    eventually(lambda: hundred.api.get(job)["status"].get("succeeded") == 1, "the job to succeed")
+
+
+def test_a_user_with_a_certificate_is_known_and_rbac_decides(hundred: cluster.Cluster, tmp_path: pathlib.Path) -> None:
+    kubeconfig = hundred.kubeconfig_for("jane", ("watchers", "testers"))
+    user, groups, session, url = who_am_i(kubeconfig, tmp_path)
+    with session:
+        assert user == "jane"
+        assert set(groups) == {"testers", "watchers", "system:authenticated"}
+        assert session.get(f"{url}/api/v1/nodes", timeout=10).status_code == 403
+
+
+def test_a_service_account_has_a_kubeconfig(hundred: cluster.Cluster, tmp_path: pathlib.Path) -> None:
+    user, groups, session, url = who_am_i(hundred.service_account_kubeconfig("default", "default"), tmp_path)
+    with session:
+        assert user == "system:serviceaccount:default:default"
+        assert "system:serviceaccounts" in groups
+        assert session.get(f"{url}/api/v1/nodes", timeout=10).status_code == 403
+
+
+def test_the_audit_log_names_who_wrote(hundred: cluster.Cluster) -> None:
+    lines = (hundred.directory / "logs" / "audit.log").read_text(encoding="utf-8").splitlines()
+    users = {json.loads(line)["user"]["username"] for line in lines if line.endswith("}")}
+    assert {"kubernetes-admin", "system:serviceaccount:kube-system:node-controller"} <= users
+
+
+def test_the_real_node_exporter_is_scraped_under_its_own_address(hundred: cluster.Cluster) -> None:
+    def instances() -> list[str]:
+        query = {"query": 'up{job="node-exporter"} == 1'}
+        answer = requests.get(f"{hundred.prometheus_url}/api/v1/query", params=query, timeout=10).json()
+        return [entry["metric"]["instance"] for entry in answer["data"]["result"]]
+
+    assert eventually(instances, "the first scrape") == [hundred.node_exporter_url.removeprefix("http://")]
+
+
+def test_back_filled_history_is_there_after_prometheus_came_back(hundred: cluster.Cluster) -> None:
+    then = time.time() - 7200
+    hundred.backfill(f'# TYPE history gauge\nhistory{{node="node-0"}} 42 {then:.3f}\n')
+    query: dict[str, str | float] = {"query": "history", "time": then + 1}
+    answer = requests.get(f"{hundred.prometheus_url}/api/v1/query", params=query, timeout=10).json()
+    assert answer["data"]["result"][0]["value"][1] == "42"
+
+
+class Choosy(http.server.BaseHTTPRequestHandler):
+    """An extender that lets only node-7 pass."""
+
+    def do_POST(self) -> None:
+        arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        names = [name for name in arguments["NodeNames"] if name == "node-7"]
+        body = json.dumps({"NodeNames": names, "FailedNodes": {}, "Error": ""}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing."""
+
+
+@contextlib.contextmanager
+def choosy_extender() -> collections.abc.Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Choosy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_scheduler_is_restarted_with_an_extender_and_asks_it(hundred: cluster.Cluster) -> None:
+    with choosy_extender() as url:
+        stanza = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "2s"}
+        hundred.start_scheduler(extenders=[stanza])
+        for index in range(3):
+            hundred.api.create(PODS, pod_body(f"choosy-{index}"))
+            await_ready(hundred, f"choosy-{index}")
+        landed = {hundred.api.get(f"{PODS}/choosy-{index}")["spec"]["nodeName"] for index in range(3)}
+        hundred.start_scheduler()
+    assert landed == {"node-7"}
+
+
+def test_a_scheduler_that_refuses_its_configuration_shows_why(hundred: cluster.Cluster) -> None:
+    with pytest.raises(cluster.ComponentError, match=r"kube-scheduler ended with exit code 1(?s:.)*notAField"):
+        hundred.start_scheduler(extenders=[{"notAField": 1}])
+    hundred.start_scheduler()
+    assert hundred.processes["kube-scheduler"].running
+
+
+def test_a_component_can_be_killed_paused_and_brought_back(hundred: cluster.Cluster) -> None:
+    prometheus = hundred.processes["prometheus"]
+    before = prometheus.pid
+    assert prometheus.kill() == -signal.SIGKILL
+    assert not prometheus.running
+    prometheus.start()
+    assert prometheus.pid != before
+    prometheus.pause()
+    with pytest.raises(requests.Timeout):
+        requests.get(f"{hundred.prometheus_url}/-/ready", timeout=0.5)
+    prometheus.resume()
+    assert requests.get(f"{hundred.prometheus_url}/-/ready", timeout=10).status_code == 200
+
+
+def test_nodes_can_join_later_with_a_shape_of_their_own(hundred: cluster.Cluster) -> None:
+    shape = cluster.NodeShape(
+        "big", cpu="64", memory="256Gi", labels={"pool": "big"}, taints=[("only", "big", "NoSchedule")]
+    )
+    hundred.add_nodes([shape])
+    node = hundred.api.get("api/v1/nodes/big")
+    assert (node["status"]["allocatable"]["cpu"], node["metadata"]["labels"]["pool"]) == ("64", "big")
+    assert node["spec"]["taints"] == [{"key": "only", "value": "big", "effect": "NoSchedule"}]
+    hundred.api.delete("api/v1/nodes/big")
+
+
+def test_clusters_run_side_by_side_and_one_ends_alone(hundred: cluster.Cluster) -> None:
+    with cluster.Cluster(nodes=2, prometheus=False, exporter=False, node_exporter=False) as second:
+        assert {node["metadata"]["name"] for node in second.api.items("api/v1/nodes")} == {"node-0", "node-1"}
+        assert second.api_url != hundred.api_url
+        directory, pids = second.directory, [process.pid for process in second.processes.values()]
+    assert not directory.exists()
+    assert [identity.of(pid) for pid in pids] == [None] * len(pids)
+    assert all(process.running for process in hundred.processes.values())
+
+
+def test_down_ends_exactly_what_up_started(hundred: cluster.Cluster, tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "cluster"]
+    directory = ["--directory", str(tmp_path / "mine")]
+    started = subprocess.run(
+        [*command, "up", "--nodes", "1", "--no-exporter", *directory],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"export KUBECONFIG={tmp_path}/mine/kubeconfig" in started.stdout
+    recorded = state.read(tmp_path / "mine")
+    assert recorded is not None
+    assert len(state.alive(recorded)) == 7
+    again = subprocess.run([*command, "up", *directory], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (again.returncode, "runs in" in again.stderr) == (2, True)
+    subprocess.run([*command, "down", *directory], cwd=ROOT, capture_output=True, check=True)
+    assert state.alive(recorded) == ()
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["logs"]
+    assert all(process.running for process in hundred.processes.values())
+
+
+def test_a_killed_owner_leaves_nothing_behind() -> None:
+    program = (
+        "import cluster, time\n"
+        f"with cluster.Cluster(**{BARE!r}) as running:\n"
+        "    print(running.directory, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        directory = pathlib.Path(owner.stdout.readline().strip())
+        recorded = state.read(directory)
+        assert recorded is not None
+        assert {record.name for record in state.alive(recorded)} >= {"etcd", "kube-apiserver", "kwok"}
+        os.kill(owner.pid, signal.SIGKILL)
+    eventually(lambda: not state.alive(recorded), "the watchdog to end everything")
+    eventually(lambda: not directory.exists(), "the directory to go")

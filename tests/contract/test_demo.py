@@ -1,0 +1,83 @@
+"""`make run` in small on the real control plane: both phases, the table as JSON, nothing left, and Ctrl-C cleans up."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(280)]
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL = ["--nodes", "3", "--span", "8", "--settle", "6", "-o", "json"]
+_NEVER = threading.Event()
+
+
+def demo(tmp_path: pathlib.Path, *arguments: str) -> subprocess.Popen[str]:
+    """The demo as a process of its own, with a temporary folder of its own."""
+    command = [sys.executable, "-m", "cluster.demo", *arguments]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def left_running(tmp_path: pathlib.Path) -> list[str]:
+    """Command lines of living processes that speak of the temporary folder."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(tmp_path) in words:
+            found.append(words)
+    return found
+
+
+def test_a_small_run_ends_with_the_figures_of_both_phases_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
+    process = demo(tmp_path, *SMALL)
+    out, progress = process.communicate(timeout=240)
+    assert process.returncode == 0, progress
+    found = json.loads(out)
+    assert found["settings"]["seed"] == 1
+    for phase in ("plain", "evenload"):
+        value = {name: row[phase] for name, row in found["figures"].items()}
+        assert value["PDB violations"] == 0
+        assert value["total_schedule_count"] >= found["settings"]["pods"] * 0.9
+        assert 0 < value["node CPU, mean"] < 1
+        assert value["node CPU, mean"] <= value["node CPU, p99"] <= 1
+    assert found["figures"]["evictions"]["plain"] == 0
+    assert "plain: starting" in progress
+    assert "evenload: starting" in progress
+    assert left_running(tmp_path) == []
+
+
+def test_ctrl_c_ends_everything_that_was_started(tmp_path: pathlib.Path) -> None:
+    process = demo(tmp_path, *SMALL)
+    limit = time.monotonic() + 120
+    while not any("annotator" in words for words in left_running(tmp_path)):
+        assert process.poll() is None, "the demo ended before the annotator was there"
+        assert time.monotonic() < limit, "no annotator within two minutes"
+        _NEVER.wait(0.2)
+    process.send_signal(signal.SIGINT)
+    _, progress = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "everything that was started has been stopped" in progress
+    assert left_running(tmp_path) == []
+
+
+def test_a_policy_with_mistakes_is_refused_before_anything_starts(tmp_path: pathlib.Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("kind: LoadPolicy\nsync: {perod: 1s}\n", encoding="utf-8")
+    process = demo(tmp_path, "--policy", str(policy))
+    out, complaint = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert out == ""
+    assert f"{policy}:2:" in complaint
+    assert "Traceback" not in complaint

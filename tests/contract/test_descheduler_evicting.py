@@ -1,0 +1,278 @@
+"""Evictions held to the real apiserver: budgets answer 429, a foreign uid 409, dry runs change nothing, Events can
+be listed.
+
+Run as the descheduler's own service account under deploy/rbac/descheduler.yaml, so that its permissions are proved
+by the same calls. Each test has a namespace of its own with a Deployment, placed and run for real.
+"""
+
+import pathlib
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+import cluster
+from descheduler import planning
+from descheduler.evicting import Evicter, EvictionOutcome, Terms
+from descheduler.history import History
+from descheduler.ledger import Ledger, Query, Run
+from descheduler.overload import Overload
+from descheduler.planning import Eviction, EvictionPlan, NodePlan
+from descheduler.reading import NodeLabel, Reader
+from descheduler.snapshot import Snapshot
+from descheduler.telling import CONTROLLER, Announcer
+from descheduler.usage import PodUsage
+from descheduler.workloads import Workload
+from kube import config, errors, events, kinds, lease, objects
+from kube.door import KubeDoor
+from policy import relief, schema
+from promql import client as prometheus
+from runtime import clock
+from tests.e2e import waiting
+
+pytestmark = pytest.mark.cluster
+SYSTEM, ACCOUNT = "evenload-system", "evenload-descheduler"
+RBAC = pathlib.Path(__file__).parents[2] / "deploy" / "rbac" / "descheduler.yaml"
+PATHS = {
+    "ServiceAccount": "api/v1/namespaces/{namespace}/serviceaccounts",
+    "ClusterRole": "apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+}
+
+
+@pytest.fixture(scope="module")
+def admin(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
+    """A door with administrator's rights."""
+    door = config.connect(control_plane.kubeconfig)
+    yield door
+    door.close()
+
+
+@pytest.fixture(scope="module")
+def descheduler(control_plane: cluster.Cluster, admin: KubeDoor) -> Iterator[KubeDoor]:
+    """A door with the rights of the shipped manifest."""
+    api = control_plane.api
+    if not api.exists(f"api/v1/namespaces/{SYSTEM}"):
+        api.create("api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+    for body in yaml.safe_load_all(RBAC.read_text(encoding="utf-8")):
+        path = PATHS[body["kind"]].format(namespace=body["metadata"].get("namespace", ""))
+        if not api.exists(f"{path}/{body['metadata']['name']}"):
+            api.create(path, body)
+    door = config.connect(control_plane.service_account_kubeconfig(SYSTEM, ACCOUNT))
+    yield door
+    door.close()
+
+
+@pytest.fixture
+def namespace(admin: KubeDoor) -> Iterator[str]:
+    """A fresh namespace."""
+    name = f"evict-{uuid.uuid4().hex[:8]}"
+    admin.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+    yield name
+    admin.delete(kinds.NAMESPACES, name)
+
+
+@pytest.fixture
+def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
+    """An open, empty ledger."""
+    opened = Ledger(tmp_path / "ledger.sqlite").open()
+    yield opened
+    opened.close()
+
+
+def deployment_body() -> dict[str, object]:
+    """A Deployment `web` of three pods that go at once when told to."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+    }
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def budget_body(least: int) -> dict[str, object]:
+    """A budget of minAvailable over the pods of `web`."""
+    spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
+
+
+Evict = Callable[..., EvictionOutcome]
+
+
+@pytest.fixture
+def evict(descheduler: KubeDoor, ledger: Ledger) -> Evict:
+    """Carries out a plan of one eviction, made by hand so that the planner's own care is not what saves the pod."""
+
+    def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
+        wall = clock.WallClock()
+        announcer = Announcer(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
+        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True)
+        node = descheduler.get(kinds.NODES, pod.node_name)
+        (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
+        return outcome
+
+    return carry_out
+
+
+def by_hand(pod: objects.Pod, node: objects.Node) -> EvictionPlan:
+    """A plan that evicts this pod."""
+    overload = Overload(node.name, "memory_avg_5m", 0.9, 0.8, 0.6, 0.0)
+    owner = pod.owner
+    assert owner is not None
+    workload = Workload(owner.kind, pod.namespace, owner.name, owner.uid, 3, 3)
+    used = PodUsage(pod.key, 100.0, 2**30, 0.0)
+    eviction = Eviction(pod, workload, overload, used, 0.9, 0.8, "elsewhere", 0.3, "")
+    return EvictionPlan(0.0, (NodePlan(node, (overload,), {}),), (eviction,))
+
+
+def running_pods(admin: KubeDoor, namespace: str, count: int = 3) -> list[objects.Pod]:
+    """Waits until so many pods of the namespace are ready and not leaving."""
+
+    def found() -> list[objects.Pod]:
+        pods = [pod for pod in admin.list(kinds.PODS, namespace=namespace).items if pod.ready and not pod.deleting]
+        return pods if len(pods) == count else []
+
+    return waiting.eventually(found, 60, f"{count} pods of {namespace} to be ready")
+
+
+@pytest.fixture
+def pod(admin: KubeDoor, namespace: str) -> objects.Pod:
+    """One of three ready pods of a Deployment `web`."""
+    admin.create(kinds.DEPLOYMENTS, deployment_body(), namespace=namespace)
+    return running_pods(admin, namespace)[0]
+
+
+def budgeted(admin: KubeDoor, namespace: str, least: int, allowed: int) -> None:
+    """A budget over `web`, once the disruption controller has computed what it allows."""
+    admin.create(kinds.BUDGETS, budget_body(least), namespace=namespace)
+
+    def computed() -> bool:
+        (budget,) = admin.list(kinds.BUDGETS, namespace=namespace).items
+        return budget.observed_generation >= budget.generation and budget.disruptions_allowed == allowed
+
+    waiting.eventually(computed, 30, f"the budget to allow {allowed}")
+
+
+def told(admin: KubeDoor, namespace: str, reason: str) -> list[Any]:
+    """Our Events of a namespace with that reason, through events.k8s.io."""
+    return list(admin.list(kinds.EVENTS, namespace=namespace, field_selector=f"reason={reason}").items)
+
+
+def test_an_eviction_is_carried_out_recorded_told_and_hinted(
+    admin: KubeDoor, evict: Evict, ledger: Ledger, pod: objects.Pod
+) -> None:
+    outcome = evict(pod)
+    assert (outcome.result, outcome.http_status) == ("evicted", 201)
+    replaced = waiting.eventually(
+        lambda: [one for one in running_pods(admin, pod.namespace) if one.uid != pod.uid][:3], 30, "a replacement"
+    )
+    assert pod.uid not in {one.uid for one in replaced}
+    assert [(row.result, row.http_status) for row in ledger.rows(Query())] == [("evicted", 201)]
+    (event,) = told(admin, pod.namespace, "NodeOverloaded")
+    assert (event.regarding.name, event.regarding.uid, event.action) == (pod.name, pod.uid, "Evict")
+    assert "memory_avg_5m 0.90 > 0.80" in event.note
+    node_events = admin.list(kinds.EVENTS, namespace="default", field_selector="reason=NodeOverloaded").items
+    assert any(pod.key in one.note for one in node_events)
+    hint = relief.decode(admin.get(kinds.NODES, pod.node_name).annotations.get(relief.KEY))
+    assert hint is not None
+    assert pod.owner is not None
+    assert pod.owner.uid in hint.workloads
+
+
+def test_a_budget_refuses_with_429_and_the_pod_stays(
+    admin: KubeDoor, evict: Evict, ledger: Ledger, pod: objects.Pod
+) -> None:
+    budgeted(admin, pod.namespace, least=3, allowed=0)
+    outcome = evict(pod)
+    assert (outcome.result, outcome.http_status) == ("refused", 429)
+    assert "disruption budget" in outcome.message
+    assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
+    assert [row.result for row in ledger.rows(Query())] == ["refused"]
+    (event,) = told(admin, pod.namespace, "EvictionBlockedByPDB")
+    assert event.type == "Warning"
+
+
+def test_a_budget_with_one_to_spare_allows_one(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
+    budgeted(admin, pod.namespace, least=2, allowed=1)
+    assert evict(pod).result == "evicted"
+
+
+def test_another_pod_under_the_same_name_is_not_evicted(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
+    metadata = {field: getattr(pod.metadata, field) for field in pod.metadata.__struct_fields__}
+    other = objects.Pod(
+        metadata=objects.Metadata(**{**metadata, "uid": str(uuid.uuid4())}), spec=pod.spec, status=pod.status
+    )
+    outcome = evict(other)
+    assert (outcome.result, outcome.http_status) == ("replaced", 409)
+    assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
+
+
+def test_a_pod_that_left_by_itself_is_gone(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
+    admin.delete(kinds.DEPLOYMENTS, "web", namespace=pod.namespace)
+    waiting.eventually(lambda: not admin.list(kinds.PODS, namespace=pod.namespace).items, 60, "the pods to go")
+    assert (outcome := evict(pod)).http_status == 404
+    assert outcome.result == "gone"
+
+
+def test_a_dry_run_asks_the_budget_and_changes_nothing(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
+    assert evict(pod, mode="DryRun").result == "dry_run"
+    assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
+    budgeted(admin, pod.namespace, least=3, allowed=0)
+    assert evict(pod, mode="DryRun").result == "refused"
+    node = admin.get(kinds.NODES, pod.node_name)
+    hint = relief.decode(node.annotations.get(relief.KEY))
+    assert pod.owner is not None
+    assert hint is None or pod.owner.uid not in hint.workloads
+
+
+def test_observing_makes_no_call(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
+    assert evict(pod, mode="Observe").result == "observed"
+    assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
+
+
+def test_the_service_account_may_not_delete(descheduler: KubeDoor, pod: objects.Pod) -> None:
+    with pytest.raises(errors.Forbidden):
+        descheduler.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid)
+
+
+def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
+    election = lease.Election(
+        descheduler, namespace=SYSTEM, name=ACCOUNT, identity="test", clock=clock.WallClock(), rng=random.Random(1)
+    )
+    election.attempt()
+    assert election.is_leader()
+
+
+def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
+    control_plane: cluster.Cluster, descheduler: KubeDoor, admin: KubeDoor, pod: objects.Pod
+) -> None:
+    url = control_plane.prometheus_url
+    windows = [
+        {"name": f"{resource}_avg_5m", "resource": resource, "statistic": "avg", "window": "6s"}
+        for resource in ("cpu", "memory")
+    ]
+    obeyed = schema.LoadPolicy.of({"metrics": windows})
+    reader = Reader(descheduler, prometheus.connect(url), NodeLabel())
+    wall = clock.WallClock()
+
+    def whole() -> object:
+        taken = reader.take(obeyed, now_seconds=wall.now())
+        usage_known = set(taken.node_usage) >= {pod.node_name} and pod.key in taken.pod_usage
+        return taken if usage_known else None
+
+    taken = waiting.eventually(whole, 60, "usage of the pod and its node")
+    assert isinstance(taken, Snapshot)
+    assert taken.gaps == ()
+    workload = taken.workload_of(pod)
+    assert workload is not None
+    assert (workload.kind, workload.name, workload.replicas, workload.ready) == ("Deployment", "web", 3, 3)
+    assert taken.at_seconds - taken.pod_usage[pod.key].at_seconds < 30
+    hot = Overload(pod.node_name, "memory_avg_5m", 0.9, 0.8, 0.6, 0.0)
+    plan = planning.plan(taken, (hot,), obeyed, History())
+    assert pod.uid in {one.pod.uid for one in plan.nodes[0].candidates}

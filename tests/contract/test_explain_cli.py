@@ -1,0 +1,119 @@
+"""`evenload explain` and `evenload nodes` beside a real kube-scheduler: what is told is what was decided.
+
+Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus; the control plane is its own,
+because its scheduler asks the extender.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+import cluster
+from kube import config, kinds
+from policy import annotations
+from runtime import clock
+from tests.e2e import services, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
+LOADS = {"node-0": 0.9, "node-1": 0.1, "node-2": 0.5}
+METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
+
+
+class World:
+    """A scheduler that asks an extender about one hot, one cool and one warm node."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.door = config.connect(str(running.kubeconfig), None)
+        self.kubeconfig = str(running.kubeconfig)
+        policy = ROOT / "deploy" / "policies" / "default.yaml"
+        self.extender = services.Service(
+            "extender", ["--policy", str(policy), "--kubeconfig", self.kubeconfig], directory
+        )
+
+    def run(self, *words: str) -> click.testing.Result:
+        """`evenload ...`, pointed at this extender."""
+        return click.testing.CliRunner().invoke(cli.__main__.main, [*words, "--extender", self.extender.url])
+
+    def document(self, *words: str) -> dict[str, Any]:
+        """What a command prints as JSON."""
+        result = self.run(*words, "-o", "json")
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    def annotate(self) -> None:
+        """Give the nodes their loads and wait until the extender has them."""
+        for node, ratio in LOADS.items():
+            values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
+            text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
+            self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
+        waiting.eventually(lambda: self.run("nodes").exit_code == 0, 20, "the extender to read all nodes")
+
+    def place(self, name: str) -> str:
+        """Create a pod; the node the scheduler bound it to."""
+        resources = {"requests": {"cpu": "500m", "memory": "64Mi"}}
+        spec = {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
+        self.door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+        return waiting.eventually(
+            lambda: self.door.get(kinds.PODS, name, namespace="default").node_name, 40, f"{name} to be bound"
+        )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The control plane with the extender in charge and the nodes annotated."""
+    with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
+        made = World(running, tmp_path_factory.mktemp("explain"))
+        made.extender.start()
+        try:
+            stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
+            running.start_scheduler(extenders=[stanza | {"urlPrefix": made.extender.url, "httpTimeout": "5s"}])
+            made.annotate()
+            yield made
+        finally:
+            made.extender.stop()
+
+
+def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
+    chosen = world.place("explained")
+    story = world.document("explain", "pod", "explained")
+    assert story["source"] == "decision"
+    rows = {row["name"]: row for row in story["nodes"]}
+    assert set(rows) == set(LOADS)
+    assert rows["node-0"]["rejected"] == "cpu_avg_5m over 0.65"
+    assert rows["node-0"]["rules"][0]["reading"] == LOADS["node-0"]
+    assert rows[chosen]["allowed"]
+    assert rows["node-1"]["raw_score"] > rows["node-2"]["raw_score"]
+    for row in (rows["node-1"], rows["node-2"]):
+        assert sum(row["terms"].values()) == pytest.approx(row["base"])
+        assert row["raw_score"] == pytest.approx(row["base"] - row["penalty"])
+    shown = world.run("explain", "pod", "explained")
+    assert "rejected: cpu_avg_5m 90.0% > 65%" in shown.stdout
+
+
+def test_explain_now_reads_the_pod_and_the_nodes_from_the_cluster(world: World) -> None:
+    chosen = world.place("asked-again")
+    story = world.document("explain", "pod", "asked-again", "--now", "--kubeconfig", world.kubeconfig)
+    assert (story["source"], story["bound_to"]) == ("now", chosen)
+    assert {row["name"]: row["allowed"] for row in story["nodes"]} == {
+        "node-0": False,
+        "node-1": True,
+        "node-2": True,
+    }
+
+
+def test_nodes_shows_what_was_annotated(world: World) -> None:
+    shown = world.document("nodes", "--sort-by", "cpu_avg_5m")
+    assert [(row["name"], row["values"]["cpu_avg_5m"]) for row in shown["nodes"]] == [
+        ("node-0", 0.9),
+        ("node-2", 0.5),
+        ("node-1", 0.1),
+    ]

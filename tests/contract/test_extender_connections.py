@@ -1,0 +1,344 @@
+"""Not one filter fails: a Go client with kube-scheduler's transport over idle gaps, restarts and new certificates.
+
+The extender runs as users run it, beside an apiserver that does not answer: it serves neutrally, which is all that
+connections need. Every test counts requests and errors; none looks at times.
+"""
+
+import collections.abc
+import http.client
+import itertools
+import json
+import pathlib
+import random
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+
+import pytest
+
+from cluster import certificates, ports
+from runtime import clock
+from tests.e2e import waiting
+from tests.goclient import asking
+
+ROOT = pathlib.Path(__file__).parents[2]
+ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+contexts: [{name: it, context: {cluster: it, user: me}}]
+clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: me, user: {}}]
+"""
+
+
+class Place:
+    """A directory with what replicas and clients read: policy, kubeconfig, certificates, and the Service's address."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.directory = directory
+        self.address_file = directory / "address"
+        self._count = itertools.count()
+        self._ports = ports.Ports(random.Random())  # below those of outgoing connections, which restarts would meet
+        self.authority = certificates.Authority.create(now_seconds=self.now())
+        self.write("policy.yaml", "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n")
+        self.write("kubeconfig", KUBECONFIG)
+        self.write("ca.pem", self.authority.pair.certificate)
+        self.renew()
+        self.client("scheduler", self.authority)
+
+    def free_port(self) -> int:
+        """A port that no replica in here has."""
+        return self._ports.of(str(next(self._count)))
+
+    def now(self) -> float:
+        """Certificates begin now."""
+        return clock.WallClock().now()
+
+    def write(self, name: str, text: str) -> pathlib.Path:
+        """A file that appears whole, as in a Secret volume or for a new Service endpoint."""
+        whole = self.directory / f"{name}.new"
+        whole.write_text(text, encoding="utf-8")
+        return whole.rename(self.directory / name)
+
+    def renew(self) -> None:
+        """Another certificate for the extender: first the certificate, then its key, as a careless script would."""
+        pair = self.authority.serving(["127.0.0.1"], now_seconds=self.now())
+        self.write("tls.crt", pair.certificate)
+        self.write("tls.key", pair.key)
+
+    def client(self, name: str, authority: certificates.Authority) -> None:
+        """A client's certificate, as NAME.crt and NAME.key."""
+        pair = authority.client(name, (), now_seconds=self.now())
+        self.write(f"{name}.crt", pair.certificate)
+        self.write(f"{name}.key", pair.key)
+
+    def path(self, name: str) -> str:
+        """The path of a file in here."""
+        return str(self.directory / name)
+
+    def tls_options(self, *names: str) -> list[str]:
+        """The extender's options for mutual TLS."""
+        files = ["--tls-cert", self.path("tls.crt"), "--tls-key", self.path("tls.key")]
+        return [*files, "--client-ca", self.path("ca.pem"), *(f"--client-name={name}" for name in names)]
+
+    def ask(self, *options: str) -> asking.Asking:
+        """Start the Go client."""
+        return asking.Asking(self.address_file, *options)
+
+    def ask_securely(self, *options: str) -> asking.Asking:
+        """Start the Go client as the scheduler with its certificate."""
+        own = ["-cert", self.path("scheduler.crt"), "-key", self.path("scheduler.key")]
+        return self.ask("-scheme", "https", "-ca", self.path("ca.pem"), *own, *options)
+
+
+class Replica:
+    """One extender process on a port that it keeps."""
+
+    def __init__(self, place: Place, *options: str, keepalive: int | None = None) -> None:
+        self.place = place
+        self.secure = "--tls-cert" in options
+        self.port = place.free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.log_path = place.directory / f"{self.port}.log"
+        files = [place.path("policy.yaml"), place.path("kubeconfig")]
+        self._command = ["extender", "--policy", files[0], "--kubeconfig", files[1], "--listen", self.address, *options]
+        if keepalive is not None:
+            self._command = ["tests.goclient.replica", self.address, str(keepalive), *files]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Replica":
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen([sys.executable, "-m", *self._command], cwd=ROOT, stdout=log, stderr=log)
+        waiting.eventually(self._alive, 30, f"the extender to serve; log: {self.log_path}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def take_new_connections(self) -> None:
+        """What a Service does when this endpoint becomes the only one."""
+        self.place.write("address", self.address)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code after the drain."""
+        self.signal(signal.SIGTERM)
+        assert self._process is not None
+        return self._process.wait(timeout=30)
+
+    def log(self) -> str:
+        """All it has logged."""
+        return self.log_path.read_text(encoding="utf-8")
+
+    def connect(self, client: str = "") -> http.client.HTTPConnection:
+        """A connection, with NAME's client certificate if one is given."""
+        if not self.secure:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        context = ssl.create_default_context(cafile=self.place.path("ca.pem"))
+        if client:
+            context.load_cert_chain(self.place.path(f"{client}.crt"), self.place.path(f"{client}.key"))
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+
+    def status(self, method: str, path: str, client: str = "") -> tuple[int, str]:
+        """Status and body of one request on a connection of its own."""
+        connection = self.connect(client)
+        try:
+            body = ASKED if method == "POST" else None
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def _alive(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log()[-3000:]
+        try:
+            return self.status("GET", "/livez")[0] == 200
+        except OSError:
+            return False
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path) -> Place:
+    return Place(tmp_path)
+
+
+def gaps_around_one_second(place: Place, keepalive: int) -> asking.Report:
+    """Hundreds of schedulers whose pauses lie around a keep-alive of one second."""
+    with Replica(place, keepalive=keepalive) as replica:
+        replica.take_new_connections()
+        with place.ask("-clients", "300", "-seconds", "8", "-min-gap", "970ms", "-max-gap", "1070ms") as client:
+            return client.wait()
+
+
+def test_idle_gaps_lose_no_request_with_our_keepalive(place: Place) -> None:
+    seen = gaps_around_one_second(place, 120)
+    assert seen.errors == {}, seen
+    assert seen.requests > 1000
+    assert sum(seen.connections.values()) == 300
+
+
+def test_the_same_gaps_lose_requests_when_the_server_closes_first(place: Place) -> None:
+    seen = gaps_around_one_second(place, 1)
+    assert sum(seen.errors.values()) > 0, seen
+    assert set(seen.errors) <= {"closed", "reset"}, seen
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
+def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool) -> None:
+    options = place.tls_options("scheduler") if secure else []
+    one, two = Replica(place, *options), Replica(place, *options)
+    ask = place.ask_securely if secure else place.ask
+    with one, two:
+        one.take_new_connections()
+        with ask("-max-gap", "20ms") as client:
+            roll(one, two)
+            with one:  # again, on its port
+                roll(two, one)
+                seen = client.finish()
+    assert seen.errors == {}, seen
+    assert seen.requests > 100
+    assert seen.connections[one.address] >= 16
+    assert seen.connections[two.address] >= 8
+
+
+def roll(old: Replica, new: Replica) -> None:
+    """Abandon some connections to the old one, send new ones to the new one, and stop the old one at once."""
+    for _ in range(50):
+        socket.create_connection(("127.0.0.1", old.port)).close()
+    answered_before = old.status("GET", "/livez")[0]
+    new.take_new_connections()
+    assert (answered_before, old.stop()) == (200, 0)
+
+
+def test_a_stop_ends_by_itself_though_new_connections_keep_coming(place: Place) -> None:
+    with Replica(place) as replica:
+        replica.take_new_connections()
+        with place.ask("-per-connection", "1", "-max-gap", "5ms") as client:
+            waiting.eventually(lambda: replica.status("GET", "/livez")[0] == 200, 10, "an answer under load")
+            code = replica.stop()
+            seen = client.finish()
+    assert code == 0
+    assert "Worker exiting" in replica.log()
+    assert set(seen.errors) <= {"refused", "reset", "closed"}, seen
+
+
+def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
+    with Replica(place) as replica:
+        replica.take_new_connections()
+        with place.ask("-max-gap", "20ms", "-per-connection", "10") as client:
+            for boots in (2, 3):
+                replica.signal(signal.SIGHUP)
+                waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 20, "a new worker")  # type: ignore[misc]
+                waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 20, "the drain")  # type: ignore[misc]
+            seen = client.finish()
+    assert seen.errors == {}, seen
+    assert seen.requests > 100
+
+
+def test_a_new_certificate_is_served_without_a_failed_filter(place: Place) -> None:
+    with Replica(place, *place.tls_options()) as replica:
+        replica.take_new_connections()
+        with place.ask_securely("-max-gap", "20ms", "-per-connection", "10") as client:
+            for count in (1, 2):
+                place.renew()
+                waiting.eventually(lambda n=count: reloads(replica) == n, 20, "the certificate to be reloaded")  # type: ignore[misc]
+            seen = client.finish()
+    assert seen.errors == {}, seen
+    assert len(seen.serials) == 3, seen
+    assert seen.requests > 100
+
+
+def reloads(replica: Replica) -> int:
+    """How many certificates were taken over."""
+    return replica.log().count("certificate reloaded")
+
+
+def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: Place) -> None:
+    with Replica(place, *place.tls_options()) as replica:
+        place.write("tls.key", certificates.key_pem(certificates.new_key()))
+        waiting.eventually(lambda: "refused" in replica.status("GET", "/readyz?verbose")[1], 20, "the refusal")
+        assert "certificate_last_reload_successful 0.0" in replica.status("GET", "/metrics")[1]
+        assert replica.status("POST", "/filter", "scheduler")[0] == 200
+        place.renew()
+        waiting.eventually(lambda: reloads(replica) == 1, 20, "the certificate to be reloaded")
+        assert "certificate_last_reload_successful 1.0" in replica.status("GET", "/metrics")[1]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[Replica]:
+    """An extender that answers only the client `scheduler` of its CA."""
+    place = Place(tmp_path_factory.mktemp("guarded"))
+    place.client("somebody", place.authority)
+    place.client("foreign", certificates.Authority.create(now_seconds=place.now()))
+    with Replica(place, *place.tls_options("scheduler", "other-scheduler")) as replica:
+        yield replica
+
+
+GUARDED = [
+    ("POST", "/filter"),
+    ("POST", "/prioritize"),
+    ("POST", "/preempt"),
+    ("POST", "/explain"),
+    ("GET", "/decisions"),
+    ("GET", "/nodes"),
+    ("GET", "/configz"),
+    ("POST", "//filter"),
+    ("POST", "/livez/../filter"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+def test_the_verbs_refuse_a_client_without_a_certificate(guarded: Replica, method: str, path: str) -> None:
+    status, body = guarded.status(method, path)
+    assert status == 403
+    assert "client certificate is needed" in json.loads(body)["message"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/version"])
+def test_probes_and_metrics_need_no_certificate(guarded: Replica, path: str) -> None:
+    assert guarded.status("GET", path)[0] in (200, 503)  # not ready, as no apiserver answers
+
+
+def test_the_named_client_is_answered(guarded: Replica) -> None:
+    status, body = guarded.status("POST", "/filter", "scheduler")
+    assert (status, json.loads(body)["NodeNames"]) == (200, ["a", "b"])
+
+
+def test_another_client_of_the_ca_is_refused_by_name(guarded: Replica) -> None:
+    status, body = guarded.status("POST", "/filter", "somebody")
+    assert status == 403
+    assert "'somebody'" in json.loads(body)["message"]
+
+
+def test_a_client_of_another_ca_is_refused_in_the_handshake(guarded: Replica) -> None:
+    with pytest.raises(OSError, match=r"unknown ca|reset|EOF|closed"):
+        guarded.status("POST", "/filter", "foreign")
+
+
+def test_plain_http_on_the_tls_port_gets_no_answer(guarded: Replica) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30)
+    connection.request("GET", "/livez")
+    with pytest.raises((OSError, http.client.HTTPException)):
+        connection.getresponse()
+    connection.close()
+
+
+def test_handshakes_that_never_end_do_not_keep_the_verbs_from_others(guarded: Replica) -> None:
+    stalled = [socket.create_connection(("127.0.0.1", guarded.port)) for _ in range(16)]  # there are 8 threads
+    for one in stalled:
+        one.sendall(b"\x16\x03\x01")
+    assert guarded.status("POST", "/filter", "scheduler")[0] == 200
+    for one in stalled:
+        one.close()

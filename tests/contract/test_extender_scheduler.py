@@ -1,0 +1,238 @@
+"""The extender under a real kube-scheduler: what its answers make the scheduler do, read from the apiserver.
+
+Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus; it starts a control plane of
+its own, because it restarts the scheduler with other extender stanzas.
+"""
+
+import collections
+import pathlib
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+import cluster
+from kube import config, kinds, objects
+from kube import door as kube_door
+from policy import annotations
+from runtime import clock
+from tests.e2e import services, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
+NODES = ("node-0", "node-1", "node-2")
+METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
+REASON = "cpu_avg_5m over 0.65"
+
+
+class World:
+    """A control plane whose nodes read what the test says, and the extender beside it."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.door: kube_door.KubeDoor = config.connect(str(running.kubeconfig), None)
+        policy = ROOT / "deploy" / "policies" / "default.yaml"
+        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig)]
+        self.extender = services.Service("extender", arguments, directory)
+
+    def use_extender(self, **changes: object) -> None:
+        """Restart the scheduler with the stanza we ship, pointed at our process; a slow machine gets more time."""
+        stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
+        stanza |= {"urlPrefix": self.extender.url, "httpTimeout": "5s", **changes}
+        self.cluster.start_scheduler(extenders=[stanza])
+
+    def load(self, **cpu_ratio: float) -> None:
+        """Annotate nodes (node_0=0.9) and wait until the extender's view has them."""
+        for key, ratio in cpu_ratio.items():
+            values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
+            text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
+            body = {"metadata": {"annotations": {annotations.KEY: text}}}
+            self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
+        waiting.eventually(lambda: self._shows(cpu_ratio), 20, f"the extender to see {cpu_ratio}")
+
+    def _shows(self, cpu_ratio: dict[str, float]) -> bool:
+        rows = {row["name"]: row for row in self.nodes()}
+        return all(rows[k.replace("_", "-")]["values"].get("cpu_avg_5m") == ratio for k, ratio in cpu_ratio.items())
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The rows of GET /nodes."""
+        answer = self.extender.json("/nodes")
+        assert isinstance(answer, dict)
+        rows: list[dict[str, Any]] = answer["nodes"]
+        return rows
+
+    def create(self, prefix: str, count: int = 1, *, cpu: str = "10m", priority_class: str = "") -> None:
+        """Create bare pods at once."""
+        for at in range(count):
+            requests = {"cpu": cpu, "memory": "16Mi"}
+            spec: dict[str, object] = {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
+            }
+            if priority_class:
+                spec["priorityClassName"] = priority_class
+            self.door.create(kinds.PODS, {"metadata": {"name": f"{prefix}-{at}"}, "spec": spec}, namespace="default")
+
+    def pods(self, prefix: str = "") -> list[objects.Pod]:
+        """The pods there are."""
+        return [pod for pod in self.door.list(kinds.PODS, namespace="default").items if pod.name.startswith(prefix)]
+
+    def placed(self, prefix: str, count: int) -> collections.Counter[str]:
+        """Wait until so many are bound; how many each node got."""
+
+        def bound() -> list[objects.Pod]:
+            found = [pod for pod in self.pods(prefix) if pod.node_name]
+            return found if len(found) == count else []
+
+        return collections.Counter(
+            pod.node_name for pod in waiting.eventually(bound, 40, f"{count} pods {prefix}* to be bound")
+        )
+
+    def failure(self, pod: str) -> str:
+        """The note of the newest FailedScheduling event about a pod, "" without one."""
+        events = self.cluster.api.items("apis/events.k8s.io/v1/namespaces/default/events")
+        notes = [
+            event["note"]
+            for event in events
+            if event["regarding"]["name"] == pod and event["reason"] == "FailedScheduling"
+        ]
+        return notes[-1] if notes else ""
+
+    def reset(self) -> None:
+        """No pods, cool nodes, the extender running, the scheduler asking it."""
+        for pod in self.pods():
+            self.cluster.api.delete(f"api/v1/namespaces/default/pods/{pod.name}")
+        waiting.eventually(lambda: not self.pods(), 40, "all pods to go")
+        self.load(node_0=0.1, node_1=0.1, node_2=0.1)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A control plane with three nodes and the extender in charge of them."""
+    with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
+        world = World(running, tmp_path_factory.mktemp("extender"))
+        world.extender.start()
+        world.use_extender()
+        try:
+            yield world
+        finally:
+            world.extender.stop()
+
+
+@pytest.fixture
+def world(plane: World) -> World:
+    """The control plane as every test finds it."""
+    plane.reset()
+    return plane
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A pod name prefix of the test's own."""
+    return f"p{uuid.uuid4().hex[:8]}"
+
+
+def test_a_hot_node_gets_no_new_pod_and_the_others_share_them(world: World, prefix: str) -> None:
+    world.load(node_0=0.9)
+    world.create(prefix, 12)
+    placed = world.placed(prefix, 12)
+    assert placed["node-0"] == 0
+    assert min(placed["node-1"], placed["node-2"]) >= 4
+
+
+def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
+    world.load(node_0=0.1, node_1=0.6, node_2=0.6)
+    for node in ("node-1", "node-2"):
+        values = dict.fromkeys(METRICS, 0.6)
+        text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
+        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
+    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 20, "scores 9 and 4")
+    world.create(prefix, 1)
+    assert world.placed(prefix, 1) == {"node-0": 1}
+
+
+def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> None:
+    world.load(node_0=0.9)
+    world.use_extender(nodeCacheCapable=False)
+    try:
+        world.create(prefix, 6)
+        assert world.placed(prefix, 6)["node-0"] == 0
+    finally:
+        world.use_extender()
+
+
+def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
+    for node in NODES:
+        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: None}}})
+    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 20, "no node to be usable")
+    world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
+    assert len(world.placed(prefix, 9)) == 3
+
+
+def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wake_the_pod(
+    world: World, prefix: str
+) -> None:
+    world.load(node_0=0.7, node_1=0.8, node_2=0.9)
+    world.create(prefix, 1)
+    note = waiting.eventually(lambda: world.failure(f"{prefix}-0"), 30, "a FailedScheduling event")
+    assert note.count(" over ") == 1
+    assert f"3 {REASON}" in note
+    assert re.search(r"preemption: 0/3 nodes are available: 3 Preemption is not helpful", note)
+    world.load(node_1=0.3)
+    # The first news may reach the scheduler some milliseconds before it reaches us, and then wake the pod in vain
+    # (docs/extender.md). A cooling node is written again at the next sync.
+    world.load(node_1=0.2)
+    assert world.placed(prefix, 1) == {"node-1": 1}
+
+
+def test_scheduling_goes_on_when_the_extender_is_killed(world: World, prefix: str) -> None:
+    world.extender.kill()
+    try:
+        world.create(prefix, 6)
+        assert sum(world.placed(prefix, 6).values()) == 6
+    finally:
+        world.extender.start()
+
+
+@pytest.fixture(scope="module")
+def classes(plane: World) -> Callable[[str], str]:
+    """Priority classes by what the test calls them."""
+    values = {"lowest": 10, "low": 20, "urgent": 1000}
+    for name, value in values.items():
+        plane.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"extender-{name}"}, "value": value})
+    return lambda name: f"extender-{name}"
+
+
+def fill(world: World, prefix: str, classes: Callable[[str], str]) -> None:
+    """One large victim on each node; the one on node-0 is the one that plain preemption would pick."""
+    for node in NODES:
+        world.load(**{other.replace("-", "_"): 0.9 if other != node else 0.1 for other in NODES})
+        name = f"{prefix}-victim-{node}"
+        world.create(name, 1, cpu="6", priority_class=classes("lowest" if node == "node-0" else "low"))
+        assert world.placed(name, 1) == {node: 1}
+
+
+def test_preemption_spares_the_victims_on_a_hot_node(world: World, prefix: str, classes: Callable[[str], str]) -> None:
+    fill(world, prefix, classes)
+    world.load(node_0=0.9, node_1=0.1, node_2=0.1)
+    world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
+    placed = world.placed(f"{prefix}-urgent", 1)
+    assert placed["node-0"] == 0
+    assert [pod.node_name for pod in world.pods(f"{prefix}-victim-node-0")] == ["node-0"]
+
+
+def test_nobody_is_killed_for_a_place_on_hot_nodes(world: World, prefix: str, classes: Callable[[str], str]) -> None:
+    fill(world, prefix, classes)
+    world.load(node_0=0.9, node_1=0.9, node_2=0.9)
+    world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
+    waiting.eventually(lambda: world.failure(f"{prefix}-urgent-0"), 30, "a FailedScheduling event")
+    answer = world.extender.json(f"/decisions?pod={prefix}-urgent-0")
+    assert isinstance(answer, dict)
+    verbs = {decision["verb"]: decision for decision in answer["decisions"]}
+    assert verbs["preempt"]["passed"] == 0
+    assert verbs["preempt"]["rejected"] == {REASON: 3}
+    assert len(world.pods(f"{prefix}-victim")) == 3

@@ -1,0 +1,129 @@
+"""The exported load arrives in the real Prometheus; the annotator's queries read it and a real node_exporter alike."""
+
+import collections.abc
+import threading
+import time
+import typing
+
+import pytest
+import requests
+
+import cluster
+from promql import client, door, node_queries, pod_queries
+
+pytestmark = pytest.mark.cluster
+
+WINDOW_SECONDS = 4.0
+WAIT_SECONDS = 30.0
+ADDRESS = {"node-0": "172.16.0.1:9100", "node-1": "172.16.0.2:9100", "node-2": "172.16.0.3:9100"}
+IDLE = {"cpu_ratio": None, "memory_ratio": None, "hidden": None, "garbage": None, "frozen": None}
+_NEVER = threading.Event()
+
+
+@pytest.fixture
+def prometheus(control_plane: cluster.Cluster) -> collections.abc.Iterator[door.PrometheusDoor]:
+    """The real Prometheus, with every control given back afterwards."""
+    yield client.connect(control_plane.prometheus_url)
+    control(control_plane, "*", **IDLE)
+
+
+def control(control_plane: cluster.Cluster, node: str, **values: object) -> None:
+    """POST /nodes/NAME."""
+    requests.post(f"{control_plane.exporter_url}/nodes/{node}", json=values, timeout=5).raise_for_status()
+
+
+def expression(resource: str) -> str:
+    """The annotator's query for a short window."""
+    return node_queries.expression(node_queries.Window(resource, "avg", WINDOW_SECONDS, WINDOW_SECONDS))
+
+
+def by_label(prometheus: door.PrometheusDoor, query: str, label: str) -> dict[str, float]:
+    """The values of an instant query by one label."""
+    return {sample.labels[label]: sample.value for sample in prometheus.query(query).samples}
+
+
+def eventually(condition: collections.abc.Callable[[], bool], what: str) -> None:
+    """Waits until Prometheus has seen it."""
+    limit = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < limit, f"{what} not seen within {WAIT_SECONDS:g} s"
+        _NEVER.wait(0.2)
+
+
+def pod(name: str, node: str) -> dict[str, object]:
+    """A pod of exact load that is bound already."""
+    usage = '{"cpu_millicores": 2000, "memory_bytes": 4000000000}'
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"load.evenload.io/usage": usage}},
+        "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_the_annotators_query_reads_the_set_load_and_a_real_node_exporter(
+    control_plane: cluster.Cluster, prometheus: door.PrometheusDoor, resource: str
+) -> None:
+    control(control_plane, "node-1", **{f"{resource}_ratio": 0.6})
+
+    def seen() -> bool:
+        values = by_label(prometheus, expression(resource), "instance")
+        return ADDRESS["node-1"] in values and abs(values[ADDRESS["node-1"]] - 0.6) < 0.01
+
+    eventually(seen, f"{resource} ratio 0.6 of node-1")
+    values = by_label(prometheus, expression(resource), "instance")
+    real = set(values) - set(ADDRESS.values())
+    assert len(real) == 1, "one real node_exporter beside the fake nodes"
+    assert 0 <= values[real.pop()] <= 1
+    assert values[ADDRESS["node-0"]] < 0.1
+
+
+def test_a_pods_load_shows_on_its_node_and_ends_with_it(
+    control_plane: cluster.Cluster, prometheus: door.PrometheusDoor
+) -> None:
+    pods = "api/v1/namespaces/default/pods"
+    control_plane.api.create(pods, pod("loaded", "node-2"))
+
+    def used(query: str) -> float:
+        found = {
+            (sample.labels["namespace"], sample.labels["pod"]): sample.value
+            for sample in prometheus.query(query).samples
+        }
+        return found.get(("default", "loaded"), 0.0)
+
+    def node() -> float:
+        return by_label(prometheus, expression("cpu"), "instance").get(ADDRESS["node-2"], 0.0)
+
+    eventually(lambda: abs(used(pod_queries.cpu_cores(WINDOW_SECONDS)) - 2.0) < 0.05, "two cores of the pod")
+    eventually(lambda: abs(used(pod_queries.memory_bytes(WINDOW_SECONDS)) - 4e9) < 1e7, "4 GB of the pod")
+    eventually(lambda: abs(node() - 0.28) < 0.01, "the pod's load on node-2")
+    control_plane.api.delete(f"{pods}/loaded", typing.cast(dict[str, object], {"gracePeriodSeconds": 0}))
+    eventually(lambda: used(pod_queries.memory_bytes(WINDOW_SECONDS)) == 0, "the end of the pod's series")
+    eventually(lambda: abs(node() - 0.03) < 0.01, "node-2 idle again")
+
+
+def test_a_hidden_node_is_missing_and_comes_back(
+    control_plane: cluster.Cluster, prometheus: door.PrometheusDoor
+) -> None:
+    def nodes() -> set[str]:
+        return set(by_label(prometheus, expression("cpu"), "instance")) & set(ADDRESS.values())
+
+    eventually(lambda: len(nodes()) == 3, "all three nodes")
+    control(control_plane, "node-0", hidden=True)
+    eventually(lambda: nodes() == {ADDRESS["node-1"], ADDRESS["node-2"]}, "node-0 gone")
+    control(control_plane, "node-0", hidden=False)
+    eventually(lambda: len(nodes()) == 3, "node-0 back")
+
+
+def test_a_node_that_says_nan_stays_nan_on_the_way_through_prometheus(
+    control_plane: cluster.Cluster, prometheus: door.PrometheusDoor
+) -> None:
+    control(control_plane, "node-0", garbage="nan")
+
+    def is_nan() -> bool:
+        value = by_label(prometheus, expression("memory"), "instance").get(ADDRESS["node-0"], 0.0)
+        return value != value
+
+    eventually(is_nan, "NaN as the memory ratio of node-0")

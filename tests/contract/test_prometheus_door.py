@@ -1,0 +1,140 @@
+"""The Prometheus door against the real Prometheus, our queries against real node_exporter and load exporter series."""
+
+import collections.abc
+import time
+
+import pytest
+
+import cluster
+from promql import client, door, errors, node_queries, pod_queries
+from promql.node_queries import Window
+
+pytestmark = pytest.mark.cluster
+WINDOW_SECONDS = 5.0
+EVERY_WINDOW = [
+    Window(resource, statistic, seconds, WINDOW_SECONDS)
+    for resource in ("cpu", "memory")
+    for statistic, seconds in (("avg", WINDOW_SECONDS), ("max", 15.0), ("p95", 15.0))
+]
+NODE_EXPORTER, LOAD_EXPORTER = 'job="node-exporter"', 'job="load-exporter"'
+
+
+@pytest.fixture(scope="module")
+def prometheus(control_plane: cluster.Cluster) -> collections.abc.Iterator[client.Client]:
+    made = client.connect(control_plane.prometheus_url)
+    yield made
+    made.close()
+
+
+def eventually(prometheus: door.PrometheusDoor, expression: str, count: int) -> door.Answer:
+    """The answer once it has `count` series: a fresh Prometheus needs two scrapes before a rate exists."""
+    deadline = time.monotonic() + 30
+    while len((answer := prometheus.query(expression)).samples) < count:
+        assert time.monotonic() < deadline, f"{count} series expected for {expression}, found {answer}"
+        time.sleep(0.2)
+    return answer
+
+
+@pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
+def test_the_real_node_exporter_answers_every_window(prometheus: client.Client, window: Window) -> None:
+    answer = eventually(prometheus, node_queries.expression(window, selector=NODE_EXPORTER), 1)
+    (sample,) = answer.samples
+    assert -0.02 <= sample.value <= 1.0
+    assert sample.labels.keys() == {"instance", "job"}
+    assert not answer.partial
+
+
+@pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
+def test_every_fake_node_answers_every_window(prometheus: client.Client, window: Window) -> None:
+    answer = eventually(prometheus, node_queries.expression(window, selector=LOAD_EXPORTER), 3)
+    assert len({sample.labels["instance"] for sample in answer.samples}) == len(answer.samples) == 3
+    assert all(-0.02 <= sample.value <= 1.0 for sample in answer.samples)
+
+
+def test_a_series_younger_than_its_window_is_not_taken_for_busy(prometheus: client.Client) -> None:
+    a_day = Window("cpu", "avg", 86400.0, WINDOW_SECONDS)
+    against_the_clock = f'1 - avg without (cpu, mode) (rate(node_cpu_seconds_total{{mode="idle",{LOAD_EXPORTER}}}[1d]))'
+    ours = eventually(prometheus, node_queries.expression(a_day, selector=LOAD_EXPORTER), 3)
+    naive = eventually(prometheus, against_the_clock, 3)
+    assert max(sample.value for sample in ours.samples) < 0.5
+    assert min(sample.value for sample in naive.samples) > 0.9, "the trap this guards against is gone"
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_the_data_time_is_the_scrape_not_the_evaluation(prometheus: client.Client, resource: str) -> None:
+    answer = eventually(prometheus, node_queries.data_time(resource, selector=NODE_EXPORTER), 1)
+    (sample,) = answer.samples
+    assert sample.at_seconds - 10 < sample.value < sample.at_seconds
+
+
+def test_pod_queries_are_understood(prometheus: client.Client) -> None:
+    for expression in (pod_queries.cpu_cores(WINDOW_SECONDS), pod_queries.memory_bytes(WINDOW_SECONDS)):
+        assert not prometheus.query(expression).partial
+
+
+def test_a_range_has_a_point_at_every_step(prometheus: client.Client) -> None:
+    eventually(prometheus, "vector(1)", 1)
+    answer = prometheus.query_range("vector(1)", start_seconds=1000.25, end_seconds=1002.25, step_seconds=0.5)
+    (series,) = answer.series
+    assert series.points == tuple((1000.25 + 0.5 * step, 1.0) for step in range(5))
+
+
+def test_an_instant_in_the_past_is_asked_as_such(prometheus: client.Client) -> None:
+    assert prometheus.query("vector(7)", at_seconds=1234.5).samples == (door.Sample({}, 7.0, 1234.5),)
+
+
+@pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])
+def test_what_is_no_number_arrives_as_prometheus_has_it(prometheus: client.Client, text: str) -> None:
+    (sample,) = prometheus.query(f"vector({text})").samples
+    assert str(sample.value) == str(float(text))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected", "said"),
+    [
+        pytest.param("sum(", errors.BadQuery, "parse error", id="an expression that does not parse"),
+        pytest.param("1 + 1", errors.Garbage, "a scalar, expected a vector", id="a scalar"),
+        pytest.param("up[1m]", errors.Garbage, "a matrix, expected a vector", id="a range"),
+    ],
+)
+def test_what_is_no_vector_is_refused_in_its_own_words(
+    prometheus: client.Client, expression: str, expected: type[errors.PromqlError], said: str
+) -> None:
+    with pytest.raises(expected, match=said):
+        prometheus.query(expression)
+
+
+def test_a_wrong_path_prefix_is_named(control_plane: cluster.Cluster) -> None:
+    made = client.connect(control_plane.prometheus_url + "/prefix")
+    with pytest.raises(errors.BadQuery, match="path prefix"):
+        made.query("up")
+    made.close()
+
+
+def test_a_frozen_prometheus_is_given_up_and_asked_again_later(control_plane: cluster.Cluster) -> None:
+    made = client.connect(control_plane.prometheus_url, timeout_seconds=0.5)
+    frozen = control_plane.processes["prometheus"]
+    frozen.pause()
+    try:
+        with pytest.raises(errors.Unreachable, match="did not answer within"):
+            made.query("up")
+    finally:
+        frozen.resume()
+    patient = client.connect(control_plane.prometheus_url)
+    assert patient.query("vector(1)").samples[0].value == 1.0
+    patient.close()
+    made.close()
+
+
+def test_a_dead_exporter_is_missing_within_seconds_although_its_windows_are_full() -> None:
+    with cluster.Cluster(nodes=0, scheduler=False, exporter=False) as running:
+        made = client.connect(running.prometheus_url)
+        expressions = [node_queries.expression(window) for window in EVERY_WINDOW]
+        for expression in expressions:
+            eventually(made, expression, 1)
+        running.processes["node-exporter"].stop()
+        deadline = time.monotonic() + 4
+        while any(made.query(expression).samples for expression in expressions):
+            assert time.monotonic() < deadline, "a target that is gone still answers"
+            time.sleep(0.2)
+        made.close()

@@ -1,0 +1,75 @@
+"""Request bodies of the end-to-end tests: pods that request one thing and really use another, and what owns them."""
+
+import collections.abc
+import json
+import typing
+
+
+class PodOptions(typing.TypedDict, total=False):
+    """What a test may say of a pod; the rest stays as `DEFAULTS`."""
+
+    cpu_request: str
+    memory_request: str
+    cpu_millicores: float
+    memory_bytes: float
+    labels: collections.abc.Mapping[str, str]
+    annotations: collections.abc.Mapping[str, str]
+    priority_class: str
+
+
+DEFAULTS: typing.Final[PodOptions] = {
+    "cpu_request": "100m",
+    "memory_request": "64Mi",
+    "cpu_millicores": 50,
+    "memory_bytes": 32 * 2**20,
+    "labels": {},
+    "annotations": {},
+    "priority_class": "",
+}
+
+
+def pod(name: str, **options: typing.Unpack[PodOptions]) -> dict[str, object]:
+    """A pod; its real use is what cluster/load.py reads from the annotation."""
+    return {"metadata": {"name": name, **_metadata(options)}, "spec": _spec(options)}
+
+
+def deployment(name: str, replicas: int, **options: typing.Unpack[PodOptions]) -> dict[str, object]:
+    """A Deployment of such pods, labelled app=NAME."""
+    options = {**options, "labels": {"app": name}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": _metadata(options), "spec": _spec(options)},
+        },
+    }
+
+
+def budget(name: str, min_available: int) -> dict[str, object]:
+    """A PodDisruptionBudget over the pods labelled app=NAME."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+def _metadata(options: PodOptions) -> dict[str, object]:
+    said: PodOptions = {**DEFAULTS, **options}
+    usage = {"cpu_millicores": said["cpu_millicores"], "memory_bytes": said["memory_bytes"], "series": "flat"}
+    return {
+        "labels": dict(said["labels"]),
+        "annotations": {"load.evenload.io/usage": json.dumps(usage), **said["annotations"]},
+    }
+
+
+def _spec(options: PodOptions) -> dict[str, object]:
+    said: PodOptions = {**DEFAULTS, **options}
+    requests = {"cpu": said["cpu_request"], "memory": said["memory_request"]}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    priority = {"priorityClassName": said["priority_class"]} if said["priority_class"] else {}
+    return {"terminationGracePeriodSeconds": 0, "containers": [container], **priority}

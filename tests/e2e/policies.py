@@ -1,0 +1,50 @@
+"""The policy of the end-to-end suite: the shipped defaults with windows of seconds instead of minutes.
+
+Tests override single keys by dotted path, so that each shows in one line what it depends on.
+"""
+
+import copy
+import pathlib
+
+import yaml
+
+WINDOWS_SECONDS = {"avg_5m": 5, "max_1h": 8, "max_1d": 10}
+METRICS = [
+    {
+        "name": f"{resource}_{statistic_window}",
+        "resource": resource,
+        "statistic": statistic_window.split("_")[0],
+        "window": f"{seconds}s",
+    }
+    for resource in ("cpu", "memory")
+    for statistic_window, seconds in WINDOWS_SECONDS.items()
+]
+BASE: dict[str, object] = {
+    "apiVersion": "evenload.io/v1alpha1",
+    "kind": "LoadPolicy",
+    "sync": {"period": "1s", "staleAfter": "10s"},
+    "metrics": METRICS,
+    "hotSpots": [{"window": "10s", "pods": 2, "penalty": 1}, {"window": "30s", "pods": 5, "penalty": 1}],
+    "descheduler": {
+        "interval": "2s",
+        "overloadedFor": "4s",
+        "limits": {"perRun": 4},
+        "protect": {"minPodAge": "1s"},
+        "cooldown": {"workload": "1s", "node": "1s", "returned": {"initial": "1s", "max": "5s", "window": "1m"}},
+    },
+}
+
+
+def write(path: pathlib.Path, **overrides: object) -> pathlib.Path:
+    """Writes the suite's policy to `path` with keys such as descheduler__mode="Enforce" laid over it."""
+    document = copy.deepcopy(BASE)
+    for dotted, value in overrides.items():
+        *parents, leaf = dotted.split("__")
+        section = document
+        for parent in parents:
+            inner = section.setdefault(parent, {})
+            assert isinstance(inner, dict)
+            section = inner
+        section[leaf] = value
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return path

@@ -1,0 +1,103 @@
+"""The three services as separate processes against a running cluster, the way users run them.
+
+`stack.Stack` starts them; tests stop, kill and restart them by handle and read their HTTP endpoints. A service that
+dies by itself fails the test with the end of its log.
+"""
+
+import collections.abc
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+from tests.e2e import waiting
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Service:
+    """One process of ours: `python -m NAME …` with a port of its own and a log file."""
+
+    def __init__(self, name: str, arguments: collections.abc.Sequence[str], directory: pathlib.Path) -> None:
+        self.name = name
+        self.port = free_port()
+        self.log_path = directory / f"{name}.log"
+        self._command = [sys.executable, "-m", name, "--listen", f"127.0.0.1:{self.port}", *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running service."""
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts it and waits until /readyz says ok."""
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, env=self._environment())
+        waiting.eventually(self._is_ready, 40, f"{self.name} to be ready; log: {self.log_path}")
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code it ends with."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL: what a crash looks like."""
+        return self._end(signal.SIGKILL)
+
+    def json(self, path: str) -> object:
+        """The JSON that GET `path` answers."""
+        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+            return json.load(answer)
+
+    def text(self, path: str) -> str:
+        """The text that GET `path` answers."""
+        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+            body: bytes = answer.read()
+            return body.decode()
+
+    def metric(self, name: str) -> float:
+        """The sum over all label sets of a metric on /metrics."""
+        rows = [line.rsplit(" ", 1) for line in self.text("/metrics").splitlines() if not line.startswith("#")]
+        return sum(float(value) for series, value in rows if series.split("{")[0] == name)
+
+    def log(self) -> str:
+        """All it has logged so far."""
+        return self.log_path.read_text(encoding="utf-8")
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"}
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}:\n{self.log()[-3000:]}"
+        try:
+            return bool(self.text("/readyz"))
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _end(self, signal_number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(signal_number)
+        code = self._process.wait(timeout=20)
+        self._process = None
+        return code

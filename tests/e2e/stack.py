@@ -1,0 +1,169 @@
+"""A real control plane with Evenload's services on it, and the few verbs the end-to-end tests are written in.
+
+Every suite's fixture starts one `Stack`; between tests `reset` removes what the last one left and waits until every
+node reads cool again. What a test asserts is read from the apiserver, never from our own state.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import json
+import pathlib
+import tempfile
+import typing
+import urllib.request
+
+import cluster
+from kube import config, errors, kinds, objects
+from kube import door as kube_door
+from tests.e2e import bodies, services, waiting
+
+NAMESPACE = "default"
+SYSTEM_NAMESPACE = "evenload-system"
+IDLE = {"cpu_ratio": 0.1, "memory_ratio": 0.1, "hidden": False}
+
+
+class Stack:
+    """The cluster, the door tests look through, and the services by name."""
+
+    def __init__(self, running: cluster.Cluster, policy: pathlib.Path, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.policy = policy
+        self.directory = directory
+        self.door: kube_door.KubeDoor = config.connect(str(running.kubeconfig), None)
+        self.ledger = directory / "ledger.db"
+        common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", SYSTEM_NAMESPACE]
+        prometheus = ["--prometheus", running.prometheus_url]
+        self.annotator = services.Service("annotator", [*common, *prometheus], directory)
+        self.extender = services.Service("extender", common, directory)
+        self.descheduler = services.Service(
+            "descheduler", [*common, *prometheus, "--ledger", str(self.ledger)], directory
+        )
+
+    def start(self, *parts: services.Service) -> None:
+        """Starts services in the order given."""
+        for part in parts:
+            part.start()
+
+    def use_extender(self) -> None:
+        """Restarts kube-scheduler with our extender, as docs/extender.md says to configure it."""
+        self.cluster.start_scheduler(
+            extenders=[
+                {
+                    "urlPrefix": self.extender.url,
+                    "filterVerb": "filter",
+                    "prioritizeVerb": "prioritize",
+                    "preemptVerb": "preempt",
+                    "weight": 2,
+                    "httpTimeout": "500ms",
+                    "nodeCacheCapable": True,
+                    "ignorable": True,
+                }
+            ]
+        )
+
+    def use_no_extender(self) -> None:
+        """Restarts kube-scheduler as it is without Evenload."""
+        self.cluster.start_scheduler()
+
+    def stop(self) -> None:
+        """Ends every service of ours."""
+        for part in (self.descheduler, self.extender, self.annotator):
+            part.kill()
+
+    # what the exporter plays
+
+    def set_load(self, node: str, **values: object) -> None:
+        """Sets what a node's own system uses: cpu_ratio, memory_ratio, hidden (no series at all)."""
+        request = urllib.request.Request(
+            f"{self.cluster.exporter_url}/nodes/{node}", data=json.dumps(values).encode(), method="POST"
+        )
+        urllib.request.urlopen(request, timeout=5).close()
+
+    # what the apiserver says
+
+    def nodes(self) -> dict[str, objects.Node]:
+        """Every node by name."""
+        return {node.name: node for node in self.door.list(kinds.NODES).items}
+
+    def pods(self, prefix: str = "") -> list[objects.Pod]:
+        """The living pods whose names start with `prefix`."""
+        found = self.door.list(kinds.PODS, namespace=NAMESPACE).items
+        return [pod for pod in found if pod.name.startswith(prefix) and not pod.deleting and not pod.finished]
+
+    def placed(self, prefix: str, count: int, *, timeout_seconds: float = 90) -> list[objects.Pod]:
+        """Waits until `count` living pods of that prefix are bound, and returns them."""
+
+        def bound() -> list[objects.Pod]:
+            found = [pod for pod in self.pods(prefix) if pod.node_name]
+            return found if len(found) == count else []
+
+        return waiting.eventually(bound, timeout_seconds, f"{count} pods {prefix}* to be bound")
+
+    def per_node(self, prefix: str, count: int) -> collections.Counter[str]:
+        """How many of the `count` pods of that prefix landed on each node."""
+        return collections.Counter(pod.node_name for pod in self.placed(prefix, count))
+
+    def readings(self) -> dict[str, dict[str, float]]:
+        """What is annotated on each node; a node without the annotation is absent."""
+        texts = {name: node.annotations.get("evenload.io/load") for name, node in self.nodes().items()}
+        return {name: json.loads(text)["m"] for name, text in texts.items() if text}
+
+    def await_reading(self, node: str, metric: str, low: float, high: float, *, timeout_seconds: float = 45) -> None:
+        """Waits until the annotated value of a metric lies within low..high."""
+        waiting.eventually(
+            lambda: low <= self.readings().get(node, {}).get(metric, -1.0) <= high,
+            timeout_seconds,
+            f"{metric} of {node} between {low} and {high}",
+        )
+
+    def heat(self, node: str, **ratios: float) -> None:
+        """Makes a node hot and waits until the extender's view has it."""
+        self.set_load(node, **ratios)
+        for resource in ("cpu", "memory"):
+            if (ratio := ratios.get(f"{resource}_ratio")) is not None:
+                self.await_reading(node, f"{resource}_avg_5m", ratio - 0.1, ratio + 0.1)
+
+    # what users do
+
+    def create_pods(self, prefix: str, count: int, **options: typing.Unpack[bodies.PodOptions]) -> None:
+        """Creates bare pods at once."""
+        for index in range(count):
+            self.door.create(kinds.PODS, bodies.pod(f"{prefix}{index}", **options), namespace=NAMESPACE)
+
+    def reset(self) -> None:
+        """Removes every pod and workload, makes all nodes idle, and waits until all of them read so."""
+        for deployment in self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items:
+            self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
+        for budget in self.door.list(kinds.BUDGETS, namespace=NAMESPACE).items:
+            self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
+        waiting.eventually(self._no_pods_left, 60, "all pods of the last test to go")
+        for node in self.nodes():
+            self.set_load(node, **IDLE)
+        waiting.eventually(self._all_cool, 60, "every node to read cool again")
+
+    def _no_pods_left(self) -> bool:
+        pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
+        for pod in pods:
+            if not pod.deleting:
+                with contextlib.suppress(errors.NotFound):
+                    self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
+        return not pods
+
+    def _all_cool(self) -> bool:
+        readings = self.readings()
+        cool = [values for values in readings.values() if len(values) == 6 and max(values.values()) < 0.3]
+        return len(cool) == len(self.nodes())
+
+
+@contextlib.contextmanager
+def started(nodes: int, write_policy: collections.abc.Callable[[pathlib.Path], pathlib.Path]) -> typing.Iterator[Stack]:
+    """A stack on a cluster of its own; no service of ours runs yet."""
+    with tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name, cluster.Cluster(nodes=nodes) as running:
+        directory = pathlib.Path(name)
+        stack = Stack(running, write_policy(directory / "policy.yaml"), directory)
+        stack.door.create(kinds.NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        try:
+            yield stack
+        finally:
+            stack.stop()

@@ -1,0 +1,154 @@
+"""New pods and real load: kube-scheduler with Evenload against the same scheduler without it, on a real control plane.
+
+Six nodes of 8 cores; the exporter plays their load, the real Prometheus scrapes it, and each test reads from the
+apiserver where kube-scheduler put the pods.
+"""
+
+import collections.abc
+import functools
+import json
+
+import pytest
+
+from tests.e2e import policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+HOT = "node-0"
+
+
+@pytest.fixture(scope="module")
+def running() -> collections.abc.Iterator[stack.Stack]:
+    """Annotator and extender on six nodes; each test starts from idle nodes through `evenload`."""
+    with stack.started(6, policies.write) as started:
+        started.start(started.annotator, started.extender)
+        started.use_extender()
+        yield started
+
+
+@pytest.fixture
+def evenload(running: stack.Stack) -> stack.Stack:
+    """The stack as every test finds it: no pods, cool nodes, both services up, the scheduler asking the extender."""
+    running.reset()
+    return running
+
+
+def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    evenload.create_pods("burst-", 24)
+    assert evenload.per_node("burst-", 24)[HOT] == 0
+
+
+def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    evenload.use_no_extender()
+    try:
+        evenload.create_pods("burst-", 24)
+        assert evenload.per_node("burst-", 24)[HOT] > 0
+    finally:
+        evenload.use_extender()
+
+
+def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_the_coolest(
+    evenload: stack.Stack,
+) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    for node in ("node-2", "node-3", "node-4", "node-5"):
+        evenload.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
+    evenload.await_reading("node-5", "cpu_avg_5m", 0.25, 0.35)
+    evenload.await_reading("node-1", "cpu_avg_5m", 0.05, 0.15)
+    evenload.create_pods("herd-", 30)
+    landed = evenload.per_node("herd-", 30)
+    assert landed[HOT] == 0
+    assert set(landed) == {"node-1", "node-2", "node-3", "node-4", "node-5"}
+    assert landed["node-1"] <= 12, f"herded onto the coolest: {landed}"
+
+
+def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    evenload.set_load(HOT, hidden=True)
+    waiting.eventually(lambda: HOT not in evenload.readings() or not evenload.readings()[HOT], 60, "the values to go")
+    for node in ("node-1", "node-2", "node-3", "node-4", "node-5"):
+        evenload.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
+    evenload.await_reading("node-5", "cpu_max_1d", 0.35, 0.45)
+    seen = view_of(evenload, HOT)
+    assert seen["usable"] is False
+    assert seen["reason"]
+    evenload.create_pods("blind-", 12)
+    landed = evenload.per_node("blind-", 12)
+    assert landed[HOT] <= 4, f"a node nobody can see was taken for idle: {landed}"
+
+
+def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    before = {name: node.annotations["evenload.io/load"] for name, node in evenload.nodes().items()}
+    evenload.annotator.kill()
+    try:
+        after = {name: node.annotations["evenload.io/load"] for name, node in evenload.nodes().items()}
+        assert after == before
+        evenload.create_pods("between-", 6)
+        assert evenload.per_node("between-", 6)[HOT] == 0
+        placed_meanwhile = evenload.per_node("between-", 6)
+    finally:
+        evenload.annotator.start()
+    busiest, count = placed_meanwhile.most_common(1)[0]
+    waiting.eventually(
+        functools.partial(hot_count_is, evenload, busiest, count),
+        20,
+        "placements made meanwhile to be counted from the cluster",
+    )
+    evenload.set_load(HOT, cpu_ratio=0.1)
+    evenload.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
+
+
+def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -> None:
+    evenload.extender.kill()
+    try:
+        evenload.create_pods("orphan-", 6)
+        assert evenload.per_node("orphan-", 6).total() == 6
+    finally:
+        evenload.extender.start()
+    evenload.heat(HOT, cpu_ratio=0.9)
+    evenload.create_pods("again-", 12)
+    assert evenload.per_node("again-", 12)[HOT] == 0
+
+
+def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    evenload.cluster.processes["prometheus"].stop()
+    try:
+        waiting.eventually(lambda: nothing_usable(evenload), 60, "the last readings to grow stale")
+        evenload.create_pods("stale-", 12)
+        landed = evenload.per_node("stale-", 12)
+        assert landed[HOT] > 0, (landed, view_of(evenload, HOT))
+    finally:
+        evenload.cluster.processes["prometheus"].start()
+    waiting.eventually(lambda: sees(evenload, HOT, "cpu_avg_5m"), 60, "the readings to come back")
+    evenload.create_pods("fresh-", 12)
+    assert evenload.per_node("fresh-", 12)[HOT] == 0
+
+
+def nothing_usable(evenload: stack.Stack) -> bool:
+    """Whether the extender is past the last reading of every node, and past any that was still on its way."""
+    answer = evenload.extender.json("/nodes")
+    assert isinstance(answer, dict)
+    return all(not row["usable"] and (row["age_seconds"] or 0) > 13 for row in answer["nodes"])
+
+
+def view_of(evenload: stack.Stack, node: str) -> dict[str, object]:
+    """The row of GET /nodes for one node."""
+    answer = evenload.extender.json("/nodes")
+    assert isinstance(answer, dict)
+    rows: list[dict[str, object]] = answer["nodes"]
+    return next(row for row in rows if row["name"] == node)
+
+
+def sees(evenload: stack.Stack, node: str, metric: str) -> bool:
+    """Whether the extender has a usable value of this metric for the node."""
+    values = view_of(evenload, node)["values"]
+    return isinstance(values, dict) and metric in values
+
+
+def hot_count_is(evenload: stack.Stack, node: str, count: int) -> bool:
+    """Whether the annotated count of the longest hot-spot window has reached `count`."""
+    text = evenload.nodes()[node].annotations.get("evenload.io/load", '{"hot":{}}')
+    return bool(json.loads(text).get("hot", {}).get("30s", 0) >= count)

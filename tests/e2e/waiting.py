@@ -1,0 +1,37 @@
+"""Waiting for something to become true, with a limit and a sentence for when it does not."""
+
+import collections.abc
+import threading
+import time
+from typing import TypeVar
+
+T = TypeVar("T")
+_NEVER = threading.Event()
+
+
+def eventually(
+    probe: collections.abc.Callable[[], T],
+    timeout_seconds: float,
+    what: str,
+    seen: collections.abc.Callable[[], object] | None = None,
+) -> T:
+    """The first true answer of `probe`, asked five times a second.
+
+    After the limit an AssertionError says `what` was waited for, and what `seen` (else the last answer) shows instead.
+    """
+    limit = time.monotonic() + timeout_seconds
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        if time.monotonic() >= limit:
+            raise AssertionError(f"waited {timeout_seconds:g} s for {what}; seen: {seen() if seen else answer!r}")
+        _NEVER.wait(0.2)
+
+
+def throughout(probe: collections.abc.Callable[[], bool], span_seconds: float, what: str) -> None:
+    """Asserts that `probe` stays true during the whole span: for things that must not happen."""
+    limit = time.monotonic() + span_seconds
+    while time.monotonic() < limit:
+        assert probe(), f"{what} did not hold"
+        _NEVER.wait(0.2)

@@ -1,0 +1,85 @@
+"""A KubeDoor in memory that only records node patches and keeps ConfigMaps: what the annotator writes through.
+
+Unit tests pass it where services pass `kube.client.Client`; `fail` makes the next writes to a name raise. It holds no
+API semantics beyond NotFound and Conflict: those are the contract suite's business, against the real apiserver.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from kube import door, errors, kinds, objects
+
+T = TypeVar("T", bound=objects.Object)
+
+
+class FakeKubeWrites:
+    """`patches`: (node, body) in order; `config_maps`: data by "namespace/name"; `lists`: what list() gives by kind."""
+
+    def __init__(self) -> None:
+        self.patches: list[tuple[str, Mapping[str, Any]]] = []
+        self.config_maps: dict[str, dict[str, str]] = {}
+        self.lists: dict[str, tuple[objects.Object, ...]] = {}
+        self._failures: dict[str, errors.KubeError] = {}
+
+    def fail(self, name: str, error: errors.KubeError | None) -> None:
+        """Make writes to an object of this name raise; None makes them work again."""
+        if error is None:
+            self._failures.pop(name, None)
+        else:
+            self._failures[name] = error
+
+    def list(self, kind: kinds.Kind[T], **_: object) -> door.Listing[T]:
+        """What was put into `lists`."""
+        return door.Listing(tuple(self.lists.get(kind.plural, ())), "1")  # type: ignore[arg-type]
+
+    def watch(self, kind: kinds.Kind[T], **_: object) -> door.Watch[T]:
+        """Not served."""
+        raise NotImplementedError(kind.plural)
+
+    def get(self, kind: kinds.Kind[T], name: str, *, namespace: str = "") -> T:
+        """Not served."""
+        raise NotImplementedError(name)
+
+    def create(
+        self, kind: kinds.Kind[T], body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
+    ) -> None:
+        """Keep a ConfigMap."""
+        name = body["metadata"]["name"]
+        self._check(name)
+        self.config_maps[f"{namespace}/{name}"] = dict(body["data"])
+
+    def merge_patch(
+        self,
+        kind: kinds.Kind[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Record a node's patch, or merge into a ConfigMap that exists."""
+        self._check(name)
+        if kind.plural == kinds.NODES.plural:
+            self.patches.append((name, body))
+            return
+        key = f"{namespace}/{name}"
+        if key not in self.config_maps:
+            raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
+        self.config_maps[key].update(body["data"])
+
+    def replace(self, kind: kinds.Kind[T], name: str, body: Mapping[str, object], **_: object) -> None:
+        """Not served."""
+        raise NotImplementedError(name)
+
+    def delete(self, kind: kinds.Kind[T], name: str, **_: object) -> None:
+        """Not served."""
+        raise NotImplementedError(name)
+
+    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> door.EvictionAnswer:
+        """Not served."""
+        raise NotImplementedError(name)
+
+    def _check(self, name: str) -> None:
+        if name in self._failures:
+            raise self._failures[name]

@@ -1,0 +1,80 @@
+"""The Go client beside this file: built once into the user cache, started, stopped, and its report read.
+
+Contract tests use it where it matters that the other side is Go's http.Transport, as kube-scheduler's is. It needs
+the standard library only, so building it needs no network.
+"""
+
+import collections.abc
+import json
+import pathlib
+import subprocess
+from typing import NamedTuple
+
+from cluster import cache, errors, golang
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Report(NamedTuple):
+    """What the client counted: requests, errors by kind with an example each, connections by address, certificates."""
+
+    requests: int
+    errors: dict[str, int]
+    examples: dict[str, str]
+    connections: dict[str, int]
+    serials: list[str]
+
+
+class Asking:
+    """A running client; `finish` ends it between two requests."""
+
+    def __init__(self, address_file: pathlib.Path, *options: str) -> None:
+        command = [str(program()), "-address-file", str(address_file), *options]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def finish(self) -> Report:
+        """Let every client end its request, and read what was counted."""
+        out, _ = self._process.communicate(timeout=60)
+        return _report(out)
+
+    def wait(self) -> Report:
+        """As `finish`, after the time given with -seconds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        out = self._process.stdout.read()
+        self._process.communicate(timeout=60)
+        return _report(out)
+
+    def __enter__(self) -> "Asking":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def program() -> pathlib.Path:
+    """The built client; BuildError with the compiler's words when it does not build."""
+    sources = sorted([HERE / "go.mod", *HERE.glob("*.go")])
+    home = cache.here() / "goclient" / cache.key(*[path.read_text(encoding="utf-8") for path in sources])
+    target = home / "goclient"
+    with cache.locked(home):
+        if not target.exists():
+            _build(target)
+    return target
+
+
+def _build(target: pathlib.Path) -> None:
+    go = golang.find(golang.needed_by((HERE / "go.mod").read_text(encoding="utf-8")))
+    unfinished = target.with_suffix(".unfinished")
+    command = [str(go), "build", "-C", str(HERE), "-trimpath", "-o", str(unfinished), "."]
+    answer = subprocess.run(command, capture_output=True, text=True, env=golang.environment(go), check=False)
+    if answer.returncode:
+        raise errors.BuildError(f"{HERE} did not build with {go}:\n{answer.stderr.strip()}")
+    unfinished.rename(target)
+
+
+def _report(text: str) -> Report:
+    counted: collections.abc.Mapping[str, object] = json.loads(text)
+    return Report(**{**counted, "serials": counted["serials"] or []})  # type: ignore[arg-type]

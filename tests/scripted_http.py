@@ -1,0 +1,153 @@
+"""A small HTTP server that misbehaves to order: what unit tests put in place of the apiserver.
+
+A test gives a function that answers each Exchange; with it answers can be cut off, held back, split or malformed at
+will. No API semantics live here: those are the contract suite's business, against the real apiserver.
+"""
+
+import contextlib
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib import parse
+
+
+class Exchange:
+    """One request, and the means to answer it."""
+
+    def __init__(self, handler: "_Handler") -> None:
+        self._handler = handler
+        split = parse.urlsplit(handler.path)
+        self.method = handler.command
+        self.path = split.path
+        self.query = dict(parse.parse_qsl(split.query))
+        self.headers = handler.headers
+        length = int(handler.headers.get("Content-Length") or 0)
+        self.body: Any = json.loads(handler.rfile.read(length)) if length else None
+        self.released = handler.scripted.released
+
+    def answer(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        """A whole answer; text as it is, anything else as JSON."""
+        content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self._start(status, {"Content-Length": str(len(content)), **(headers or {})})
+        self._handler.wfile.write(content)
+
+    def status(
+        self, code: int, reason: str, message: str = "", headers: Mapping[str, str] | None = None, **more: object
+    ) -> None:
+        """A failure as the apiserver words it."""
+        body = {"kind": "Status", "code": code, "reason": reason, "message": message, **more}
+        self.answer(body, code, headers)
+
+    def raw(self, content: bytes, length: int | None = None) -> None:
+        """Bytes as the body, with a Content-Length that may promise more than comes."""
+        self._start(200, {"Content-Length": str(len(content) if length is None else length), "Connection": "close"})
+        self._handler.wfile.write(content)
+        self._handler.close_connection = True
+
+    def stream(self, *pieces: bytes) -> None:
+        """Begin a chunked answer and send some pieces."""
+        self._start(200, {"Transfer-Encoding": "chunked"})
+        self.more(*pieces)
+
+    def more(self, *pieces: bytes) -> None:
+        """Further pieces of a chunked answer."""
+        for piece in pieces:
+            self._handler.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+
+    def end(self) -> None:
+        """End a chunked answer as it should."""
+        self._handler.wfile.write(b"0\r\n\r\n")
+
+    def cut(self) -> None:
+        """Drop the connection without another word."""
+        self._handler.close_connection = True
+        with contextlib.suppress(OSError):
+            self._handler.connection.shutdown(socket.SHUT_RDWR)
+
+    def hang(self) -> None:
+        """Say nothing until the test is over."""
+        self.released.wait(30)
+        self._handler.close_connection = True
+
+    def _start(self, status: int, headers: Mapping[str, str]) -> None:
+        self._handler.send_response(status)
+        for name, value in headers.items():
+            self._handler.send_header(name, value)
+        self._handler.end_headers()
+
+
+Script = Callable[[Exchange], None]
+
+
+class ScriptedServer(http.server.ThreadingHTTPServer):
+    """Answers by `script`, which may be replaced at any time; `seen` lists the exchanges in order."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.seen: list[Exchange] = []
+        self.released = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """http://127.0.0.1:PORT."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that leave early are what the tests are about."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = 0
+
+    def _answer(self) -> None:
+        exchange = Exchange(self)
+        self.scripted.seen.append(exchange)
+        self.scripted.script(exchange)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names are http.server's
+
+    @property
+    def scripted(self) -> ScriptedServer:
+        """The server, by its own type."""
+        assert isinstance(self.server, ScriptedServer)
+        return self.server
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def serving(script: Script) -> Iterator[ScriptedServer]:
+    """Serve while the body runs; hanging answers are released at the end."""
+    with ScriptedServer(script) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.released.set()
+            server.shutdown()
+            thread.join()
+
+
+def kubeconfig(directory: Path, url: str, *, user: Mapping[str, object] | None = None) -> Path:
+    """A kubeconfig for a server, with a token unless the user says otherwise."""
+    path = directory / "kubeconfig"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "scripted", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"token": "s3cret"} if user is None else dict(user)}],
+        "contexts": [{"name": "main", "context": {"cluster": "scripted", "user": "me"}}],
+    }
+    path.write_text(json.dumps(body))
+    return path

@@ -1,0 +1,81 @@
+"""The tree is what docs/architecture.md says: its names exist, packages shadow nothing, modules open with prose.
+
+Import-linter proves the direction of the imports (`make layers`); this file proves the page people read first.
+"""
+
+import ast
+import importlib
+import importlib.metadata
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("annotator", "cli", "cluster", "descheduler", "extender", "kube", "policy", "promql", "runtime")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+HOP_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
+
+
+def hop_names() -> list[str]:
+    """Every `package.module.Name` that the tables of docs/architecture.md mention."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return sorted({name for row in rows for name in HOP_NAME.findall(row)})
+
+
+def resolve(dotted: str) -> object:
+    """The module, or the attribute of a module, that a dotted name means."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return found
+    raise ModuleNotFoundError(dotted)
+
+
+def test_the_hop_table_is_there() -> None:
+    assert len(hop_names()) >= 20
+
+
+@pytest.mark.parametrize("dotted", hop_names())
+def test_every_name_in_the_hop_table_exists(dotted: str) -> None:
+    assert resolve(dotted) is not None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_of_ours_shadows_an_installed_one(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__file__ is not None
+    assert pathlib.Path(module.__file__).is_relative_to(ROOT)
+    owners = set(importlib.metadata.packages_distributions().get(package, [])) - {"evenload"}
+    assert not owners, f"{package} is also installed by {owners}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_opens_with_prose_and_keeps_its_size(path: pathlib.Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), f"{path} does not open with prose"
+    assert text.count("\n") <= 400, f"{path} is longer than 400 lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_function_is_longer_than_fifty_lines(path: pathlib.Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body_start = node.body[1].lineno if ast.get_docstring(node) and len(node.body) > 1 else node.body[0].lineno
+            assert (node.end_lineno or 0) - body_start < 50, f"{path}:{node.lineno} {node.name} is too long"
+
+
+def test_only_the_clock_reads_the_time_and_only_the_loop_catches_everything() -> None:
+    for path in MODULES:
+        relative = path.relative_to(ROOT)
+        text = path.read_text(encoding="utf-8")
+        if relative.parts[0] != "cluster" and relative != pathlib.Path("runtime/clock.py"):
+            assert not re.search(r"\btime\.(time|monotonic)\(|datetime\.now\(", text), f"{relative} reads the clock"
+        if relative != pathlib.Path("runtime/loop.py"):
+            assert not re.search(r"except (Base)?Exception\b|except:", text), f"{relative} catches everything"

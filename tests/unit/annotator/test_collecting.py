@@ -1,0 +1,162 @@
+"""What is held of nodes after answers, failures and partial answers."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from annotator import collecting, queries
+from policy import metrics
+from promql import door, errors, identity, readings
+
+CPU, CPU_MAX, MEMORY = metrics.BUILT_IN[0], metrics.BUILT_IN[1], metrics.BUILT_IN[3]
+DOWN = errors.Unreachable("down")
+NOW = 1000.0
+
+
+def asked(
+    metric: metrics.Metric,
+    values: Mapping[str, float] | None,
+    *,
+    refused: Mapping[str, str] | None = None,
+    partial: bool = False,
+) -> collecting.Asked:
+    if values is None:
+        return collecting.Asked(metric, None, DOWN)
+    return collecting.Asked(
+        metric, readings.NodeValues(values, refused or {}, (), ("a store is down",) if partial else ())
+    )
+
+
+def fold(book: collecting.Book, *answers: collecting.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
+    folded = collecting.fold(book, answers, ["a", "b"], now_seconds=now, keep_seconds=240.0)
+    return {node: {name: value.ratio for name, value in held.items()} for node, held in folded.items()}
+
+
+def held(confirmed_seconds: float, **ratios: float) -> collecting.Book:
+    return {"a": {name: collecting.Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}
+
+
+def test_an_answer_confirms_the_nodes_in_it() -> None:
+    book = collecting.fold({}, [asked(CPU, {"a": 0.3})], ["a", "b"], now_seconds=NOW, keep_seconds=240.0)
+    assert book == {"a": {CPU.name: collecting.Held(0.3, NOW)}, "b": {}}
+
+
+def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
+    before = held(NOW - 100, cpu_avg_5m=0.3)
+    after = collecting.fold(before, [asked(CPU, None)], ["a"], now_seconds=NOW, keep_seconds=240.0)
+    assert after["a"][CPU.name] == collecting.Held(0.3, NOW - 100)
+
+
+def test_a_kept_value_goes_before_it_is_stale() -> None:
+    assert fold(held(NOW - 240, cpu_avg_5m=0.3), asked(CPU, None))["a"] == {}
+
+
+def test_a_node_absent_from_a_whole_answer_is_missing_at_once() -> None:
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {"b": 0.1}))["a"] == {}
+
+
+def test_a_node_absent_from_a_partial_answer_keeps_its_value_for_a_while() -> None:
+    before = held(NOW - 30, cpu_avg_5m=0.3)
+    assert fold(before, asked(CPU, {"b": 0.1}, partial=True))["a"] == {CPU.name: 0.3}
+    assert fold(before, asked(CPU, {"b": 0.1}, partial=True), now=NOW + 300)["a"] == {}
+
+
+def test_a_refused_value_is_missing_even_in_a_partial_answer() -> None:
+    before = held(NOW - 30, cpu_avg_5m=0.3)
+    assert fold(before, asked(CPU, {}, refused={"a": "nan"}, partial=True))["a"] == {}
+
+
+def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
+    answers = [asked(CPU, {"b": 0.2}), asked(CPU_MAX, {"a": 0.9, "b": 0.3}), asked(MEMORY, {"a": 0.4, "b": 0.4})]
+    assert fold({}, *answers) == {
+        "a": {MEMORY.name: 0.4},
+        "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4},
+    }
+
+
+def test_a_maximum_is_at_least_the_current_average() -> None:
+    assert fold({}, asked(CPU, {"a": 0.8}), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU.name: 0.8, CPU_MAX.name: 0.8}
+
+
+def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
+    assert fold({}, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    before: collecting.Book = {"gone": {CPU.name: collecting.Held(0.3, NOW)}}
+    assert "gone" not in fold(before, asked(CPU, None))
+
+
+@pytest.mark.parametrize(
+    ("period", "stale_after", "expected"),
+    [
+        pytest.param(30.0, 300.0, 240.0, id="two periods before staleAfter"),
+        pytest.param(120.0, 300.0, 150.0, id="but at least half of it"),
+    ],
+)
+def test_how_long_an_unconfirmed_value_is_kept(period: float, stale_after: float, expected: float) -> None:
+    assert collecting.keep_seconds(period, stale_after) == expected
+
+
+DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",))])
+LABEL = collecting.NodeLabel(selector='job="x"')
+
+
+def test_every_metric_is_asked_once_for_all_nodes() -> None:
+    seen: list[str] = []
+
+    def query(_metric: metrics.Metric, expression: str) -> door.Answer:
+        seen.append(expression)
+        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+
+    answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert seen == [queries.expression(metric, selector='job="x"') for metric in metrics.BUILT_IN]
+    assert all(one.answer is not None and one.answer.values == {"a": 0.25} for one in answers)
+
+
+def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:
+    own = metrics.Metric("cpu_own", "cpu", "anything", 60.0, 60.0, query="node:cpu:ratio")
+    assert queries.expression(own, selector='job="x"') == "node:cpu:ratio"
+
+
+@pytest.mark.parametrize(
+    ("error", "tried"),
+    [
+        pytest.param(errors.Unreachable("no route"), 1, id="nobody there: the rest is not tried"),
+        pytest.param(errors.BadQuery("parse error"), 6, id="one bad query costs only itself"),
+    ],
+)
+def test_a_failure_is_held_against_the_metric(error: errors.PromqlError, tried: int) -> None:
+    seen: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        seen.append(metric.name)
+        raise error
+
+    answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert len(seen) == tried
+    assert [one.error for one in answers] == [error] * 6
+
+
+def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        if metric.name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
+            raise errors.Unreachable("did not answer within 10 s")
+        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+
+    answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert [one.metric.name for one in answers if one.error] == [metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D]
+
+
+def test_two_answers_that_do_not_come_in_a_row_end_the_asking() -> None:
+    tried: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        tried.append(metric.name)
+        if len(tried) > 1:
+            raise DOWN
+        return door.Answer(())
+
+    answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert tried == [metrics.CPU_AVG_5M, metrics.CPU_MAX_1H, metrics.CPU_MAX_1D]
+    assert [one.error for one in answers] == [None, *[DOWN] * 5]

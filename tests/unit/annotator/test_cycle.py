@@ -1,0 +1,316 @@
+"""One sync end to end over the two doors: what is read, held, written and renewed."""
+
+import functools
+import json
+from typing import Any, TypeVar
+
+import msgspec
+import prometheus_client
+import pytest
+
+from annotator import collecting, cycle, metrics, queries
+from kube import errors as kube_errors
+from kube import kinds, objects
+from kube.objects import Node
+from policy import annotations, heartbeat, schema
+from promql import door, errors
+from tests import builders, clocks, fake_kube_writes, fake_prometheus
+
+T = TypeVar("T", bound=objects.Object)
+POLICY = schema.defaults()
+EXPRESSIONS = {metric.name: queries.expression(metric) for metric in POLICY.metrics_in_force}
+
+
+def with_uid(uid: str, body: dict[str, Any]) -> None:
+    body["metadata"]["uid"] = uid
+
+
+class Kube(fake_kube_writes.FakeKubeWrites):
+    """The recorder, which also gives back the heartbeat as it was written last."""
+
+    def get(self, kind: kinds.Kind[T], name: str, *, namespace: str = "") -> T:
+        key = f"{namespace}/{name}"
+        if key not in self.config_maps:
+            raise kube_errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
+        return msgspec.convert({"metadata": {"name": name}, "data": self.config_maps[key]}, kind.type)
+
+
+class Bench:
+    """An annotator between a fake Prometheus and a recorder; `sync` feeds its writes back as the next state."""
+
+    def __init__(self, *, nodes: int = 2) -> None:
+        self.clock = clocks.ManualClock()
+        self.prometheus = fake_prometheus.FakePrometheus()
+        self.kube = Kube()
+        self.registry = prometheus_client.CollectorRegistry()
+        telemetry = metrics.Telemetry(self.registry, self.clock.now)
+        settings = cycle.Settings("ours", collecting.NodeLabel())
+        self.annotator = cycle.Annotator(self.prometheus, self.kube, settings, clock=self.clock, telemetry=telemetry)
+        self.texts: dict[str, str] = {}
+        self.names = [f"node-{index}" for index in range(1, nodes + 1)]
+        self.uids: dict[str, str] = {}
+
+    def load(self, **ratios: float) -> None:
+        """Every metric answers these ratios per node (node_1=0.3)."""
+        values = {f"10.0.0.{name.rpartition('_')[2]}:9100": ratio for name, ratio in ratios.items()}
+        for expression in EXPRESSIONS.values():
+            self.prometheus.answer(expression, values)
+
+    def nodes(self) -> list[Node]:
+        return [
+            builders.node(
+                name,
+                address=f"10.0.0.{index}",
+                annotations={annotations.KEY: self.texts[name]} if name in self.texts else None,
+                mutate=functools.partial(with_uid, self.uids.get(name, f"uid-{name}")),
+            )
+            for index, name in enumerate(self.names, 1)
+        ]
+
+    def sync(self) -> cycle.Outcome:
+        done = len(self.kube.patches)
+        outcome = self.annotator.sync(cycle.World(self.nodes(), ()), cycle.Rulebook(POLICY, "hash"))
+        for name, body in self.kube.patches[done:]:
+            self.texts[name] = body["metadata"]["annotations"][annotations.KEY]
+        return outcome
+
+    def reading(self, name: str) -> annotations.Reading:
+        return annotations.decode(self.texts[name])
+
+    def heartbeat(self) -> heartbeat.Heartbeat:
+        return heartbeat.decode(self.kube.config_maps["ours/evenload-heartbeat"])
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    outcome = bench.sync()
+    assert outcome.whole
+    assert len(bench.prometheus.asked) == 6
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
+
+
+def test_a_quiet_sync_writes_the_heartbeat_and_no_node(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}
+    assert bench.heartbeat().at_seconds == bench.clock.now()
+
+
+def test_a_restarted_annotator_rewrites_nothing(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = Bench()
+    successor.texts = bench.texts
+    successor.load(node_1=0.3, node_2=0.7)
+    assert successor.sync().patches == {}
+    assert successor.heartbeat().digest == bench.heartbeat().digest
+
+
+def test_without_any_answer_nothing_is_written_and_nothing_renewed(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    before = bench.heartbeat()
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Unreachable("Prometheus at http://p cannot be reached"))
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert outcome.read_nothing
+    assert outcome.problems() == [
+        "Prometheus at http://p cannot be reached",
+        "6 of 6 queries failed, the first as above",
+    ]
+    assert bench.heartbeat() == before
+    assert len(bench.kube.patches) == 2
+
+
+def test_a_failing_metric_holds_the_heartbeat_back_and_is_dropped_before_it_is_stale(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    first = bench.clock.now()
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    for _ in range(8):
+        bench.clock.advance(29)
+        assert not bench.sync().whole
+        assert bench.heartbeat().at_seconds == first
+        assert bench.reading("node-1").values["cpu_max_1d"] == 0.3
+    bench.clock.advance(29)
+    bench.sync()
+    assert bench.heartbeat().at_seconds == bench.clock.now()
+    assert "cpu_max_1d" not in bench.reading("node-1").values
+    assert bench.clock.now() - first < POLICY.sync.stale_after_seconds
+
+
+def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.load(node_1=0.3)
+    outcome = bench.sync()
+    assert bench.reading("node-2").values == {}
+    assert outcome.without_values == ("node-2",)
+    assert not outcome.whole
+    assert bench.value("evenload_annotator_nodes", state="unmatched") == 1.0
+
+
+def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=float("nan"))
+    bench.prometheus.answer_samples(
+        EXPRESSIONS["memory_avg_5m"],
+        door.Sample({"instance": "10.0.0.1:9100"}, 0.2, 0.0),
+        door.Sample({"instance": "node-1"}, 0.9, 0.0),
+    )
+    bench.sync()
+    assert set(bench.reading("node-1").values) == {"cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"}
+    assert "node-2" not in bench.texts
+    assert bench.value("evenload_annotator_invalid_samples_total", reason="nan") == 5.0
+    assert bench.value("evenload_annotator_invalid_samples_total", reason="double") == 1.0
+
+
+def test_a_failed_patch_leaves_its_bucket_unconfirmed(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.kube.fail("node-1", kube_errors.Forbidden("PATCH node-1", status=403, reason="Forbidden", message="no"))
+    bench.load(node_1=0.9, node_2=0.7)
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert not outcome.whole
+    assert any("PATCH node-1" in problem for problem in outcome.problems())
+    seen = heartbeat.EffectiveTimes()
+    for name, text in bench.texts.items():
+        seen.put(name, text)
+    seen.accept(bench.heartbeat(), bench.clock.now())
+    assert seen.settle() == {"node-2"}
+    bench.kube.fail("node-1", None)
+    assert bench.sync().patches == {"written": 1}
+    assert bench.reading("node-1").values["cpu_avg_5m"] == 0.9
+
+
+def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.kube.fail("evenload-heartbeat", kube_errors.Unreachable("no route"))
+    outcome = bench.sync()
+    assert (outcome.whole, outcome.problems()) == (False, ["heartbeat not written: no route"])
+
+
+def test_series_of_other_machines_are_counted(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7, node_77=0.1)
+    assert bench.sync().whole
+    assert bench.value("evenload_annotator_unmatched_series") == 1.0
+
+
+def test_the_age_of_a_metric_grows_until_it_is_confirmed(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(45)
+    assert bench.value("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
+
+
+def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
+    assert bench.annotator.levels is None
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    levels = bench.annotator.levels
+    assert levels is not None
+    assert levels.cpu == {"node-1": 0.3, "node-2": 0.7}
+
+
+def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    pods = [builders.pod(f"web-{index}", node="node-1") for index in range(3)]
+    bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
+    bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
+    written = {name: json.loads(body["metadata"]["annotations"][annotations.KEY]) for name, body in bench.kube.patches}
+    assert written["node-1"]["hot"] == {"1m": 0, "5m": 3, "30m": 3}
+    assert written["node-2"]["hot"] == {"1m": 0, "5m": 0, "30m": 0}
+
+
+def restarted(bench: Bench, *, after_seconds: float, heartbeat_readable: bool = True) -> Bench:
+    """A fresh process over the same nodes and heartbeat, to whom the 1d query of CPU is not answered."""
+    successor = Bench()
+    successor.clock.advance(bench.clock.now() - successor.clock.now() + after_seconds)
+    successor.texts = dict(bench.texts)
+    if heartbeat_readable:
+        successor.kube.config_maps = bench.kube.config_maps
+    successor.load(node_1=0.3, node_2=0.7)
+    successor.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    return successor
+
+
+def test_a_restart_into_a_failing_query_loses_no_value_the_heartbeat_vouches_for(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(3600)
+    bench.sync()
+    confirmed = bench.heartbeat().at_seconds
+    successor = restarted(bench, after_seconds=60)
+    assert successor.sync().patches == {}
+    assert successor.heartbeat().at_seconds == confirmed, "and nothing looks fresher than it is"
+    assert successor.heartbeat().digest == bench.heartbeat().digest
+
+
+@pytest.mark.parametrize(
+    ("after_seconds", "heartbeat_readable"),
+    [pytest.param(300.0, True, id="it is too old"), pytest.param(60.0, False, id="no heartbeat can be read")],
+)
+def test_a_value_nobody_vouches_for_is_not_taken_over(
+    bench: Bench, after_seconds: float, heartbeat_readable: bool
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(3600)
+    bench.sync()
+    successor = restarted(bench, after_seconds=after_seconds, heartbeat_readable=heartbeat_readable)
+    successor.sync()
+    assert "cpu_max_1d" not in successor.reading("node-1").values
+
+
+def test_a_new_machine_does_not_inherit_what_was_held_of_its_namesake(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    del bench.texts["node-1"]
+    bench.uids["node-1"] = "another-machine"
+    bench.sync()
+    assert "cpu_max_1d" not in bench.reading("node-1").values
+    assert "cpu_max_1d" in bench.reading("node-2").values
+
+
+def test_a_node_that_cooled_is_written_once_more_so_that_a_pod_refused_meanwhile_is_asked_again(bench: Bench) -> None:
+    bench.load(node_1=0.7, node_2=0.7)
+    bench.sync()
+    bench.load(node_1=0.6, node_2=0.6)
+    assert bench.sync().patches == {"written": 2}
+    before = dict(bench.texts)
+    bench.clock.advance(30)
+    assert bench.sync().patches == {"written": 1}
+    assert bench.texts["node-2"] == before["node-2"], "one node is enough"
+    assert bench.reading("node-1").at_seconds == bench.clock.now()
+    assert bench.reading("node-1").values == annotations.decode(before["node-1"]).values
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(0.5, 0.4, id="it was not hot"),
+        pytest.param(0.9, 0.8, id="it is still hot"),
+        pytest.param(0.6, 0.7, id="it became hot"),
+    ],
+)
+def test_other_moves_are_written_once(bench: Bench, before: float, after: float) -> None:
+    bench.load(node_1=before, node_2=0.1)
+    bench.sync()
+    bench.load(node_1=after, node_2=0.1)
+    assert bench.sync().patches == {"written": 1}
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}

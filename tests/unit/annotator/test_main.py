@@ -1,0 +1,56 @@
+"""The command line: what is refused before anything is sent."""
+
+import pathlib
+
+import pytest
+from click.testing import CliRunner
+
+from annotator import __main__ as entry
+
+POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: it
+contexts: [{name: it, context: {cluster: it, user: me}}]
+clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: me, user: {token: t}}]
+"""
+
+
+@pytest.fixture
+def files(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param([], "give --prometheus URL", id="no Prometheus"),
+        pytest.param(["--prometheus", "prometheus:9090"], "expected http(s)://", id="an address without a scheme"),
+        pytest.param(
+            ["--prometheus", "http://p", "--prometheus-token-file", "nowhere"], "nowhere", id="a token file not there"
+        ),
+        pytest.param(
+            ["--prometheus", "http://p", "--prometheus-header", "nonsense"],
+            "'NAME: VALUE'",
+            id="a header without colon",
+        ),
+        pytest.param(["--prometheus", "http://p", "--prometheus-user", "me"], "password file", id="half a login"),
+    ],
+)
+def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments: list[str], said: str) -> None:
+    common = ["--once", "--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
+    run = CliRunner().invoke(entry.main, [*common, *arguments])
+    assert run.exit_code == 2
+    assert said in run.stderr
+
+
+def test_every_option_stands_in_the_docs() -> None:
+    root = pathlib.Path(__file__).parents[3] / "docs"
+    docs = (root / "annotator.md").read_text(encoding="utf-8") + (root / "promql.md").read_text(encoding="utf-8")
+    shared = {"--version", "--kubeconfig", "--context", "--listen", "--namespace", "--logging-format", "-v", "--help"}
+    own = {option for parameter in entry.main.params for option in parameter.opts} - shared
+    assert {option for option in own if option not in docs} == set()

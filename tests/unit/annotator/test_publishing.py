@@ -1,0 +1,170 @@
+"""The fewest patches, carried out, and texts the heartbeat may vouch for."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from annotator import collecting, publishing
+from kube import errors
+from kube.objects import Node
+from policy import annotations, schema
+from tests import builders, fake_kube_writes
+
+NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
+RULES = publishing.Rules.of(schema.defaults(), crane=False)
+NO_HOT = {"1m": 0}
+
+
+def plan(
+    node: Node, values: Mapping[str, float], *, hot: Mapping[str, int] = NO_HOT, rules: publishing.Rules = RULES
+) -> tuple[publishing.Patch, ...]:
+    book = {node.name: {name: collecting.Held(ratio, NOW) for name, ratio in values.items()}}
+    standing = publishing.Standing().texts([node], now_seconds=NOW)
+    return publishing.plan([node], book, {node.name: hot}, standing=standing, rules=rules, now_seconds=NOW)
+
+
+def carrying(text: str) -> Node:
+    return builders.node("node-1", annotations={annotations.KEY: text})
+
+
+def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT, **values: float) -> Node:
+    return carrying(annotations.encode(annotations.Reading(at_seconds, values, hot)))
+
+
+def test_a_first_reading_is_one_patch_with_the_uid_as_precondition() -> None:
+    (patch,) = plan(builders.node("node-1"), {"cpu_avg_5m": 0.31271})
+    metadata = patch.body["metadata"]
+    assert isinstance(metadata, dict)
+    assert metadata["uid"] == builders.node("node-1").uid
+    assert json.loads(metadata["annotations"]["evenload.io/load"]) == {
+        "v": 1,
+        "at": "2026-11-21T04:00:00Z",
+        "m": {"cpu_avg_5m": 0.3127},
+        "hot": {"1m": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patches"),
+    [
+        pytest.param(0.30, 0.319, 0, id="a small move is not written"),
+        pytest.param(0.30, 0.32, 1, id="a move of minChange is written"),
+        pytest.param(0.645, 0.655, 1, id="crossing the filter's line is written at once"),
+        pytest.param(0.655, 0.645, 1, id="crossing it downwards too"),
+        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's upper line is written at once"),
+        pytest.param(0.605, 0.595, 1, id="crossing its lower line too"),
+    ],
+)
+def test_only_changes_worth_it_are_written(before: float, after: float, patches: int) -> None:
+    assert len(plan(written(cpu_avg_5m=before), {"cpu_avg_5m": after})) == patches
+
+
+def test_a_node_that_never_had_a_value_gets_no_annotation() -> None:
+    assert plan(builders.node("node-1"), {}) == ()
+
+
+def test_a_node_that_lost_its_values_gets_an_empty_reading_once() -> None:
+    (patch,) = plan(written(cpu_avg_5m=0.3), {})
+    assert json.loads(patch.text)["m"] == {}
+    assert plan(carrying(patch.text), {}) == ()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param(carrying("{not json"), id="garbage"),
+        pytest.param(carrying('{"v":2,"at":"2026-11-21T03:59:00Z","m":{"cpu_avg_5m":0.3}}'), id="another version"),
+        pytest.param(carrying('{"v":1,"at":"2026-11-21T03:59:00Z","m":{"cpu_avg_5m":"hi"}}'), id="a value of text"),
+        pytest.param(written(NOW + 3600, cpu_avg_5m=0.3), id="a stamp from the future"),
+    ],
+)
+def test_an_unusable_annotation_is_replaced_whatever_the_change(node: Node) -> None:
+    assert len(plan(node, {"cpu_avg_5m": 0.3})) == 1
+
+
+def test_a_reading_is_as_old_as_its_oldest_value() -> None:
+    book = {"node-1": {"cpu_avg_5m": collecting.Held(0.3, NOW), "cpu_max_1h": collecting.Held(0.5, NOW - 60)}}
+    (patch,) = publishing.plan([builders.node("node-1")], book, {}, standing={}, rules=RULES, now_seconds=NOW)
+    assert json.loads(patch.text)["at"] == "2026-11-21T03:59:00Z"
+    assert publishing.confirmed_seconds(book, now_seconds=NOW) == NOW - 60
+    assert publishing.confirmed_seconds({"node-1": {}}, now_seconds=NOW) == NOW
+
+
+def test_cranes_keys_ride_along_and_are_renewed_for_its_readers() -> None:
+    rules = publishing.Rules.of(schema.defaults(), crane=True)
+    (patch,) = plan(written(cpu_avg_5m=0.3), {"cpu_avg_5m": 0.30004}, rules=rules)
+    assert patch.extra["cpu_usage_avg_5m"] == "0.30004,2026-11-21T04:00:00Z"
+    assert patch.extra["mem_usage_max_avg_1d"] is None
+    assert plan(written(NOW - 60, cpu_avg_5m=0.3), {"cpu_avg_5m": 0.3}, rules=rules) == ()
+
+
+def patch_of(node: str, text: str = "new") -> publishing.Patch:
+    return publishing.Patch(node, f"uid-{node}", text, {})
+
+
+def api_error(kind: type[errors.ApiError], status: int) -> errors.ApiError:
+    return kind("PATCH node", status=status, reason="Why", message="because")
+
+
+def test_every_patch_has_its_result() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    door.fail("gone", api_error(errors.NotFound, 404))
+    door.fail("replaced", api_error(errors.Conflict, 409))
+    door.fail("refused", api_error(errors.Forbidden, 403))
+    results = publishing.write(door, [patch_of(name) for name in ("good", "gone", "replaced", "refused")])
+    assert {node: written.result for node, written in results.items()} == {
+        "good": "written",
+        "gone": "gone",
+        "replaced": "gone",
+        "refused": "failed",
+    }
+    assert [name for name, _ in door.patches] == ["good"]
+
+
+def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(500)]
+    for name in names:
+        door.fail(name, errors.Unreachable("no route"))
+    results = publishing.write(door, [patch_of(name) for name in names])
+    failed = [node for node, written in results.items() if written.result == "failed"]
+    assert 1 <= len(failed) <= publishing.WRITERS
+    assert len(results) == len(names)
+
+
+def test_the_digest_takes_intended_texts_and_drops_vanished_nodes() -> None:
+    patches = [patch_of("written"), patch_of("failed"), patch_of("gone")]
+    results = {
+        "written": publishing.Written("written"),
+        "failed": publishing.Written("failed"),
+        "gone": publishing.Written("gone"),
+    }
+    standing = {"written": "old", "failed": "old", "gone": "old", "quiet": "same"}
+    texts = publishing.digest_texts(standing, patches, results)
+    assert texts == {"written": "new", "failed": "new", "quiet": "same"}
+
+
+def test_our_own_write_stands_before_the_watch_shows_it() -> None:
+    standing = publishing.Standing()
+    node = written(cpu_avg_5m=0.3)
+    old = node.annotations[annotations.KEY]
+    standing.wrote(publishing.Patch(node.name, node.uid, "new", {}), old, now_seconds=NOW)
+    assert standing.texts([node], now_seconds=NOW + 1) == {"node-1": "new"}
+    assert standing.texts([carrying("theirs")], now_seconds=NOW + 2) == {"node-1": "theirs"}
+    assert standing.texts([node], now_seconds=NOW + 3) == {"node-1": old}, "what the watch showed since is believed"
+
+
+def test_a_watch_that_never_shows_our_write_is_believed_in_the_end() -> None:
+    standing = publishing.Standing()
+    node = written(cpu_avg_5m=0.3)
+    old = node.annotations[annotations.KEY]
+    standing.wrote(publishing.Patch(node.name, node.uid, "new", {}), old, now_seconds=NOW)
+    assert standing.texts([node], now_seconds=NOW + 31) == {"node-1": old}
+
+
+def test_the_heartbeat_is_created_once_and_then_merged() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    publishing.beat(door, "ours", {"v": "1", "at": "then"})
+    publishing.beat(door, "ours", {"at": "now"})
+    assert door.config_maps == {"ours/evenload-heartbeat": {"v": "1", "at": "now"}}

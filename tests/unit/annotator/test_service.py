@@ -1,0 +1,162 @@
+"""The service around the cycle: leadership gates effects, bindings are judged, the plain routes tell the state."""
+
+import pathlib
+import random
+
+import prometheus_client
+import pytest
+
+from annotator import collecting, cycle, metrics, queries, service
+from kube.objects import Pod
+from policy import loading
+from promql import errors
+from runtime import clock, reloading
+from tests import builders, clocks, fake_kube_writes, fake_prometheus
+
+SCHEDULED = clock.from_rfc3339(builders.SCHEDULED)
+POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+
+
+class Bench:
+    """A service that was never started: its caches are empty, its methods are called by hand."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.leading = True
+        self.clock = clocks.ManualClock(SCHEDULED - 5)
+        self.file = directory / "policy.yaml"
+        self.file.write_text(POLICY, encoding="utf-8")
+        self.policy = reloading.Reloading(self.file, loading.load, clock=self.clock)
+        self.policy.load()
+        self.prometheus = fake_prometheus.FakePrometheus()
+        self.kube = fake_kube_writes.FakeKubeWrites()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.telemetry = metrics.Telemetry(self.registry, self.clock.now)
+        settings = cycle.Settings("ours", collecting.NodeLabel())
+        self.annotator = cycle.Annotator(
+            self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
+        )
+        self.service = service.Service(
+            self.annotator,
+            self.kube,
+            self.policy,
+            leads=lambda: self.leading,
+            clock=self.clock,
+            rng=random.Random(1),
+        )
+        for metric in self.policy.current.metrics_in_force:
+            self.prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
+
+    def see_levels(self) -> None:
+        """One sync over two nodes, outside the service's empty caches."""
+        nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
+        self.annotator.sync(cycle.World(nodes, ()), cycle.Rulebook(self.policy.current, "hash"))
+
+    def caches_are_full(self) -> None:
+        """As if the first lists were through."""
+        self.service.nodes.synced.set()
+        self.service.pods.synced.set()
+
+
+@pytest.fixture
+def bench(tmp_path: pathlib.Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def bound(name: str = "web-1", node: str = "node-1") -> Pod:
+    return builders.pod(name, node=node)
+
+
+def test_a_new_binding_is_judged_by_the_levels_of_that_moment(bench: Bench) -> None:
+    bench.see_levels()
+    bench.service.on_pod(builders.pod("web-1"), bound())
+    tally = bench.service.tally
+    assert (tally.total_schedule_count, tally.effective_dynamic_schedule_count) == (1, 1.0)
+
+
+def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
+    bench.see_levels()
+    bench.clock.advance(300)
+    bench.service.on_pod(builders.pod("web-1"), bound())
+    assert (bench.service.tally.left_out, bench.service.tally.total_schedule_count) == (1, 0)
+
+
+def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
+    bench.leading = False
+    bench.caches_are_full()
+    bench.service.on_pod(None, bound())
+    bench.service.sync()
+    assert bench.service.tally.left_out == 0
+    assert bench.prometheus.asked == []
+
+
+def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> None:
+    bench.service.nodes.synced.set()
+    bench.service.sync()
+    assert bench.prometheus.asked == []
+    bench.service.pods.synced.set()
+    bench.service.sync()
+    assert len(bench.prometheus.asked) == 6
+
+
+def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
+    routes = bench.service.app(bench.registry).test_client()
+    assert routes.get("/readyz").status_code == 503
+    bench.caches_are_full()
+    for metric in bench.policy.current.metrics_in_force:
+        bench.prometheus.fail(queries.expression(metric), errors.Unreachable("Prometheus is away"))
+    bench.service.sync()
+    answer = routes.get("/readyz?verbose")
+    assert answer.status_code == 200
+    assert "Prometheus is away" in answer.text
+    assert routes.get("/livez").status_code == 200
+
+
+def test_a_refused_policy_shows_without_making_it_unready(bench: Bench) -> None:
+    bench.caches_are_full()
+    in_force = bench.policy.content_hash
+    bench.file.write_text(POLICY + "nonsense: 1\n", encoding="utf-8")
+    bench.policy.poll()
+    answer = bench.service.app(bench.registry).test_client().get("/readyz?verbose")
+    assert answer.status_code == 200
+    assert in_force in answer.text
+    assert "nonsense" in answer.text
+
+
+def test_configz_tells_what_is_in_force_and_how_the_last_sync_went(bench: Bench) -> None:
+    bench.caches_are_full()
+    routes = bench.service.app(bench.registry).test_client()
+    assert routes.get("/configz").json["lastSync"] is None  # type: ignore[index]
+    bench.service.sync()
+    body = routes.get("/configz").json
+    assert body is not None
+    assert body["policy"]["sync"]["period"] == "30s"
+    assert body["policyState"]["hash"] == bench.policy.content_hash
+    assert body["leader"] is True
+    assert body["lastSync"]["queriesAnswered"] == 6
+
+
+def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
+    bench.telemetry.export_effectiveness(lambda: bench.service.tally)
+    bench.telemetry.export_leadership(lambda: True)
+    bench.see_levels()
+    bench.service.on_pod(builders.pod("web-1"), bound(node="node-2"))
+    exported = {
+        name: bench.registry.get_sample_value(name)
+        for name in (
+            "evenload_cpu_utilization_total_avg",
+            "evenload_memory_utilization_total_avg",
+            "evenload_effective_dynamic_schedule_count",
+            "evenload_total_schedule_count",
+            "evenload_effective_schedule_ratio",
+            "evenload_annotator_leader",
+        )
+    }
+    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0]
+
+
+def test_every_exported_metric_stands_in_the_docs(bench: Bench) -> None:
+    bench.telemetry.export_effectiveness(lambda: bench.service.tally)
+    bench.telemetry.export_leadership(lambda: True)
+    docs = (pathlib.Path(__file__).parents[3] / "docs" / "annotator.md").read_text(encoding="utf-8")
+    families = {family.name for family in bench.registry.collect()} - {"evenload_build"}
+    assert {name for name in families if name not in docs} == {"evenload_build_info"}

@@ -1,0 +1,93 @@
+"""Servers for the commands that ask an extender: our own application behind real HTTP, and a small apiserver."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click.testing
+import msgspec
+import prometheus_client
+
+import cli.__main__
+from extender import app, decisions, metrics, verbs, view
+from kube import objects
+from runtime import ops
+from tests import builders, clocks, scripted_http
+from tests.unit.extender import worlds
+
+
+class Extender:
+    """The application over a small view, at a URL."""
+
+    def __init__(self, loads: Mapping[str, Any]) -> None:
+        self.view: view.View = worlds.seen(loads)
+        self.ring = decisions.Ring()
+        self.clock = clocks.ManualClock()
+        registry = prometheus_client.CollectorRegistry()
+        parts = app.Parts(self.view, self.clock, metrics.Metrics(registry), self.ring)
+        plain = ops.ops_blueprint(livez=[], readyz=[], registry=registry, configz=dict)
+        self.client = app.create_app(parts, plain).test_client()
+        self.asked: list[str] = []
+        self.url = ""
+
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """Hand a request to the application."""
+        self.asked.append(f"{exchange.method} {exchange.path}")
+        options: dict[str, Any] = {} if exchange.body is None else {"json": exchange.body}
+        response = self.client.open(exchange.path, method=exchange.method, query_string=exchange.query, **options)
+        exchange.answer(response.text, response.status_code, {"Content-Type": "application/json"})
+
+    def decide(self, names: Sequence[str], pod: str = "web", *, condensed: bool = False, **fields: Any) -> None:
+        """Filter and prioritize a pod as kube-scheduler would; its memory keeps what it was made from."""
+        for verb in ("filter", "prioritize"):
+            body = worlds.body(names, pod, **fields)
+            answer = self.client.post(f"/{verb}", data=body, content_type="application/json").get_json()
+            (made,) = self.ring.find("", pod, 1, now_seconds=self.clock.now())
+            if made.inputs is None or condensed:
+                self._with_inputs(made, names, pod, condensed=condensed, **fields)
+            if verb == "filter" and len(names := answer["NodeNames"]) < 2:
+                return
+
+    def _with_inputs(
+        self, made: decisions.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
+    ) -> None:
+        args = worlds.args(names, pod, **fields)
+        candidates = self.view.candidates(args.names, made.at_seconds, besides=args.pod.uid)
+        rejected = verbs.judge(candidates, args.pod).rejected if made.verb == "filter" else {}
+        inputs = decisions.Inputs(candidates, args.pod, rejected)
+        if condensed:
+            inputs = inputs.condensed(ranked.node for ranked in made.best)
+        self.ring.add(msgspec.structs.replace(made, inputs=inputs))
+
+
+@contextlib.contextmanager
+def serving(loads: Mapping[str, Any]) -> Iterator[Extender]:
+    """An extender at a URL while the body runs."""
+    extender = Extender(loads)
+    with scripted_http.serving(extender.answer) as server:
+        extender.url = server.url
+        yield extender
+
+
+@contextlib.contextmanager
+def apiserver(directory: pathlib.Path, pod: Mapping[str, object], nodes: Sequence[str]) -> Iterator[pathlib.Path]:
+    """The kubeconfig of an apiserver that has one pod and these nodes."""
+
+    def answer(exchange: scripted_http.Exchange) -> None:
+        name = builders.decoded(pod, objects.Pod).name
+        if exchange.path == f"/api/v1/namespaces/default/pods/{name}":
+            exchange.answer(dict(pod))
+        elif exchange.path == "/api/v1/nodes":
+            items = [builders.node_body(node) for node in nodes]
+            exchange.answer({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items})
+        else:
+            exchange.status(404, "NotFound", f"{exchange.path} not found")
+
+    with scripted_http.serving(answer) as server:
+        yield scripted_http.kubeconfig(directory, server.url)
+
+
+def run(*words: str) -> click.testing.Result:
+    """`evenload ...`."""
+    return click.testing.CliRunner().invoke(cli.__main__.main, list(words))

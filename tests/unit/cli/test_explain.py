@@ -1,0 +1,201 @@
+"""`evenload explain pod`: the decision that was made, what would be decided now, and every refusal."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+import yaml
+
+from cli import explain_text
+from cli import extender_answers as answers
+from kube import objects
+from tests import builders
+from tests.unit.cli import extenders
+from tests.unit.extender import worlds
+
+HALF = dict.fromkeys(worlds.IDLE, 0.5)
+NAMES = ("cool", "half", "hot")
+
+
+@pytest.fixture
+def extender() -> Iterator[extenders.Extender]:
+    """A hot node, a cool one, and one between."""
+    with extenders.serving({"hot": worlds.HOT, "cool": worlds.IDLE, "half": HALF}) as served:
+        yield served
+
+
+def row(stdout: str, node: str) -> str:
+    (line,) = [line for line in stdout.splitlines() if line.startswith(f"{node} ")]
+    return " ".join(line.split())
+
+
+def test_the_decision_is_told_with_verdict_terms_base_score_points_and_age(extender: extenders.Extender) -> None:
+    worlds.bind(extender.view, "hot", "p", cpu="800m")
+    extender.decide(NAMES)
+    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "pod default/web: what was decided at 2026-11-21T04:00:00Z, policy 0123456789ab"
+    assert lines[1:3] == [
+        "2026-11-21T04:00:00Z filter: 2 of 3 nodes (1 cpu_avg_5m over 0.65)",
+        "2026-11-21T04:00:00Z prioritize: 2 of 2 nodes, cool expected to win",
+    ]
+    assert "so we have 200 of 1600 points (12.5 %)" in result.stdout
+    assert row(result.stdout, "cool").startswith("cool 9 180 9.00 0 ")
+    terms = "0.90+1.35+2.25+0.90+1.35+2.25"
+    passes = "passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
+    assert row(result.stdout, "cool") == f"cool 9 180 9.00 0 {terms} - 0s {passes}"
+    terms = "0.03+1.24+2.07+0.89+1.34+2.24"
+    rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
+    assert row(result.stdout, "hot") == f"hot - - - 0 {terms} cpu +7.0% memory +0.5% 0s {rejected}"
+    assert extender.asked == ["GET /decisions"]
+
+
+def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Extender) -> None:
+    extender.decide(NAMES)
+    extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
+    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
+    assert "--now says what has changed since" in result.stderr
+
+
+def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+    extender.decide(NAMES)
+    extender.view.nodes.node_changed(None, worlds.node("hot", worlds.IDLE))
+    pod = builders.pod_body("web", node="cool")
+    with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
+        words = ["explain", "pod", "web", "--now", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
+        result = extenders.run(*words)
+    assert result.exit_code == 0, result.stderr
+    assert "what would be decided at 2026-11-21T04:00:00Z, policy 0123456789ab; it is on cool" in result.stdout
+    assert row(result.stdout, "hot").startswith("hot 9 180")
+    assert extender.asked == ["POST /explain"]
+
+
+def test_without_a_decision_it_says_so_and_tells_what_would_be(
+    extender: extenders.Extender, tmp_path: pathlib.Path
+) -> None:
+    with extenders.apiserver(tmp_path, builders.pod_body("web"), ("hot", "gone")) as kubeconfig:
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
+        result = extenders.run(*words)
+    assert "no decision about default/web" in result.stderr
+    assert "rejected: cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
+    assert row(result.stdout, "gone").endswith("passes unjudged: unknown node")
+    assert result.exit_code == 4
+    assert "unknown_node" in result.stderr
+
+
+def test_when_one_node_passes_there_are_no_scores(extender: extenders.Extender) -> None:
+    extender.decide(("hot", "cool"))
+    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    assert row(result.stdout, "cool").startswith("cool - - - 0 ")
+    assert "cool expected to win" in result.stdout
+
+
+def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
+    loads = {f"n{at:02}": dict.fromkeys(worlds.IDLE, at / 40) for at in range(20)}
+    with extenders.serving(loads) as served:
+        served.decide(tuple(loads), condensed=True)
+        result = extenders.run("explain", "pod", "web", "--extender", served.url, "-o", "name")
+    assert result.exit_code == 4
+    assert result.stdout.splitlines() == [f"node/n{at:02}" for at in range(5)]
+    assert "20 nodes are no longer remembered" in result.stderr
+
+
+def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
+    extender.decide(NAMES)
+    words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]
+    lines = [" ".join(line.split()) for line in extenders.run(*words).stdout.splitlines()]
+    assert len(lines) == 18
+    assert [line for line in lines if line.endswith(" over")] == ["hot cpu_avg_5m 90% +0.0% 65% 0.10 0s over"]
+
+
+def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Extender) -> None:
+    extender.decide(NAMES)
+    words = ["explain", "pod", "web", "--extender", extender.url, "--weight", "1"]
+    as_json = json.loads(extenders.run(*words, "-o", "json").stdout)
+    assert as_json == yaml.safe_load(extenders.run(*words, "-o", "yaml").stdout)
+    assert (as_json["weight"], as_json["source"]) == (1, "decision")
+    assert as_json["share"].startswith("so we have 100 of 1500 points")
+    rules = as_json["nodes"][-1]["rules"]
+    assert rules[0] | {"age_seconds": 0.0} == {
+        "metric": "cpu_avg_5m",
+        "limit": 0.65,
+        "value": 0.9,
+        "reading": 0.9,
+        "expected": 0.0,
+        "age_seconds": 0.0,
+        "broken": True,
+    }
+
+
+def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
+    extender: extenders.Extender, tmp_path: pathlib.Path
+) -> None:
+    pod = builders.pod_body("web", mutate=lambda body: body["spec"].update(priority=2_000_001_000))
+    with extenders.apiserver(tmp_path, pod, NAMES) as kubeconfig:
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
+        result = extenders.run(*words)
+    assert "not filtered: priority at least" in result.stdout
+    assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
+
+
+def test_an_unknown_pod_is_bad_input(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+    with extenders.apiserver(tmp_path, builders.pod_body("other"), NAMES) as kubeconfig:
+        words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
+        result = extenders.run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "pods/web" in result.stderr
+
+
+def test_an_apiserver_or_extender_that_is_away_is_code_3(extender: extenders.Extender, tmp_path: pathlib.Path) -> None:
+    with extenders.apiserver(tmp_path, builders.pod_body("web"), NAMES) as kubeconfig:
+        pass
+    now = ["explain", "pod", "web", "--now", "--kubeconfig", str(kubeconfig), "--extender", extender.url]
+    assert extenders.run(*now).exit_code == 3
+    away = extenders.run("explain", "pod", "web", "--extender", "http://127.0.0.1:1")
+    assert (away.exit_code, away.stdout) == (3, "")
+    assert "http://127.0.0.1:1/decisions" in away.stderr
+
+
+def test_scores_older_than_the_last_filter_answer_are_not_its_scores(extender: extenders.Extender) -> None:
+    extender.decide(("cool", "half"))
+    extender.clock.advance(10)
+    extender.decide(("hot", "cool"))
+    result = extenders.run("explain", "pod", "web", "--extender", extender.url)
+    assert row(result.stdout, "cool").startswith("cool - - -")
+    assert "2026-11-21T04:00:10Z filter: 1 of 2 nodes" in result.stdout
+
+
+def test_what_is_sent_of_a_pod_is_what_was_read_of_it() -> None:
+    pod = builders.pod("web", node="n", cpu="250m", memory="1Gi")
+    assert msgspec.json.decode(msgspec.json.encode(pod), type=objects.Pod) == pod
+
+
+VERDICTS = {
+    "passes without rules": (answers.Node("n", True, "usable"), "passes"),
+    "stale": (answers.Node("n", False, "stale"), "passes unjudged: stale"),
+    "rejected without a metric": (
+        answers.Node("n", True, "usable", allowed=False, rejected="relieved of this workload"),
+        "rejected: relieved of this workload",
+    ),
+    "rejected for a missing metric": (
+        answers.Node("n", False, "stale", allowed=False, rules=(answers.Rule("cpu_avg_5m", 0.65, broken=True),)),
+        "rejected: cpu_avg_5m missing, limit 65%",
+    ),
+}
+
+
+@pytest.mark.parametrize(("node", "words"), VERDICTS.values(), ids=VERDICTS.keys())
+def test_verdicts_in_words(node: answers.Node, words: str) -> None:
+    assert explain_text.verdict(node) == words
+
+
+AGES = {None: "-", 0.0: "0s", 22.4: "22s", 119.0: "119s", 120.0: "2m", 7_200.0: "2h", 200_000.0: "2d", -30.0: "-30s"}
+
+
+@pytest.mark.parametrize(("seconds", "words"), AGES.items())
+def test_ages_are_short(seconds: float | None, words: str) -> None:
+    assert answers.age(seconds) == words

@@ -1,0 +1,143 @@
+"""`evenload nodes`: the table, its order, the machine formats, and what happens when nobody answers."""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests import scripted_http
+from tests.unit.cli import extenders
+from tests.unit.extender import worlds
+
+WARM = {**worlds.IDLE, "cpu_avg_5m": 0.3, "memory_avg_5m": 0.5}
+
+
+@pytest.fixture
+def extender() -> Iterator[extenders.Extender]:
+    """Three nodes that can be read, one of them over a limit."""
+    with extenders.serving({"b-hot": worlds.HOT, "a-cool": worlds.IDLE, "c-warm": WARM}) as served:
+        worlds.bind(served.view, "c-warm", *(f"p{at}" for at in range(5)))
+        yield served
+
+
+def rows(stdout: str) -> list[str]:
+    return [line.split()[0] for line in stdout.splitlines()]
+
+
+def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_and_age(
+    extender: extenders.Extender,
+) -> None:
+    extender.clock.advance(22)
+    result = extenders.run("nodes", "--extender", extender.url)
+    assert result.exit_code == 0
+    header, cluster, cool, hot, warm = (" ".join(line.split()) for line in result.stdout.splitlines())
+    assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE FILTER AGE"
+    assert cluster == "* 43% / 10% / 10% 23% / 10% / 10% - - 1 of 3 22s"
+    assert cool == "a-cool 10% / 10% / 10% 10% / 10% / 10% 0 9 - 22s"
+    assert hot == "b-hot 90% / 10% / 10% 10% / 10% / 10% 0 8 cpu_avg_5m>65% 22s"
+    assert warm == "c-warm 30% / 10% / 10% 50% / 10% / 10% 3 5 - 22s"
+    assert "policy 0123456789ab; next: evenload explain pod" in result.stderr
+
+
+ORDERS = {
+    "name": ["a-cool", "b-hot", "c-warm"],
+    "cpu_avg_5m": ["b-hot", "c-warm", "a-cool"],
+    "memory_avg_5m": ["c-warm", "a-cool", "b-hot"],
+    "score": ["c-warm", "b-hot", "a-cool"],
+    "age": ["a-cool", "b-hot", "c-warm"],
+}
+
+
+@pytest.mark.parametrize("key", ORDERS)
+def test_the_worst_stand_first_in_the_order_asked_for(extender: extenders.Extender, key: str) -> None:
+    result = extenders.run("nodes", "--extender", extender.url, "--sort-by", key, "--no-headers")
+    assert rows(result.stdout) == ["*", *ORDERS[key]]
+
+
+def test_json_is_the_answer_and_nothing_else_in_the_order_asked_for(extender: extenders.Extender) -> None:
+    result = extenders.run("nodes", "--extender", extender.url, "-o", "json", "--sort-by", "score")
+    answer = json.loads(result.stdout)
+    assert [row["name"] for row in answer["nodes"]] == ORDERS["score"]
+    assert {"policy", "heartbeat", "at"} <= set(answer)
+
+
+def test_names_are_one_a_line_for_scripts(extender: extenders.Extender) -> None:
+    result = extenders.run("nodes", "--extender", extender.url, "-o", "name")
+    assert result.stdout == "node/a-cool\nnode/b-hot\nnode/c-warm\n"
+
+
+def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extenders.Extender) -> None:
+    result = extenders.run("nodes", "--extender", extender.url, "-o", "wide")
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[-5:] == ["AGE", "PODS", "1M/5M/30M", "BASE", "READING"]
+    assert lines[-1].split()[-3] == "5/5/5"
+    assert lines[-1].split()[-1] == "usable"
+
+
+def test_nodes_without_a_usable_reading_show_none_come_last_and_make_the_answer_partial() -> None:
+    with extenders.serving({"a-none": None, "b-cool": worlds.IDLE, "c-old": worlds.load_text(WARM, -1e6)}) as served:
+        result = extenders.run("nodes", "--extender", served.url, "--sort-by", "cpu_avg_5m", "--no-headers")
+    assert result.exit_code == 4
+    assert rows(result.stdout) == ["*", "b-cool", "a-none", "c-old"]
+    assert result.stdout.splitlines()[2].split()[:6] == ["a-none", "-", "/", "-", "/", "-"]
+    assert "no usable reading of 2 of 3 nodes: a-none (no annotation), c-old (stale)" in result.stderr
+
+
+def test_an_extender_that_knows_no_nodes_is_partial_and_says_what_to_look_at() -> None:
+    with extenders.serving({}) as served:
+        result = extenders.run("nodes", "--extender", served.url)
+    assert result.exit_code == 4
+    assert "knows no nodes" in result.stderr
+
+
+def test_nobody_there_is_code_3_with_the_url_and_the_next_step() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        result = extenders.run("nodes", "--extender", url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert f"error: {url}/nodes gives no answer" in result.stderr
+    assert "port-forward" in result.stderr
+
+
+BROKEN = {
+    "another server's page": lambda exchange: exchange.answer("<html>"),
+    "JSON of something else": lambda exchange: exchange.answer({"kind": "PodList"}),
+    "an error of a proxy": lambda exchange: exchange.answer("<html>bad gateway", 502),
+    "a 404 of something else": lambda exchange: exchange.answer("not here", 404),
+    "a connection cut off": lambda exchange: exchange.cut(),
+    "an answer cut off": lambda exchange: exchange.raw(b'{"policy": ', 1000),
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
+def test_what_is_no_extender_is_as_good_as_nobody(answer: scripted_http.Script) -> None:
+    with scripted_http.serving(answer) as server:
+        result = extenders.run("nodes", "--extender", server.url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert server.url in result.stderr
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8900", "ftp://host", "http://", "http://host:99999", "http://a b"])
+def test_a_url_that_cannot_be_one_is_bad_input(url: str) -> None:
+    result = extenders.run("nodes", "--extender", url)
+    assert result.exit_code == 2
+    assert "write such as http://127.0.0.1:8900" in result.stderr
+
+
+def test_a_ca_file_that_is_none_is_bad_input() -> None:
+    result = extenders.run("nodes", "--extender", "https://127.0.0.1:1", "--ca-file", __file__)
+    assert result.exit_code == 2
+    assert "--ca-file" in result.stderr
+
+
+def test_the_url_may_come_from_the_environment(extender: extenders.Extender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENLOAD_EXTENDER", f"{extender.url}/")
+    assert extenders.run("nodes", "-o", "name").exit_code == 0
+    assert extender.asked == ["GET /nodes"]
+
+
+def test_a_proxy_is_never_asked_for_this_machine(extender: extenders.Extender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert extenders.run("nodes", "--extender", extender.url).exit_code == 0

@@ -1,0 +1,69 @@
+"""Printing: columns as kubectl's, YAML our own loader reads, colour only on a terminal that wants it."""
+
+import io
+
+import pytest
+import yaml
+
+from cli import output
+
+
+class Terminal(io.StringIO):
+    """A stdout that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_has_capital_headers_aligned_columns_and_nothing_at_the_ends_of_lines() -> None:
+    text = output.table(("name", "load"), [("node-10", 0.5), ("n", None)])
+    assert text == "NAME      LOAD\nnode-10   0.5\nn         <none>"
+
+
+def test_without_headers_only_the_rows_are_left() -> None:
+    assert output.table(("name", "load"), [("a", 1)], no_headers=True) == "a   1"
+    assert output.table(("name", "load"), [], no_headers=True) == ""
+
+
+def test_equal_values_are_written_out_twice_because_our_loader_refuses_aliases() -> None:
+    shared = {"evictAbove": 0.8}
+    text = output.as_yaml({"a": shared, "b": shared})
+    assert text == "a: {evictAbove: 0.8}\nb: {evictAbove: 0.8}"
+
+
+def test_texts_that_yaml_versions_read_differently_are_quoted() -> None:
+    given = {"from": "22:00", "answer": "no", "days": ["Mon"]}
+    assert yaml.safe_load(output.as_yaml(given)) == given
+
+
+def test_json_keeps_the_order_and_the_letters() -> None:
+    assert output.structured({"b": "ü", "a": 1}, "json") == '{\n  "b": "ü",\n  "a": 1\n}'
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "coloured"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+    ],
+    ids=["a terminal", "NO_COLOR", "an empty NO_COLOR", "a dumb terminal", "a pipe"],
+)
+def test_colour_on(
+    terminal: bool, environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(key, raising=False)
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setattr("sys.stdout", Terminal() if terminal else io.StringIO())
+    assert (output.coloured("text", "red") != "text") == coloured
+
+
+def test_a_failure_is_one_line_on_stderr_and_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        output.fail("no such node")
+    assert ended.value.code == 2
+    assert capsys.readouterr() == ("", "error: no such node\n")

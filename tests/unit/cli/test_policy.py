@@ -1,0 +1,227 @@
+"""`evenload policy`: what each subcommand prints where, and its exit codes."""
+
+import json
+import pathlib
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+from cli import policy_presets
+from policy import json_schema, loading, schema
+
+PRESETS = pathlib.Path(__file__).parents[3] / "deploy" / "policies"
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+WRONG = HEAD + "sync:\n  period: 30\nfilter:\n  threshold: {}\n"
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where a test puts its policy."""
+    return tmp_path / "policy.yaml"
+
+
+def run(*arguments: object, stdin: str | bytes = "") -> click.testing.Result:
+    """`evenload policy ...`."""
+    words = ["policy", *map(str, arguments)]
+    return click.testing.CliRunner().invoke(cli.__main__.main, words, input=stdin)
+
+
+@pytest.mark.parametrize("preset", policy_presets.PRESETS)
+def test_init_prints_a_commented_preset_with_the_schema_line_that_validates(preset: str) -> None:
+    result = run("init", "--preset", preset)
+    first, *rest = result.stdout.splitlines()
+    assert first == f"# yaml-language-server: $schema={json_schema.ID}"
+    assert any(line.startswith("# ") for line in rest)
+    assert not any("yaml-language-server" in line for line in rest)
+    shipped = (PRESETS / f"{preset}.yaml").read_text()
+    assert loading.load(result.stdout, "stdout") == loading.load(shipped, preset)
+    assert result.exit_code == 0
+
+
+def test_init_starts_from_the_defaults_and_takes_another_place_of_the_schema() -> None:
+    result = run("init", "--schema", "./loadpolicy.schema.json")
+    assert result.stdout.startswith("# yaml-language-server: $schema=./loadpolicy.schema.json\n")
+    assert loading.load(result.stdout, "stdout").as_file() == schema.defaults().as_file()
+
+
+def test_an_unknown_preset_is_bad_input() -> None:
+    result = run("init", "--preset", "memory")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "memory-bound" in result.stderr
+
+
+def test_validate_says_that_a_file_is_valid_and_its_hash(file: pathlib.Path) -> None:
+    file.write_text(HEAD)
+    result = run("validate", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{file} is valid (hash ")
+
+
+def test_validate_says_everything_wrong_on_stderr(file: pathlib.Path) -> None:
+    file.write_text(WRONG)
+    result = run("validate", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        f"{file}:4:11: sync.period: 30 has no unit: write a Go duration such as 30s or 30m",
+        f'{file}:6:3: filter.threshold: unknown key "threshold"; did you mean "thresholds"',
+        f"error: 2 problems in {file}",
+    ]
+
+
+def test_validate_as_json_puts_the_problems_on_stdout(file: pathlib.Path) -> None:
+    file.write_text(WRONG)
+    result = run("validate", file, "-o", "json")
+    answer = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert (answer["valid"], answer["hash"]) == (False, None)
+    assert [(one["line"], one["column"], one["path"]) for one in answer["problems"]] == [
+        (4, 11, "sync.period"),
+        (6, 3, "filter.threshold"),
+    ]
+
+
+def test_validate_as_json_of_a_valid_file_has_no_problems(file: pathlib.Path) -> None:
+    file.write_text(HEAD)
+    result = run("validate", file, "-o", "json")
+    answer = json.loads(result.stdout)
+    assert (result.exit_code, answer["valid"], answer["problems"]) == (0, True, [])
+    assert len(answer["hash"]) == 12
+
+
+def test_a_dash_reads_stdin() -> None:
+    assert run("validate", "-", stdin=HEAD).stdout.startswith("stdin is valid")
+    assert "stdin:4:11: sync.period" in run("validate", "-", stdin=WRONG).stderr
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "import"])
+def test_a_file_that_is_not_there_is_bad_input(command: str, file: pathlib.Path) -> None:
+    result = run(command, file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert str(file) in result.stderr
+
+
+def test_a_directory_is_bad_input(tmp_path: pathlib.Path) -> None:
+    result = run("validate", tmp_path)
+    assert result.exit_code == 2
+    assert "is a directory" in result.stderr
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "an alias bomb": (
+        b"a: &a [x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n",
+        "anchors (&name) are not read",
+    ),
+    "10 MB": (b"a: " + b"x" * 10_000_000, "larger than 256 KiB"),
+    "10 MB cut inside a character": (b"a: x" + "ü".encode() * 5_000_000, "larger than 256 KiB"),
+    "deep nesting": (b"a: " + b"[" * 100_000, "nested deeper than 32 levels"),
+    "deep flow mappings": (b"{a: " * 10_000, "nested deeper than 32 levels"),
+    "NaN": (HEAD.encode() + b"sync: {minChange: .nan}\n", ".nan is not a finite number"),
+    "a YAML 1.1 boolean": (
+        HEAD.encode() + b"recentPods: {enabled: yes}\n",
+        "yes is a text here: write true or false",
+    ),
+    "tabs": (HEAD.encode() + b"sync:\n\tperiod: 30s\n", "a tab cannot stand here"),
+    "a tag that would run code": (b"a: !!python/object/apply:os.system [id]\n", "tags (!name) are not read"),
+    "a second document": (HEAD.encode() + b"---\n" + HEAD.encode(), "a second document begins"),
+    "bytes that are no UTF-8": (HEAD.encode() + b"# \xff\n", "byte 0xff is no UTF-8"),
+    "a NUL": (HEAD.encode() + b"a: \x00\n", "the character #x0000 is not allowed"),
+    "nothing": (b"", "the file is empty"),
+    "a list": (b"- a\n", "a mapping with apiVersion and kind expected"),
+    "an octal number": (HEAD.encode() + b"descheduler: {coolNodes: 010}\n", "read differently by YAML versions"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_validate_refuses(name: str, file: pathlib.Path) -> None:
+    content, message = HOSTILE[name]
+    file.write_bytes(content)
+    result = run("validate", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_validate_as_json_stays_json_for(name: str) -> None:
+    content, message = HOSTILE[name]
+    result = run("validate", "-", "-o", "json", stdin=content)
+    assert message in json.loads(result.stdout)["problems"][0]["message"]
+    assert result.exit_code == 2
+
+
+def test_show_reads_every_section_back(file: pathlib.Path) -> None:
+    file.write_text(HEAD + "filter: {thresholds: {memory_avg_5m: 0.65}}\n")
+    result = run("show", file)
+    assert result.exit_code == 0
+    assert "  - a node is skipped for new pods while its 5-minute memory average is over 65 %\n" in result.stdout
+    sections = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
+    assert sections == ["sync:", "metrics:", "filter:", "score:", "hotSpots:", "recentPods:", "descheduler:"]
+    assert result.stderr.startswith(f"{file}, hash ")
+
+
+@pytest.mark.parametrize("preset", ["default", "memory-bound", "crane", "demo"])
+def test_show_as_yaml_is_the_same_policy_in_full(preset: str) -> None:
+    source = PRESETS / f"{preset}.yaml"
+    result = run("show", source, "-o", "yaml")
+    assert loading.load(result.stdout, "stdout").as_file() == loading.load(source.read_text(), preset).as_file()
+    assert list(yaml.safe_load(result.stdout)) == list(schema.defaults().as_file())
+
+
+def test_show_as_yaml_survives_every_kind_of_value(file: pathlib.Path) -> None:
+    file.write_text(
+        HEAD + "metrics: [{name: cpu_x, resource: cpu, statistic: psi, window: 1m, query: 'a: \"b\" # c'}]\n"
+        "score: {weights: {cpu_x: 0.000001}}\nhotSpots: [{window: 90s, pods: 1, penalty: 0.5}]\n"
+        'descheduler: {windows: [{from: "22:00", to: "06:00"}], limits: {perWorkload: 2},\n'
+        "  flow: [{match: {namespaces: ['no', '010']}, allow: {perMinute: 3}}, {allow: Never}]}\n"
+    )
+    result = run("show", file, "-o", "yaml")
+    assert loading.load(result.stdout, "stdout").as_file() == loading.load(file.read_text(), "file").as_file()
+
+
+def test_show_as_json_is_pure_json(file: pathlib.Path) -> None:
+    file.write_text(HEAD)
+    result = run("show", file, "-o", "json")
+    assert json.loads(result.stdout) == schema.defaults().as_file()
+    assert result.stderr == ""
+
+
+def test_diff_of_policies_that_do_the_same_is_silent_with_code_0(tmp_path: pathlib.Path) -> None:
+    short, long = tmp_path / "short.yaml", tmp_path / "long.yaml"
+    short.write_text(HEAD)
+    long.write_text("# full\n" + yaml.safe_dump(schema.defaults().as_file(), sort_keys=False))
+    result = run("diff", short, long)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_diff_prints_each_path_with_both_values_and_ends_with_1(file: pathlib.Path) -> None:
+    file.write_text(HEAD + "sync: {period: 1m}\nrecentPods: {enabled: false}\n")
+    result = run("diff", PRESETS / "default.yaml", file)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"--- {PRESETS / 'default.yaml'}",
+        f"+++ {file}",
+        "sync.period: 30s -> 1m",
+        "recentPods.enabled: true -> false",
+    ]
+
+
+def test_diff_as_json_lists_the_differences(file: pathlib.Path) -> None:
+    file.write_text(HEAD + "sync: {period: 1m}\n")
+    result = run("diff", PRESETS / "default.yaml", "-", "-o", "json", stdin=file.read_text())
+    assert json.loads(result.stdout) == [{"path": "sync.period", "before": "30s", "after": "1m"}]
+    assert run("diff", file, file, "-o", "json").stdout == "[]\n"
+
+
+def test_diff_of_a_refused_file_is_bad_input(file: pathlib.Path) -> None:
+    file.write_text(WRONG)
+    result = run("diff", PRESETS / "default.yaml", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"error: 2 problems in {file}" in result.stderr
+
+
+def test_diff_of_stdin_with_itself_is_bad_input() -> None:
+    result = run("diff", "-", "-", stdin=HEAD)
+    assert result.exit_code == 2
+    assert "only one of the two can be stdin" in result.stderr

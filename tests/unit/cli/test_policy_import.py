@@ -1,0 +1,84 @@
+"""`evenload policy import`: YAML our loader takes on stdout, what has no equal on stderr, hostile files refused."""
+
+import pathlib
+
+import click.testing
+import pytest
+
+import cli.__main__
+from policy import loading
+
+CRANE = """
+apiVersion: scheduler.policy.crane.io/v1alpha1
+kind: DynamicSchedulerPolicy
+spec:
+  syncPolicy:
+    - name: cpu_usage_avg_5m
+      period: 3m
+  predicate:
+    - name: cpu_usage_avg_5m
+      maxLimitPecent: 0.6
+    - name: load5_usage_max_1h
+      maxLimitPecent: 0.5
+  priority:
+    - name: cpu_usage_avg_5m
+      weight: 1
+  hotValue:
+    - timeRange: 5m
+      count: 5
+"""
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "an alias bomb": (b"a: &a [x,x]\nb: &b [*a,*a]\n", "an alias (*name)"),
+    "10 MB": (b"a: " + b"x" * 10_000_000, "larger than 256 KiB"),
+    "deep nesting": (b"[" * 100_000, "more than 16 levels"),
+    "tabs": (b"spec:\n\ta: 1\n", "is no YAML"),
+    "a tag that would run code": (b"a: !!python/object/apply:os.system [id]\n", "is no YAML"),
+    "bytes that are no UTF-8": (b"\xff\xfe", "is no UTF-8 text"),
+    "an impossible date": (b"a: 2026-99-99\n", "a value that YAML cannot mean"),
+    "nothing": (b"", "a mapping with apiVersion"),
+    "our own policy": (b"apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n", "DynamicSchedulerPolicy expected"),
+    "a mapping as a key": (b"{? {a: b} : c}\n", "is no YAML"),
+}
+
+
+def run(stdin: str | bytes) -> click.testing.Result:
+    """`evenload policy import -`."""
+    return click.testing.CliRunner().invoke(cli.__main__.main, ["policy", "import", "-"], input=stdin)
+
+
+def test_stdout_is_a_policy_that_loads() -> None:
+    result = run(CRANE)
+    policy = loading.load(result.stdout, "stdout")
+    assert result.exit_code == 0
+    assert policy.filter.thresholds == {"cpu_avg_5m": 0.6}
+    assert policy.score.weights == {"cpu_avg_5m": 1}
+    assert [(spot.window, spot.pods, spot.penalty) for spot in policy.hot_spots] == [("5m", 5, 1)]
+    assert (policy.sync.period_seconds, policy.sync.stale_after_seconds) == (180, 480)
+    assert result.stdout.startswith("# yaml-language-server: $schema=")
+
+
+def test_stderr_names_what_has_no_equal_and_what_crane_does_not_know() -> None:
+    errors = run(CRANE).stderr.splitlines()
+    assert errors[0].startswith('stdin: spec.predicate[1]: the metric "load5_usage_max_1h" has no equal')
+    assert errors[-1].startswith("note: recentPods")
+
+
+def test_the_origin_is_named_in_the_file(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "crane.yaml"
+    file.write_text(CRANE)
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["policy", "import", str(file)])
+    assert f"# Made of crane's DynamicSchedulerPolicy ({file})." in result.stdout
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_import_refuses(name: str) -> None:
+    content, message = HOSTILE[name]
+    result = run(content)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_what_cannot_be_a_policy_of_ours_is_refused_with_our_loaders_words() -> None:
+    result = run(CRANE.replace("cpu_usage_avg_5m", "cpu_usage_avg_9999d"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is longer than 10 years" in result.stderr

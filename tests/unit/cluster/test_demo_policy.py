@@ -1,0 +1,40 @@
+"""The demo's policy is a valid one, and its windows fit the speed at which the demo plays the curves."""
+
+import pathlib
+
+from cluster import series
+from cluster.demo import __main__ as demo
+from cluster.demo import phases
+from policy import loading, schema
+
+PATH = pathlib.Path(__file__).parents[3] / "deploy" / "policies" / "demo.yaml"
+
+
+def policy() -> schema.LoadPolicy:
+    """The policy of `make run`."""
+    return loading.load(PATH.read_text(encoding="utf-8"), str(PATH))
+
+
+def test_it_acts() -> None:
+    assert policy().descheduler.mode == "Enforce"
+
+
+def test_a_step_of_the_curves_lasts_one_averaging_window() -> None:
+    windows = {metric.averaging_seconds for metric in policy().metrics_in_force}
+    assert windows == {series.STEP_SECONDS / phases.SPEED}
+
+
+def test_it_has_the_six_metrics_with_windows_of_seconds() -> None:
+    metrics = policy().metrics_in_force
+    assert len(metrics) == phases.NEEDED_METRICS
+    assert max(metric.window_seconds for metric in metrics) <= 60
+
+
+def test_the_screen_says_how_long_the_windows_really_are() -> None:
+    assert demo.windows(policy()) == {"avg_5m": "5s", "max_1h": "15s", "max_1d": "45s"}
+
+
+def test_nodes_are_relieved_from_the_line_on_at_which_they_get_no_new_pods() -> None:
+    found = policy()
+    for name, band in found.descheduler.thresholds.items():
+        assert band.evict_above_ratio == found.filter.thresholds[name]

@@ -1,0 +1,97 @@
+"""A plan is the same for the same seed and fills the cluster as asked; its guessing owners' requests really mislead."""
+
+import numpy as np
+import pytest
+
+from cluster import load, series, workload, workload_objects
+
+SEEDS = [1, 2, 3, 11, 42]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_gives_one_plan(seed: int) -> None:
+    assert workload.plan(seed) == workload.plan(seed)
+    assert workload.plan(seed) != workload.plan(seed + 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("nodes", [3, 20])
+def test_use_fills_the_cluster_as_asked_at_its_peak_and_requests_fit(seed: int, nodes: int) -> None:
+    shape = workload.Shape(nodes=nodes)
+    plan = workload.plan(seed, shape)
+    asked = sum(owner.requests.cpu_millicores * owner.replicas for owner in plan.staying)
+    asked_memory = sum(owner.requests.memory_bytes * owner.replicas for owner in plan.staying)
+    peak = workload.peak_use(plan)
+    assert peak.cpu_millicores == pytest.approx(shape.cpu_fill_ratio * nodes * shape.node.cpu_millicores, rel=0.01)
+    assert peak.memory_bytes == pytest.approx(shape.memory_fill_ratio * nodes * shape.node.memory_bytes, rel=0.01)
+    assert asked <= shape.request_fill_ratio * nodes * shape.node.cpu_millicores * 1.02
+    assert asked_memory <= shape.request_fill_ratio * nodes * shape.node.memory_bytes * 1.02
+
+
+def test_guessing_owners_mislead_about_cpu_and_careful_ones_do_not() -> None:
+    rng = np.random.default_rng(1)
+    profiles = [load.Profile(1000.0, 1e9, series="google", seed=seed) for seed in range(300)]
+    ratio = {
+        guessing: [1000 / workload.requests(profile, guessing, rng).cpu_millicores for profile in profiles]
+        for guessing in (True, False)
+    }
+    assert np.percentile(ratio[True], 95) / np.percentile(ratio[True], 5) > 6
+    assert np.percentile(ratio[False], 95) / np.percentile(ratio[False], 5) < 2.5
+    assert max(ratio[False]) <= 1.0
+
+
+def test_a_guess_lies_between_a_third_and_four_times_the_use() -> None:
+    rng = np.random.default_rng(5)
+    profile = load.Profile(1000.0, 1e9, series="google", seed=5)
+    asked = [workload.requests(profile, True, rng).cpu_millicores for _ in range(500)]
+    assert min(asked) >= 1000 / 3.0 - 1e-6
+    assert max(asked) == pytest.approx(4000)
+    assert np.median(asked) == pytest.approx(1000 / 0.94, rel=0.15)
+
+
+def test_a_guessing_owner_asks_for_a_tenth_more_memory_than_its_p95() -> None:
+    profile = load.Profile(1000.0, 1e9, series="google", seed=5)
+    p95 = float(np.percentile(series.generate(5).memory, 95)) * 1e9
+    asked = workload.requests(profile, True, np.random.default_rng(0))
+    assert asked.memory_bytes == pytest.approx(1.1 * p95)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_batches_arrive_in_order_within_the_span_and_every_owner_once(seed: int) -> None:
+    plan = workload.plan(seed)
+    times = [arrival.at_seconds for arrival in plan.arrivals]
+    names = [owner.name for owner in plan.owners]
+    assert times == sorted(times)
+    assert 0 <= times[0] < times[-1] < plan.shape.span_seconds
+    assert len(set(names)) == len(names)
+    assert {owner.replicas for owner in plan.owners} <= set(workload.REPLICAS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_some_owners_leave_and_some_have_a_budget_that_allows_a_disruption(seed: int) -> None:
+    plan = workload.plan(seed)
+    arrived = {owner.name: arrival.at_seconds for arrival in plan.arrivals for owner in arrival.owners}
+    assert plan.departures
+    assert all(departure.at_seconds > arrived[departure.owner.name] for departure in plan.departures)
+    budgets = [owner for owner in plan.owners if owner.min_available is not None]
+    assert budgets
+    assert all(1 <= (owner.min_available or 0) < owner.replicas for owner in budgets)
+
+
+def test_the_manifests_say_requests_use_and_budget() -> None:
+    owner = next(o for o in workload.plan(1).owners if o.min_available is not None)
+    budget, deployment = workload_objects.manifests(owner, "shop")
+    assert budget["spec"] == {"minAvailable": owner.min_available, "selector": {"matchLabels": {"app": owner.name}}}
+    spec = deployment["spec"]
+    assert isinstance(spec, dict)
+    assert spec["replicas"] == owner.replicas
+    annotations = spec["template"]["metadata"]["annotations"]
+    assert load.profile(annotations, load.Load()) == owner.profile
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["cpu"] == f"{owner.requests.cpu_millicores:.0f}m"
+
+
+def test_an_owner_without_a_budget_is_a_deployment_only() -> None:
+    owner = next(o for o in workload.plan(1).owners if o.min_available is None)
+    (deployment,) = workload_objects.manifests(owner, "shop")
+    assert deployment["kind"] == "Deployment"

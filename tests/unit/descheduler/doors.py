@@ -1,0 +1,71 @@
+"""A Kubernetes door for the descheduler's unit tests: holds what a test puts in and answers evictions as told.
+
+The real door's behaviour is held by tests/contract; this one records calls and fails on demand, which a real
+apiserver does not.
+"""
+
+import collections.abc
+from typing import Any
+
+from kube import errors, kinds
+from kube.door import EvictionAnswer, Listing
+from kube.kinds import Kind
+from kube.objects import Pod
+
+ACCEPTED = EvictionAnswer(True, 201, "", "")
+BLOCKED = EvictionAnswer(
+    False, 429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+)
+
+
+class FakeDoor:
+    """Answers `evict` with the next of `answers` (an exception is raised), and remembers every write."""
+
+    def __init__(
+        self, answers: collections.abc.Iterable[EvictionAnswer | Exception] = (), pods: tuple[Pod, ...] = ()
+    ) -> None:
+        self.answers = list(answers)
+        self.objects: dict[str, tuple[Any, ...]] = {kinds.PODS.plural: pods}
+        self.evictions: list[tuple[str, str, bool]] = []
+        self.patches: list[tuple[str, collections.abc.Mapping[str, object]]] = []
+        self.created: list[collections.abc.Mapping[str, Any]] = []
+        self.before_evict: collections.abc.Callable[[], object] = lambda: None
+        self.unreachable = False
+
+    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+        self.before_evict()
+        self.evictions.append((f"{namespace}/{name}", uid, dry_run))
+        answer = self.answers.pop(0) if self.answers else ACCEPTED
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def list(self, kind: Kind[Any], **_: object) -> Listing[Any]:
+        self._check()
+        return Listing(self.objects.get(kind.plural, ()), "1")
+
+    def get(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Any:
+        self._check()
+        for item in self.objects.get(kind.plural, ()):
+            if item.name == name and item.namespace == namespace:
+                return item
+        raise errors.NotFound("GET", status=404, reason="NotFound", message=name)
+
+    def create(self, kind: Kind[Any], body: collections.abc.Mapping[str, object], **_: object) -> None:
+        self.created.append(body)
+
+    def merge_patch(self, kind: Kind[Any], name: str, body: collections.abc.Mapping[str, object], **_: object) -> None:
+        self.patches.append((name, body))
+
+    def replace(self, kind: Kind[Any], name: str, body: collections.abc.Mapping[str, object], **_: object) -> None:
+        raise NotImplementedError
+
+    def delete(self, kind: Kind[Any], name: str, **_: object) -> None:
+        raise NotImplementedError
+
+    def watch(self, kind: Kind[Any], **_: object) -> Any:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        if self.unreachable:
+            raise errors.Unreachable("GET: connection refused")

@@ -1,0 +1,138 @@
+"""Small clusters for the descheduler's tests: nodes with loads, workloads with pods, and the snapshot of all of it.
+
+    scene = scenes.Scene().node("hot", memory=0.9).node("cool", memory=0.2).workload("web", on=["hot", "hot", "cool"])
+    plan = scene.plan()
+
+Everything is fresh at NOW, pods are old enough, and nodes have 8 cores and 32 GiB, unless the scene says otherwise.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from descheduler import overload, planning, workloads
+from descheduler.history import History
+from descheduler.overload import Memory, Overload
+from descheduler.planning import EvictionPlan, Judged
+from descheduler.snapshot import Snapshot
+from descheduler.usage import NodeUsage, PodUsage
+from kube import objects
+from policy.schema import LoadPolicy
+from tests import builders, clocks
+
+NOW = clocks.START_SECONDS
+GIB = float(2**30)
+CORES, NODE_GIB = 8.0, 32.0
+READING = dict[str, float]
+
+
+def policy(**descheduler: object) -> LoadPolicy:
+    """The default policy with these keys of the `descheduler` section, in the file's own shape."""
+    return LoadPolicy.of({"descheduler": descheduler})
+
+
+@dataclasses.dataclass
+class Scene:
+    """A cluster in the making; every method adds and returns the scene."""
+
+    nodes: dict[str, objects.Node] = dataclasses.field(default_factory=dict)
+    readings: dict[str, READING] = dataclasses.field(default_factory=dict)
+    pods: list[objects.Pod] = dataclasses.field(default_factory=list)
+    used: dict[str, PodUsage] = dataclasses.field(default_factory=dict)
+    owners: list[objects.ReplicaSet] = dataclasses.field(default_factory=list)
+    budgets: list[objects.DisruptionBudget] = dataclasses.field(default_factory=list)
+    volumes: dict[str, objects.PersistentVolume] = dataclasses.field(default_factory=dict)
+
+    def node(self, name: str, *, memory: float = 0.1, cpu: float = 0.1, **fields: Any) -> "Scene":
+        """A node with its 5-minute readings; `fields` are those of builders.node."""
+        self.nodes[name] = builders.node(name, **fields)
+        self.readings[name] = {"memory_avg_5m": memory, "cpu_avg_5m": cpu}
+        return self
+
+    def reading(self, node: str, **ratios: float) -> "Scene":
+        """Further readings of a node."""
+        self.readings[node].update(ratios)
+        return self
+
+    def workload(
+        self,
+        name: str,
+        *,
+        on: Sequence[str],
+        gib: float = 4.0,
+        cores: float = 0.5,
+        replicas: int | None = None,
+        ready: int | None = None,
+        **fields: Any,
+    ) -> "Scene":
+        """A ReplicaSet with a pod "<name>-<i>" on each node named, using so much; `fields` go to builders.pod."""
+        labels = {"app": name}
+        namespace = fields.get("namespace", "default")
+        wanted = len(on) if replicas is None else replicas
+        self.owners.append(builders.replica_set(name, namespace=namespace, replicas=wanted, ready=ready, labels=labels))
+        given = {"labels": labels, "owner": ("ReplicaSet", name), **fields}
+        for number, node in enumerate(on):
+            self.pod(f"{name}-{number}", node, gib=gib, cores=cores, **given)
+        return self
+
+    def pod(self, name: str, node: str, *, gib: float = 4.0, cores: float = 0.5, **fields: Any) -> "Scene":
+        """One pod with its usage."""
+        made = builders.pod(name, node=node, **fields)
+        self.pods.append(made)
+        self.used[made.key] = PodUsage(made.key, cores * 1000, gib * GIB, NOW - 10)
+        return self
+
+    def budget(self, name: str, *, allowed: int, **fields: Any) -> "Scene":
+        """A budget over app=<name>."""
+        self.budgets.append(builders.budget(name, allowed=allowed, labels={"app": name}, **fields))
+        return self
+
+    def snapshot(self) -> Snapshot:
+        """The scene at NOW."""
+        return Snapshot(
+            at_seconds=NOW,
+            nodes=tuple(self.nodes.values()),
+            pods=tuple(self.pods),
+            budgets=tuple(self.budgets),
+            workloads=workloads.index({"ReplicaSet": self.owners}),
+            node_usage={name: NodeUsage(name, ratios, NOW - 10) for name, ratios in self.readings.items()},
+            pod_usage=dict(self.used),
+            volumes=self.volumes,
+        )
+
+    def overloads(self, obeyed: LoadPolicy) -> tuple[Overload, ...]:
+        """Every node over a line, as if it had been so for as long as the policy asks."""
+        usages = self.snapshot().node_usage
+        lines = obeyed.descheduler.thresholds.items()
+        over = {
+            (node, name) for node in usages for name, band in lines if self._ratio(node, name) > band.evict_above_ratio
+        }
+        return overload.confirmed(Memory(relieving=frozenset(over)), usages, obeyed, now_seconds=NOW)
+
+    def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
+        """The plan for the scene."""
+        obeyed = obeyed or policy()
+        return planning.plan(self.snapshot(), self.overloads(obeyed), obeyed, history or History())
+
+    def _ratio(self, node: str, metric: str) -> float:
+        return self.readings[node].get(metric, 0.0)
+
+
+def hot_and_cool(**workload: Any) -> Scene:
+    """A node at 90 % memory with two of three pods of `web`, and a cool one with the third."""
+    return Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], **workload)
+
+
+def judged(plan: EvictionPlan) -> Mapping[str, Judged]:
+    """Every candidate of the plan by pod name."""
+    return {one.pod.name: one for node in plan.nodes for one in node.candidates}
+
+
+def causes(plan: EvictionPlan) -> dict[str, str]:
+    """Every candidate's cause by pod name."""
+    return {name: str(one.verdict.cause) for name, one in judged(plan).items()}
+
+
+def evicted(plan: EvictionPlan) -> list[str]:
+    """The names of the pods to evict, in order."""
+    return [one.pod.name for one in plan.evictions]

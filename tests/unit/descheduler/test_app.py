@@ -1,0 +1,103 @@
+"""The pages: the ledger's rows with filters, the plan of this moment, the breaker, and every wrong request."""
+
+import pathlib
+
+import pytest
+
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.worlds import World
+
+
+@pytest.fixture
+def world(tmp_path: pathlib.Path) -> World:
+    """A descheduler in Enforce over the usual scene."""
+    return World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+
+
+def test_evictions_are_the_ledgers_rows(world: World) -> None:
+    world.service.run()
+    (row,) = world.pages().test_client().get("/evictions").get_json()["evictions"]
+    assert (row["pod"], row["node"], row["result"]) == ("web-0", "hot", "evicted")
+    assert (row["value_ratio"], row["threshold_ratio"], row["target_ratio"]) == (0.9, 0.8, 0.6)
+    assert row["intended_at"] == "2026-11-21T04:00:00Z"
+    assert (row["landed_node"], row["returned"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        pytest.param("since=5m", 1, id="a span"),
+        pytest.param("since=2026-11-21T04:00:01Z", 0, id="a time"),
+        pytest.param("node=hot&namespace=default&workload=web&outcome=evicted", 1, id="all filters"),
+        pytest.param("outcome=refused", 0, id="another outcome"),
+    ],
+)
+def test_evictions_are_filtered(world: World, query: str, count: int) -> None:
+    world.service.run()
+    world.clock.advance(60)
+    answer = world.pages().test_client().get(f"/evictions?{query}")
+    assert len(answer.get_json()["evictions"]) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param("/evictions?since=yesterday", "yesterday", id="no time"),
+        pytest.param("/evictions?outcome=lost", "evicted_unconfirmed", id="no outcome"),
+        pytest.param("/evictions?limit=0", "1 to 10000", id="no limit"),
+        pytest.param("/evictions?nod=x", "nod", id="no filter of that name"),
+    ],
+)
+def test_a_wrong_filter_is_refused_with_what_is_expected(world: World, path: str, words: str) -> None:
+    answer = world.pages().test_client().get(path)
+    assert answer.status_code == 400
+    assert words in answer.get_json()["message"]
+
+
+def test_the_plan_says_what_and_why_not(world: World) -> None:
+    body = world.pages().test_client().get("/plan").get_json()
+    assert body["summary"] == "1 to evict: 1 over a cap"
+    assert body["evictions"][0]["pod"] == "web-0"
+    (node,) = body["nodes"]
+    assert (node["node"], node["overloads"][0]["value_ratio"]) == ("hot", 0.9)
+    assert {one["pod"]: one["verdict"] for one in node["candidates"]} == {"web-0": "chosen", "web-1": "node_cap"}
+    assert world.door.evictions == []
+
+
+def test_the_plan_is_unavailable_without_prometheus(world: World) -> None:
+    world.prometheus.down = True
+    answer = world.pages().test_client().get("/plan")
+    assert answer.status_code == 503
+    assert "connection refused" in answer.get_json()["message"]
+
+
+def test_the_breaker_is_reset_by_post_only(world: World) -> None:
+    client = world.pages().test_client()
+    assert client.get("/breaker/reset").status_code == 405
+    assert client.post("/breaker/reset?workload=uid-web").get_json() == {"reset": "uid-web"}
+
+
+def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world: World) -> None:
+    client = world.pages().test_client()
+    world.prometheus.down = True
+    world.service.cycle()
+    assert "connection refused" in client.get("/configz").get_json()["trouble"]
+    assert client.get("/readyz").status_code == 200
+    world.prometheus.down = False
+    world.service.cycle()
+    assert client.get("/configz").get_json()["trouble"] is None
+
+
+def test_an_invalid_policy_file_shows_in_readiness(world: World, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "policy.yaml").write_text("kind: Nonsense\n", encoding="utf-8")
+    world.service.poll()
+    answer = world.pages().test_client().get("/readyz?verbose")
+    assert answer.status_code == 503
+    assert "[-]policy failed" in answer.text
+
+
+def test_configz_shows_policy_and_last_run(world: World) -> None:
+    world.service.run()
+    body = world.pages().test_client().get("/configz").get_json()
+    assert body["policy"]["descheduler"]["mode"] == "Enforce"
+    assert body["lastRun"]["summary"] == "1 evicted: 1 over a cap"

@@ -1,0 +1,177 @@
+"""Where a pod could go: every rule that keeps a node from being a destination, each by one difference."""
+
+from typing import Any
+
+import pytest
+
+from runtime import clock
+from tests import builders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+from tests.unit.descheduler.test_protections import set_spec
+
+TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "db", "effect": "NoSchedule"}
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+
+
+def required(kind: str, app: str, key: str = HOST, **more: object) -> dict[str, object]:
+    """A required (anti-)affinity to pods of an app."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def node_in(*names: str) -> dict[str, object]:
+    """A required node affinity to nodes of these names."""
+    expressions = [{"key": "metadata.name", "operator": "In", "values": list(names)}]
+    terms = {"nodeSelectorTerms": [{"matchFields": expressions}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def cool_spec(**fields: object) -> builders.Mutator:
+    """A mutator of the node's spec."""
+    return lambda body: body["spec"].update(fields)
+
+
+def not_ready(body: builders.Body) -> None:
+    """The node's Ready condition is Unknown."""
+    body["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+
+
+PORT = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+GPU = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+
+NODE_CASES = [
+    pytest.param({}, {}, True, id="a cool open node"),
+    pytest.param({"memory": 0.5}, {}, False, id="the pod would bring it over evictUntil"),
+    pytest.param({"cpu": 0.55}, {}, False, id="the other resource would go over its line"),
+    pytest.param({"mutate": cool_spec(unschedulable=True)}, {}, False, id="a cordoned node"),
+    pytest.param({"mutate": not_ready}, {}, False, id="a node that is not ready"),
+    pytest.param({"mutate": cool_spec(taints=[TAINT])}, {}, False, id="a taint it does not tolerate"),
+    pytest.param(
+        {"mutate": cool_spec(taints=[TAINT])},
+        {"mutate": set_spec(tolerations=[TOLERATION])},
+        True,
+        id="a tolerated taint",
+    ),
+    pytest.param({}, {"mutate": set_spec(nodeSelector={"disk": "ssd"})}, False, id="a selector that does not match"),
+    pytest.param(
+        {"labels": {"disk": "ssd"}}, {"mutate": set_spec(nodeSelector={"disk": "ssd"})}, True, id="one that does"
+    ),
+    pytest.param({}, {"mutate": set_spec(affinity=node_in("hot"))}, False, id="node affinity to the old node only"),
+    pytest.param({}, {"mutate": set_spec(affinity=node_in("cool"))}, True, id="node affinity to the cool node"),
+    pytest.param({"cpu_text": "1"}, {"cpu": "1500m"}, False, id="more CPU requested than there is"),
+    pytest.param({}, {"memory": "40Gi"}, False, id="more memory requested than there is"),
+    pytest.param({"pods": "1"}, {}, False, id="no slot for another pod"),
+    pytest.param({}, {"mutate": set_spec(containers=GPU)}, False, id="an extended resource it does not have"),
+    pytest.param({}, {"mutate": set_spec(affinity=required("podAntiAffinity", "there"))}, False, id="anti-affinity"),
+    pytest.param(
+        {}, {"mutate": set_spec(affinity=required("podAntiAffinity", "there", namespaces=["x"]))}, True, id="elsewhere"
+    ),
+    pytest.param({}, {"mutate": set_spec(affinity=required("podAffinity", "there"))}, True, id="affinity that is met"),
+    pytest.param(
+        {}, {"mutate": set_spec(affinity=required("podAffinity", "nobody"))}, False, id="affinity that is not"
+    ),
+    pytest.param(
+        {}, {"mutate": set_spec(affinity=required("podAffinity", "it"))}, True, id="affinity to itself, the first"
+    ),
+    pytest.param({}, {"mutate": set_spec(containers=PORT)}, False, id="a host port that is taken"),
+]
+
+
+def scene_of(node: dict[str, Any], pod: dict[str, Any]) -> Scene:
+    """A hot node with the pod "it", and the node "cool" with a pod `there` that holds host port 80."""
+    node = dict(node)
+    cpu_text = node.pop("cpu_text", "8")
+    scene = Scene().node("hot", memory=0.9)
+    scene.node("cool", **node)
+    if cpu_text != "8":
+        scene.nodes["cool"] = builders.node("cool", cpu=cpu_text)
+    scene.node("far", memory=0.59)
+    scene.workload("there", on=["cool"], mutate=set_spec(containers=PORT))
+    return scene.workload("it", on=["hot"], replicas=3, ready=3, **pod).workload("other", on=["far", "far"])
+
+
+@pytest.mark.parametrize(("node", "pod", "fits"), NODE_CASES)
+def test_a_node_takes_the_pod_or_not(node: dict[str, Any], pod: dict[str, Any], fits: bool) -> None:
+    obeyed = scenes.policy(coolNodes=0, protect={"minReadyRatio": 0}, limits={"perWorkload": 9})
+    assert scenes.causes(scene_of(node, pod).plan(obeyed))["it-0"] == ("chosen" if fits else "no_destination")
+
+
+def test_a_pod_that_repels_others_keeps_them_away_too() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("it", on=["hot", "hot"], replicas=2)
+    scene.workload("guard", on=["cool"], mutate=set_spec(affinity=required("podAntiAffinity", "it")))
+    assert set(scenes.causes(scene.plan()).values()) == {"no_destination"}
+
+
+def test_replicas_planned_for_a_node_repel_the_next_one() -> None:
+    alone = set_spec(affinity=required("podAntiAffinity", "it"))
+    scene = Scene().node("a", memory=0.9).node("b", memory=0.89).node("cool").node("far", memory=0.59)
+    scene.workload("it", on=["a", "b", "far", "far"], mutate=alone, gib=1)
+    scene.workload("one", on=["a", "far"], mutate=set_spec(affinity=required("podAntiAffinity", "two")))
+    scene.workload("two", on=["b", "far"])
+    plan = scene.plan(scenes.policy(limits={"perNode": 2}))
+    assert next((one.pod.name, one.destination) for one in plan.evictions) == ("one-0", "cool")
+    assert scenes.causes(plan)["two-0"] == "no_destination"
+
+
+@pytest.mark.parametrize(
+    ("max_skew", "expected"),
+    [
+        pytest.param(1, "no_destination", id="would tilt the zones"),
+        pytest.param(2, "chosen", id="tilts within the skew"),
+    ],
+)
+def test_hard_topology_spread_is_kept(max_skew: int, expected: str) -> None:
+    rule = {
+        "maxSkew": max_skew,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "it"}},
+    }
+    scene = Scene().node("hot", memory=0.9, labels={ZONE: "a"}).node("cool", labels={ZONE: "b"})
+    scene.workload("it", on=["hot", "cool"], mutate=set_spec(topologySpreadConstraints=[rule]))
+    assert scenes.causes(scene.plan())["it-0"] == expected
+
+
+def test_the_hourly_maximum_counts_when_it_is_higher() -> None:
+    scene = scenes.hot_and_cool().reading("cool", memory_max_1h=0.55)
+    assert scenes.causes(scene.plan())["web-0"] == "no_destination"
+
+
+def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
+    def fresh(body: builders.Body) -> None:
+        body["spec"]["containers"][0]["resources"]["requests"]["memory"] = "18Gi"
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - 1)
+
+    scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=fresh)
+    assert scenes.causes(scene.plan())["web-0"] == "no_destination"  # 0.1 + 0.7 * 18/32 + 4/32 > 0.6
+    assert scenes.causes(scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi").plan())["web-0"] == "chosen"
+
+
+def test_a_node_without_a_fresh_reading_is_no_destination() -> None:
+    scene = scenes.hot_and_cool()
+    del scene.readings["cool"]["cpu_avg_5m"]
+    assert scenes.causes(scene.plan(scenes.policy(coolNodes=0)))["web-0"] == "no_destination"
+
+
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [
+        pytest.param(0, "chosen", id="a placeholder below the pod makes way"),
+        pytest.param(-20, "no_destination", id="a placeholder above the pod does not"),
+    ],
+)
+def test_placeholders_hold_room_that_a_pod_of_higher_priority_may_take(priority: int, expected: str) -> None:
+    labels = {"app": "room", "evenload.io/placeholder": "true"}
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.pod("room", "cool", memory="31Gi", labels=labels, mutate=set_spec(priority=-10))
+    scene.workload("web", on=["hot", "cool"], memory="2Gi", cpu="1", mutate=set_spec(priority=priority))
+    # the pod of `web` on the cool node takes 2 Gi as well
+    assert scenes.causes(scene.plan())["web-0"] == expected
+
+
+def test_the_coolest_node_is_chosen() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool", memory=0.3).node("cooler", memory=0.2)
+    assert scene.workload("web", on=["hot", "cool"]).plan().evictions[0].destination == "cooler"

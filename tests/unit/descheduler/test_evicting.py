@@ -1,0 +1,174 @@
+"""A plan carried out: the order of record and deed, every answer of the apiserver by its rule, the modes, the hint."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from descheduler import evicting
+from descheduler.evicting import Evicter, Terms
+from descheduler.ledger import Ledger, Query, Run
+from descheduler.planning import EvictionPlan
+from descheduler.telling import CONTROLLER, Announcer
+from kube import errors
+from kube.door import EvictionAnswer
+from kube.events import EventWriter
+from policy import relief
+from policy.relief import Relief
+from tests import builders, clocks
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+
+GONE = EvictionAnswer(False, 404, "NotFound", "pods not found")
+REPLACED = EvictionAnswer(False, 409, "Conflict", "the UID in the precondition does not match")
+BROKEN = errors.ServerError("POST eviction", status=500, reason="InternalError", message="etcd")
+LOST = errors.Unreachable("POST eviction: timed out")
+
+
+@pytest.fixture
+def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
+    """An open, empty ledger."""
+    opened = Ledger(tmp_path / "ledger.sqlite").open()
+    yield opened
+    opened.close()
+
+
+def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evicter:
+    """An evicter that posts its Events through the same door."""
+    clock = clocks.ManualClock(NOW)
+    return Evicter(
+        door, ledger, Announcer(EventWriter(door, controller=CONTROLLER, instance="me", clock=clock)), clock=clock
+    )
+
+
+def terms(mode: str = "Enforce") -> Terms:
+    """A run in that mode."""
+    return Terms(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True)
+
+
+def two_evictions(**budget: bool) -> EvictionPlan:
+    """Two pods of two workloads from one node, under one budget if asked."""
+    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    for name in ("a", "b"):
+        scene.workload(name, on=["hot", "cool"], gib=4, labels={"app": "x"})
+    if budget:
+        scene.budget("x", allowed=2)
+    plan = scene.plan(scenes.policy(limits={"perNode": 2}))
+    assert scenes.evicted(plan) == ["a-0", "b-0"]
+    return plan
+
+
+def results(ledger: Ledger) -> list[str]:
+    """The results of all rows, oldest first."""
+    return [row.result for row in reversed(ledger.rows(Query()))]
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        pytest.param(doors.ACCEPTED, ["evicted", "evicted"], id="accepted"),
+        pytest.param(GONE, ["gone", "evicted"], id="404: it left by itself"),
+        pytest.param(REPLACED, ["replaced", "evicted"], id="409: another pod has its name"),
+        pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),
+        pytest.param(BROKEN, ["failed", "evicted"], id="500: the run goes on"),
+        pytest.param(LOST, ["unknown"], id="no answer: the run stops"),
+    ],
+)
+def test_every_answer_is_recorded_by_its_rule(
+    ledger: Ledger, first: EvictionAnswer | Exception, expected: list[str]
+) -> None:
+    outcomes = evicter(doors.FakeDoor([first]), ledger).carry_out(two_evictions(), terms())
+    assert results(ledger) == expected == [one.result for one in outcomes]
+
+
+def test_a_refused_budget_is_not_asked_again_in_the_same_run(ledger: Ledger) -> None:
+    door = doors.FakeDoor([doors.BLOCKED])
+    evicter(door, ledger).carry_out(two_evictions(budget=True), terms())
+    assert [name for name, _, _ in door.evictions] == ["default/a-0"]
+    assert door.created[0]["reason"] == "EvictionBlockedByPDB"
+    assert "disruption budget" in door.created[0]["note"]
+
+
+def test_the_intent_is_written_before_the_call_and_the_uid_goes_with_it(ledger: Ledger) -> None:
+    door = doors.FakeDoor()
+    seen: list[list[str]] = []
+    door.before_evict = lambda: seen.append(results(ledger))
+    evicter(door, ledger).carry_out(two_evictions(), terms())
+    assert seen == [["intended"], ["evicted", "intended"]]
+    assert door.evictions == [("default/a-0", "uid-a-0", False), ("default/b-0", "uid-b-0", False)]
+
+
+def test_events_on_pod_and_node_carry_the_figures(ledger: Ledger) -> None:
+    door = doors.FakeDoor()
+    evicter(door, ledger).carry_out(scenes.hot_and_cool().plan(), terms())
+    on_pod, on_node = door.created
+    assert (on_pod["reason"], on_pod["action"], on_pod["type"]) == ("NodeOverloaded", "Evict", "Normal")
+    assert on_pod["note"] == (
+        "memory_avg_5m 0.90 > 0.80 on hot, until 0.60; pod uses 500m and 4.00Gi, node then at 0.78; "
+        "run 4f2a, policy 9c1e"
+    )
+    assert (on_pod["regarding"]["kind"], on_pod["related"]["kind"]) == ("Pod", "Node")
+    assert (on_node["regarding"]["name"], on_node["note"].split(":")[0]) == ("hot", "default/web-0 evicted")
+
+
+@pytest.mark.parametrize(
+    ("mode", "calls", "result", "prefix"),
+    [
+        pytest.param("Observe", [], "observed", "OBSERVE ONLY: ", id="Observe makes no call"),
+        pytest.param("DryRun", [("default/web-0", "uid-web-0", True)], "dry_run", "DRY RUN: ", id="DryRun asks"),
+    ],
+)
+def test_modes_differ_in_the_last_call_only(
+    ledger: Ledger, mode: str, calls: list[tuple[str, str, bool]], result: str, prefix: str
+) -> None:
+    door = doors.FakeDoor()
+    outcomes = evicter(door, ledger).carry_out(scenes.hot_and_cool().plan(), terms(mode))
+    assert door.evictions == calls
+    assert [one.result for one in outcomes] == results(ledger) == [result]
+    assert all(body["note"].split("memory")[0].endswith(prefix) for body in door.created)
+    assert door.patches == []
+
+
+def test_a_run_told_to_stop_evicts_no_more(ledger: Ledger) -> None:
+    door, answers = doors.FakeDoor(), iter([True, False])
+    going = terms()._replace(may_go_on=lambda: next(answers))
+    outcomes = evicter(door, ledger).carry_out(two_evictions(), going)
+    assert len(outcomes) == len(door.evictions) == 1
+
+
+def test_the_node_gets_one_hint_with_the_owners_of_what_left(ledger: Ledger) -> None:
+    door = doors.FakeDoor()
+    evicter(door, ledger).carry_out(two_evictions(), terms())
+    expected = {relief.KEY: relief.encode(Relief(NOW + 600, frozenset({"uid-a", "uid-b"})))}
+    assert door.patches == [("hot", {"metadata": {"annotations": expected}})]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        pytest.param(None, Relief(NOW + 600, frozenset({"new"})), id="none before"),
+        pytest.param("garbage", Relief(NOW + 600, frozenset({"new"})), id="a malformed one is replaced"),
+        pytest.param(
+            relief.encode(Relief(NOW - 1, frozenset({"old"}))),
+            Relief(NOW + 600, frozenset({"new"})),
+            id="one that is over",
+        ),
+        pytest.param(
+            relief.encode(Relief(NOW + 900, frozenset({"old"}))),
+            Relief(NOW + 900, frozenset({"new", "old"})),
+            id="one that holds keeps its own",
+        ),
+    ],
+)
+def test_hints_are_merged(before: str | None, expected: Relief) -> None:
+    assert evicting.merged(before, {"new"}, terms(), NOW) == expected
+
+
+def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> None:
+    scene = scenes.hot_and_cool()
+    old = relief.encode(Relief(NOW + 60, frozenset({"old"})))
+    scene.nodes["hot"] = builders.node("hot", annotations={relief.KEY: old})
+    door = doors.FakeDoor()
+    evicter(door, ledger).carry_out(scene.plan(), terms())
+    written = door.patches[0][1]["metadata"]["annotations"][relief.KEY]  # type: ignore[index]
+    assert relief.decode(written) == Relief(NOW + 600, frozenset({"old", "uid-web"}))

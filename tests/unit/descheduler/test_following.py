@@ -1,0 +1,170 @@
+"""What became of evictions: open intents after a crash, where replacements landed, what the node's load was later."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from descheduler import following
+from descheduler.ledger import Ledger, Query, Row
+from descheduler.snapshot import Snapshot
+from kube import errors
+from kube.objects import Pod
+from runtime import clock
+from tests import builders
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.scenes import NOW
+from tests.unit.descheduler.test_ledger import record
+
+POLICY = scenes.policy()
+
+
+@pytest.fixture
+def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
+    """An open, empty ledger."""
+    opened = Ledger(tmp_path / "ledger.sqlite").open()
+    yield opened
+    opened.close()
+
+
+def row(ledger: Ledger) -> Row:
+    """The only row."""
+    (found,) = ledger.rows(Query())
+    return found
+
+
+def standing(**metadata: object) -> Pod:
+    """The pod web-0 as the cluster shows it."""
+    return builders.pod("web-0", node="hot", mutate=lambda body: body["metadata"].update(metadata))
+
+
+@pytest.mark.parametrize(
+    ("result", "pods", "mode", "expected"),
+    [
+        pytest.param("intended", (standing(),), "Enforce", "not_done", id="the pod still stands"),
+        pytest.param("intended", (), "Enforce", "evicted_unconfirmed", id="the pod has gone"),
+        pytest.param(
+            "unknown",
+            (standing(deletionTimestamp=builders.CREATED),),
+            "Enforce",
+            "evicted_unconfirmed",
+            id="it is leaving",
+        ),
+        pytest.param(
+            "unknown", (standing(uid="uid-other"),), "Enforce", "evicted_unconfirmed", id="another has its name"
+        ),
+        pytest.param("intended", (), "DryRun", "not_done", id="a dry run cannot have evicted"),
+    ],
+)
+def test_an_open_intent_is_closed_by_what_the_cluster_shows(
+    ledger: Ledger, result: str, pods: tuple[Pod, ...], mode: str, expected: str
+) -> None:
+    record(ledger, result, mode=mode)
+    assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60) == 1
+    assert row(ledger).result == expected
+    assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60) == 0
+
+
+def test_nothing_is_decided_about_an_intent_while_the_cluster_cannot_be_asked(ledger: Ledger) -> None:
+    record(ledger, "intended")
+    door = doors.FakeDoor()
+    door.unreachable = True
+    with pytest.raises(errors.Unreachable):
+        following.reconcile(ledger, door, now_seconds=NOW)
+    assert row(ledger).result == "intended"
+
+
+def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
+    """The cluster so long after the eviction of web-0, with these pods."""
+    taken = scenes.Scene().node("hot", memory=hot).node("cool").snapshot()
+    usages = {name: dataclasses.replace(one, at_seconds=NOW + seconds) for name, one in taken.node_usage.items()}
+    return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
+
+
+def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
+    """A pod of the same owner made after the eviction."""
+
+    def mutate(body: builders.Body) -> None:
+        moment = clock.to_rfc3339(NOW + after_seconds)
+        body["metadata"]["creationTimestamp"] = moment
+        body["status"]["conditions"] = [
+            {
+                "type": kind,
+                "status": "True" if ready or kind == "PodScheduled" else "False",
+                "lastTransitionTime": moment,
+            }
+            for kind in ("PodScheduled", "Ready")
+        ]
+
+    return builders.pod(name, node=node, mutate=mutate)
+
+
+def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    assert following.follow(ledger, after(5, replacement("cool")), POLICY) == ()
+    found = row(ledger)
+    assert (found.landed_pod, found.landed_node, found.returned) == ("uid-web-9", "cool", 0)
+    assert (found.gone_at_seconds, found.ready_at_seconds) == (NOW + 5, NOW + 1)
+
+
+def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    (returned,) = following.follow(ledger, after(5, replacement("hot")), POLICY)
+    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+    assert row(ledger).returned == 1
+    assert following.follow(ledger, after(6, replacement("hot")), POLICY) == (), "told once"
+
+
+def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    following.follow(ledger, after(5, replacement("cool", ready=False)), POLICY)
+    assert row(ledger).ready_at_seconds is None
+    following.follow(ledger, after(9, replacement("cool")), POLICY)
+    assert row(ledger).ready_at_seconds == NOW + 1
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param((), id="no pod at all"),
+        pytest.param((replacement("cool", after_seconds=-60),), id="a replica that was there before"),
+        pytest.param((builders.pod("x", node="cool", owner=("ReplicaSet", "x")),), id="a pod of another owner"),
+        pytest.param((replacement(""),), id="a replacement not placed yet"),
+    ],
+)
+def test_what_is_no_replacement(ledger: Ledger, pods: tuple[Pod, ...]) -> None:
+    record(ledger, "evicted")
+    following.follow(ledger, after(5, *pods), POLICY)
+    assert row(ledger).landed_pod is None
+
+
+def test_two_evictions_of_one_owner_have_two_replacements(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    record(ledger, "evicted")
+    pods = (replacement("cool", name="web-8"), replacement("cool", name="web-9", after_seconds=2))
+    following.follow(ledger, after(5, *pods), POLICY)
+    assert sorted(str(one.landed_pod) for one in ledger.rows(Query())) == ["uid-web-8", "uid-web-9"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "five", "thirty"),
+    [
+        pytest.param(299.0, None, None, id="too early"),
+        pytest.param(310.0, 0.55, None, id="after five minutes"),
+        pytest.param(901.0, None, None, id="too late to be the five-minute figure"),
+        pytest.param(1810.0, None, 0.55, id="after thirty minutes"),
+    ],
+)
+def test_the_nodes_load_is_looked_up_later(
+    ledger: Ledger, seconds: float, five: float | None, thirty: float | None
+) -> None:
+    record(ledger, "evicted")
+    following.follow(ledger, after(seconds, hot=0.55), POLICY)
+    assert (row(ledger).load_5m_ratio, row(ledger).load_30m_ratio) == (five, thirty)
+
+
+def test_rows_that_evicted_nobody_are_not_followed(ledger: Ledger) -> None:
+    record(ledger, "refused")
+    following.follow(ledger, after(5, replacement("hot")), POLICY)
+    assert row(ledger).landed_pod is None

@@ -1,0 +1,162 @@
+"""Caps, cool-downs, one in flight, the breaker, and budgets."""
+
+import math
+
+import pytest
+
+from descheduler import limits
+from descheduler.history import Failures, History
+from tests import builders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+
+WIDE = {"perNode": 10, "perNamespace": 10, "perRun": 10, "perWorkload": 10}
+
+
+def crowd(count: int = 4) -> Scene:
+    """A very hot node with one pod of each of several workloads, each with a second replica on the cool node."""
+    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    for number in range(count):
+        scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="1Gi")
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("caps", "history", "chosen", "cause"),
+    [
+        pytest.param({**WIDE, "perRun": 2}, History(), 2, "run_cap", id="per run"),
+        pytest.param({**WIDE, "perNode": 3}, History(), 3, "node_cap", id="per node"),
+        pytest.param({**WIDE, "perNamespace": 1}, History(), 1, "namespace_cap", id="per namespace"),
+        pytest.param({**WIDE, "perHour": 5}, History(in_last_hour=3), 2, "hour_cap", id="per hour, with the ledger's"),
+        pytest.param({**WIDE, "perHour": 5}, History(in_last_hour=7), 0, "hour_cap", id="the hour is spent"),
+    ],
+)
+def test_a_cap_holds(caps: dict[str, object], history: History, chosen: int, cause: str) -> None:
+    plan = crowd().plan(scenes.policy(limits=caps), history)
+    assert len(plan.evictions) == chosen
+    assert list(scenes.causes(plan).values()).count(cause) == 4 - chosen
+
+
+def test_one_pod_of_a_workload_at_a_time() -> None:
+    scene = Scene().node("hot", memory=0.99).node("cool").workload("web", on=["hot"] * 3 + ["cool"] * 9, gib=2)
+    plan = scene.plan(scenes.policy(limits=WIDE))
+    assert [str(cause) for cause in plan.causes] == ["chosen", "in_flight", "in_flight"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "expected"),
+    [
+        pytest.param(2, "in_flight", id="its replacement is not ready"),
+        pytest.param(3, "chosen", id="all replicas are ready"),
+    ],
+)
+def test_the_next_replica_waits_for_the_replacement(ready: int, expected: str) -> None:
+    scene = scenes.hot_and_cool(ready=ready)
+    history = History(in_flight=frozenset({"uid-web"}))
+    assert scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.1}), history))["web-0"] == expected
+
+
+def test_unavailable_pods_count_against_the_workloads_cap() -> None:
+    scene = scenes.hot_and_cool(ready=2)
+    assert scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.1})))["web-0"] == "workload_cap"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "cap"), [(1, 1), (3, 1), (4, 2), (10, 2), (11, 2), (20, 2), (21, 3), (100, 10)], ids=str
+)
+def test_the_cap_by_size(replicas: int, cap: int) -> None:
+    assert limits.workload_cap("bySize", replicas) == cap
+
+
+def test_a_number_is_the_cap_itself() -> None:
+    assert limits.workload_cap(7, 3) == 7
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param(History(last_by_workload={"uid-web": NOW - 599}), "workload_cooldown", id="the workload rests"),
+        pytest.param(History(last_by_workload={"uid-web": NOW - 601}), "chosen", id="the workload has rested"),
+        pytest.param(History(last_by_node={"hot": NOW - 299}), "node_cooldown", id="the node rests"),
+        pytest.param(History(last_by_node={"hot": NOW - 301}), "chosen", id="the node has rested"),
+        pytest.param(
+            History(last_by_workload={"uid-web": NOW - 1799}, returned={"uid-web": 2}),
+            "workload_cooldown",
+            id="two returns: 30 min",
+        ),
+        pytest.param(
+            History(last_by_workload={"uid-web": NOW - 1801}, returned={"uid-web": 2}),
+            "chosen",
+            id="after those 30 min",
+        ),
+        pytest.param(History(failures={"uid-web": Failures(2, NOW)}), "chosen", id="two failures are not three"),
+        pytest.param(History(failures={"uid-web": Failures(3, NOW - 119)}), "breaker", id="three failures in a row"),
+        pytest.param(History(failures={"uid-web": Failures(3, NOW - 241)}), "chosen", id="a trial after the back-off"),
+        pytest.param(History(failures={"uid-web": Failures(8, NOW - 9e6)}), "breaker", id="open until reset"),
+    ],
+)
+def test_the_past_holds_back(history: History, expected: str) -> None:
+    assert scenes.causes(scenes.hot_and_cool().plan(history=history))["web-0"] == expected
+
+
+def test_the_cooldown_after_returns_doubles_up_to_its_maximum() -> None:
+    obeyed = scenes.policy().descheduler
+    grown = [limits.workload_cooldown_seconds(obeyed, count) for count in (0, 1, 2, 3, 50)]
+    assert grown == [600, 900, 1800, 3600, 21600]
+
+
+def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -> None:
+    obeyed = scenes.policy().descheduler
+    pauses = [limits.breaker_seconds(obeyed, "uid", failures) for failures in range(3, 9)]
+    assert pauses[-1] == math.inf
+    for step, pause_seconds in enumerate(pauses[:-1]):
+        assert 120 * 2**step <= pause_seconds <= 240 * 2**step
+    assert limits.breaker_seconds(obeyed, "other", 3) != pauses[0]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "mutate", "causes"),
+    [
+        pytest.param(0, None, ["budget", "budget"], id="nothing allowed"),
+        pytest.param(1, None, ["chosen", "budget"], id="one allowed is spent once"),
+        pytest.param(
+            5, lambda body: body["metadata"].update(generation=2), ["budget", "budget"], id="a status of an older spec"
+        ),
+        pytest.param(
+            0, lambda body: body["spec"].pop("selector"), ["chosen", "chosen"], id="no selector selects nothing"
+        ),
+        pytest.param(0, lambda body: body["spec"].update(selector={}), ["budget", "budget"], id="an empty one all"),
+    ],
+)
+def test_budgets(allowed: int, mutate: builders.Mutator | None, causes: list[str]) -> None:
+    scene = Scene().node("hot", memory=0.99).node("cool").budget("any", allowed=allowed, mutate=mutate)
+    for name in ("a", "b"):
+        scene.workload(name, on=["hot", "cool"], gib=2, labels={"app": "any"})
+    scene.owners = [builders.replica_set(name, replicas=2) for name in ("a", "b")]
+    assert sorted(map(str, scene.plan(scenes.policy(limits=WIDE)).causes)) == sorted(causes)
+
+
+def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
+    scene = scenes.hot_and_cool().budget("web", allowed=5)
+    scene.budgets.append(builders.budget("second", allowed=5, labels={"app": "web"}))
+    assert scenes.causes(scene.plan())["web-0"] == "several_budgets"
+
+
+@pytest.mark.parametrize(
+    ("spec", "healthy", "expected"),
+    [
+        pytest.param({}, 2, "chosen", id="enough others are healthy"),
+        pytest.param({}, 1, "budget", id="not enough others are healthy"),
+        pytest.param({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 1, "chosen", id="the budget lets unready pods go"),
+    ],
+)
+def test_an_unready_pod_under_a_spent_budget(spec: dict[str, str], healthy: int, expected: str) -> None:
+    def status(body: builders.Body) -> None:
+        body["spec"].update(spec)
+        body["status"].update(currentHealthy=healthy)
+
+    scene = Scene().node("hot", memory=0.9).node("cool").budget("web", allowed=0, mutate=status)
+    unready = lambda body: body["status"]["conditions"].pop()  # noqa: E731
+    scene.workload("web", on=["cool", "cool"], replicas=3)
+    scene.pod("it", "hot", labels={"app": "web"}, owner=("ReplicaSet", "web"), mutate=unready)
+    assert scenes.causes(scene.plan(scenes.policy(limits=WIDE)))["it"] == expected

@@ -1,0 +1,52 @@
+"""The command line: bad input ends with 2 and a sentence, doors out of reach with 3, never with a traceback."""
+
+import pathlib
+
+import pytest
+from click.testing import CliRunner, Result
+
+from descheduler import __main__ as command
+
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+KUBECONFIG = """apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+
+
+def invoke(tmp_path: pathlib.Path, policy: str, *more: str) -> Result:
+    """`python -m descheduler --once` with that policy, an apiserver that is not there, and further arguments."""
+    (tmp_path / "policy.yaml").write_text(HEAD + policy, encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    arguments = ["--policy", str(tmp_path / "policy.yaml"), "--kubeconfig", str(tmp_path / "kubeconfig"), "--once"]
+    arguments += ["--prometheus", "http://127.0.0.1:1", "--ledger", str(tmp_path / "ledger.sqlite"), *more]
+    return CliRunner().invoke(command.main, arguments)
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "code", "words"),
+    [
+        pytest.param("descheduler: {mode: Obey}\n", [], 2, "descheduler.mode", id="a policy with a mistake"),
+        pytest.param(
+            "descheduler: {mode: Enforce, flow: [{match: {}, allow: Never}]}\n",
+            [],
+            2,
+            "flow rules",
+            id="unsupported flow",
+        ),
+        pytest.param("", ["--kubeconfig", "/nowhere"], 2, "/nowhere", id="no kubeconfig"),
+        pytest.param("", ["--prometheus", "ftp://x"], 2, "ftp", id="an address that is none"),
+        pytest.param(
+            "", ["--ledger", "/proc/nowhere/ledger"], 2, "ledger /proc/nowhere/ledger", id="no place for a ledger"
+        ),
+        pytest.param("", [], 3, "127.0.0.1:1", id="no apiserver"),
+    ],
+)
+def test_exit_codes(tmp_path: pathlib.Path, policy: str, more: list[str], code: int, words: str) -> None:
+    result = invoke(tmp_path, policy, *more)
+    assert result.exit_code == code, result.output
+    assert words in result.output
+    assert "Traceback" not in result.output

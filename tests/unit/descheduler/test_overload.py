@@ -1,0 +1,67 @@
+"""Overload confirmed over time: fresh readings only, one in between starts again, relief goes on to the target."""
+
+import pytest
+
+from descheduler import overload
+from descheduler.overload import Memory
+from descheduler.usage import NodeUsage
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW
+
+POLICY = scenes.policy()  # 0.80 for 3 min, until 0.60; stale after 5 min
+METRIC = "memory_avg_5m"
+
+
+def after(*readings: tuple[float, float | None], memory: Memory | None = None) -> tuple[Memory, float]:
+    """The memory after readings (seconds since NOW, ratio or None for none) of one node, and the last moment."""
+    memory, now_seconds = memory or Memory(), NOW
+    for offset_seconds, ratio in readings:
+        now_seconds = NOW + offset_seconds
+        memory = overload.observe(memory, usages(ratio, now_seconds), POLICY, now_seconds=now_seconds)
+    return memory, now_seconds
+
+
+def usages(ratio: float | None, at_seconds: float) -> dict[str, NodeUsage]:
+    """One node's reading."""
+    return {} if ratio is None else {"node": NodeUsage("node", {METRIC: ratio}, at_seconds)}
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        pytest.param([(0, 0.9)], False, id="one reading confirms nothing"),
+        pytest.param([(0, 0.9), (90, 0.9), (179, 0.9)], False, id="not long enough"),
+        pytest.param([(0, 0.9), (90, 0.81), (180, 0.9)], True, id="over the line for as long as asked"),
+        pytest.param([(0, 0.9), (90, 0.8), (180, 0.9)], False, id="a reading on the line starts again"),
+        pytest.param([(0, 0.9), (90, 0.7), (180, 0.9), (360, 0.9)], True, id="confirmed on the second try"),
+        pytest.param([(0, 0.9), (90, None), (180, 0.9)], True, id="a missing reading says nothing"),
+        pytest.param([(0, 0.9), (301, 0.9), (310, 0.9)], False, id="a gap longer than staleAfter forgets"),
+        pytest.param([(0, 0.9), (180, 0.9), (181, None)], False, id="without a reading now nothing is done"),
+        pytest.param([(0, 0.9), (90, float("nan")), (180, 1.6)], False, id="values that are no ratios are none"),
+        pytest.param([(0, 0.9), (180, 0.9), (190, 0.79)], False, id="under the line again before anything was done"),
+    ],
+)
+def test_confirmation(readings: list[tuple[float, float | None]], expected: bool) -> None:
+    memory, now_seconds = after(*readings)
+    last = readings[-1][1]
+    found = overload.confirmed(memory, usages(last, now_seconds), POLICY, now_seconds=now_seconds)
+    assert [one.node for one in found] == (["node"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "goes_on"),
+    [pytest.param(0.7, True, id="between the lines"), pytest.param(0.6, False, id="on the target line")],
+)
+def test_relief_goes_on_to_the_target_once_a_pod_was_evicted(ratio: float, goes_on: bool) -> None:
+    memory, _ = after((0, 0.9), (180, 0.9))
+    memory, now_seconds = after((190, ratio), memory=overload.with_relief(memory, [("node", METRIC)]))
+    found = overload.confirmed(memory, usages(ratio, now_seconds), POLICY, now_seconds=now_seconds)
+    assert bool(found) is goes_on
+    memory, now_seconds = after((200, 0.7), memory=memory)
+    again = overload.confirmed(memory, usages(0.7, now_seconds), POLICY, now_seconds=now_seconds)
+    assert bool(again) is goes_on, "once at the target, relief is over"
+
+
+def test_a_stale_reading_is_not_acted_on() -> None:
+    memory, _ = after((0, 0.9), (180, 0.9))
+    assert overload.confirmed(memory, usages(0.9, NOW + 180), POLICY, now_seconds=NOW + 481) == ()

@@ -1,0 +1,163 @@
+"""Every protection of the policy, each by a pod that differs from an evictable one in one thing."""
+
+from typing import Any
+
+import pytest
+
+from descheduler import workloads
+from descheduler.verdicts import Cause
+from kube import objects
+from runtime import clock
+from tests import builders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW, Scene
+
+NEVER = {"evenload.io/evictable": "false"}
+YOUNG = clock.to_rfc3339(NOW - 100)
+OLDER = clock.to_rfc3339(NOW - 301)
+
+
+def set_spec(**fields: object) -> builders.Mutator:
+    """A mutator of the pod's spec."""
+    return lambda body: body["spec"].update(fields)
+
+
+def set_status(**fields: object) -> builders.Mutator:
+    """A mutator of the pod's status."""
+    return lambda body: body["status"].update(fields)
+
+
+def volume(**source: object) -> builders.Mutator:
+    """A mutator that gives the pod one volume."""
+    return set_spec(volumes=[{"name": "data", **source}])
+
+
+CASES = [
+    pytest.param({}, {}, "chosen", id="an ordinary replica may leave"),
+    pytest.param({"labels": {"app": "x", "evenload.io/placeholder": "true"}}, {}, "placeholder", id="a placeholder"),
+    pytest.param({"phase": "Succeeded"}, {}, "finished", id="a finished pod"),
+    pytest.param({"annotations": {"kubernetes.io/config.mirror": "x"}}, {}, "mirror", id="a mirror pod"),
+    pytest.param({"annotations": {"kubernetes.io/config.source": "file"}}, {}, "mirror", id="a static pod"),
+    pytest.param({"owner": ("DaemonSet", "agent")}, {}, "daemon_set", id="a DaemonSet's pod"),
+    pytest.param({"annotations": NEVER}, {}, "opted_out", id="a pod that says never"),
+    pytest.param(
+        {"annotations": {**NEVER, "descheduler.alpha.kubernetes.io/evictable": "true"}},
+        {},
+        "opted_out",
+        id="never wins over the other key's yes",
+    ),
+    pytest.param({"owner": None}, {}, "bare", id="a bare pod"),
+    pytest.param({"owner": None}, {"bare": False}, "chosen", id="a bare pod that the policy lets go"),
+    pytest.param({"mutate": set_spec(priority=1_000_000_000)}, {}, "priority", id="at the priority line"),
+    pytest.param({"mutate": set_spec(priority=999_999_999)}, {}, "chosen", id="just under the priority line"),
+    pytest.param(
+        {"mutate": set_spec(priority=2_000_000_000), "annotations": {"evenload.io/evictable": "true"}},
+        {"optIn": True},
+        "priority",
+        id="no annotation overrides a protection",
+    ),
+    pytest.param({}, {"optIn": True}, "not_opted_in", id="opt-in is asked and not given"),
+    pytest.param({"annotations": {"evenload.io/evictable": "true"}}, {"optIn": True}, "chosen", id="opted in"),
+    pytest.param(
+        {"annotations": {"descheduler.alpha.kubernetes.io/evictable": "true"}},
+        {"optIn": True},
+        "chosen",
+        id="opted in by the field's older key",
+    ),
+    pytest.param({"mutate": set_status(startTime=YOUNG)}, {}, "young", id="younger than minPodAge"),
+    pytest.param({"mutate": set_status(startTime=YOUNG)}, {"minPodAge": "1m"}, "usage_unknown", id="window not full"),
+    pytest.param(
+        {"mutate": set_status(startTime=OLDER)}, {"minPodAge": "10m"}, "young", id="younger than a longer age"
+    ),
+    pytest.param({"mutate": set_status(startTime=OLDER)}, {}, "chosen", id="old enough"),
+    pytest.param({"mutate": volume(hostPath={"path": "/x"})}, {}, "local_storage", id="a hostPath"),
+    pytest.param({"mutate": volume(emptyDir={})}, {}, "local_storage", id="an emptyDir on disk"),
+    pytest.param({"mutate": volume(emptyDir={"medium": "Memory"})}, {}, "chosen", id="an emptyDir in memory"),
+    pytest.param(
+        {"mutate": volume(emptyDir={"medium": "Memory"})},
+        {"localStorage": "all"},
+        "local_storage",
+        id="an emptyDir in memory where all storage is protected",
+    ),
+    pytest.param(
+        {"mutate": volume(emptyDir={})}, {"localStorage": "none"}, "chosen", id="local storage is not protected"
+    ),
+    pytest.param(
+        {"mutate": volume(persistentVolumeClaim={"claimName": "data"})}, {}, "node_bound_volume", id="an unknown volume"
+    ),
+    pytest.param(
+        {"mutate": volume(persistentVolumeClaim={"claimName": "data"})},
+        {"nodeBoundVolumes": False},
+        "chosen",
+        id="volumes are not protected",
+    ),
+    pytest.param({"owner": ("Rollout", "web")}, {}, "unknown_owner", id="an owner whose replicas nobody can count"),
+    pytest.param({}, {"namespaces": ["default"]}, "namespace", id="a protected namespace"),
+    pytest.param({}, {"labelSelector": {"matchLabels": {"tier": "web"}}}, "label", id="outside the label selector"),
+    pytest.param({}, {"labelSelector": {"matchLabels": {"app": "x"}}}, "chosen", id="inside the label selector"),
+    pytest.param({}, {"minReplicas": 4}, "few_replicas", id="fewer replicas than minReplicas"),
+    pytest.param({}, {"minReadyRatio": 0.7}, "few_ready", id="too few would stay ready"),
+    pytest.param({}, {"minReadyRatio": "66%"}, "chosen", id="just enough stay ready"),
+]
+
+
+@pytest.mark.parametrize(("pod", "protect", "expected"), CASES)
+def test_a_protection_holds(pod: dict[str, Any], protect: dict[str, object], expected: str) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    owner = pod.get("owner", ("ReplicaSet", "x"))
+    name = owner[1] if owner is not None and owner[0] == "ReplicaSet" else "x"
+    scene.workload(name, on=["cool", "cool"], replicas=3).pod(
+        "it", "hot", **{"owner": ("ReplicaSet", "x"), "labels": {"app": "x"}, **pod}
+    )
+    if owner is not None and owner[0] == "Rollout":
+        scene.owners.clear()
+    assert scenes.causes(scene.plan(scenes.policy(protect=protect)))["it"] == expected
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        pytest.param(None, "chosen", id="a volume that every node can mount"),
+        pytest.param(["hot"], "node_bound_volume", id="a volume that one node can mount"),
+        pytest.param(["hot", "cool"], "chosen", id="a volume of both nodes' zone"),
+        pytest.param(["hot", "other"], "no_destination", id="a volume that the cool node cannot mount"),
+    ],
+)
+def test_a_known_volume_decides_for_itself(terms: list[str] | None, expected: str) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").node("other", memory=0.7)
+    expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
+    required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
+    body = {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": required}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    mutate = volume(persistentVolumeClaim={"claimName": "data"})
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == expected
+
+
+def test_a_deployment_stands_behind_its_replica_set() -> None:
+    above = [{"kind": "Deployment", "name": "web", "uid": "uid-deployment", "controller": True}]
+    replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
+    body = {
+        "metadata": {"name": "web", "uid": "uid-deployment"},
+        "spec": {"replicas": 5},
+        "status": {"readyReplicas": 4},
+    }
+    deployment = builders.decoded(body, objects.Deployment)
+    found = workloads.index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
+    assert (str(found), found.uid, found.replicas, found.ready) == ("Deployment/web", "uid-deployment", 5, 4)
+
+
+def test_a_replica_set_of_an_unknown_owner_is_not_a_workload() -> None:
+    above = [{"kind": "Rollout", "name": "web", "uid": "uid-rollout", "controller": True}]
+    replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
+    assert workloads.index({"ReplicaSet": [replica_set]}) == {}
+
+
+def test_terminating_pods_are_not_counted_as_ready_whatever_the_status_says() -> None:
+    scene = scenes.hot_and_cool()
+    scene.pods[2] = builders.pod(
+        "web-2",
+        node="cool",
+        mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED),
+    )
+    assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 3})))["web-0"] == str(Cause.FEW_READY)

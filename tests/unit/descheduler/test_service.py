@@ -1,0 +1,175 @@
+"""Whole runs over fake doors: when it acts, when it does nothing, and what it remembers."""
+
+import pathlib
+
+import pytest
+
+from descheduler.ledger import Query
+from kube import errors as kube_errors
+from promql import errors as promql_errors
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.worlds import World
+
+
+def world(tmp_path: pathlib.Path, **descheduler: object) -> World:
+    """A descheduler in Enforce over the usual scene, unless told otherwise."""
+    return World(scenes.hot_and_cool(), tmp_path, **{"mode": "Enforce", **descheduler})
+
+
+def test_a_run_evicts_records_and_tells(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    report = here.service.run()
+    assert report is not None
+    assert report.summary == "1 evicted: 1 over a cap"
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+    assert [row.result for row in here.ledger.rows(Query())] == ["evicted"]
+    assert here.ledger.last_summary() == report.summary
+    assert here.metric("evenload_evictions_total", mode="Enforce", result="evicted", metric="memory_avg_5m") == 1
+    assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
+
+
+def test_the_summary_counts_deeds_not_intents(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.door.answers = [doors.BLOCKED]
+    report = here.service.run()
+    assert report is not None
+    assert report.summary == "0 evicted, 1 refused: 1 over a cap"
+
+
+def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    asked = sorted({scenes.NOW - at for _, at in here.prometheus.asked if at is not None})
+    assert asked == [45, 90, 135, 180, 225]
+
+
+def test_the_second_run_waits_for_node_and_workload(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    here.clock.advance(1)
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.evictions == ()
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+
+
+def test_a_restart_forgets_no_cooldown(tmp_path: pathlib.Path) -> None:
+    world(tmp_path).service.run()
+    again = world(tmp_path)
+    again.service.run()
+    assert again.door.evictions == []
+
+
+@pytest.mark.parametrize("mode", ["Observe", "DryRun"])
+def test_observe_and_dry_run_plan_what_enforce_would_do(tmp_path: pathlib.Path, mode: str) -> None:
+    here = world(tmp_path, mode=mode)
+    report = here.service.run()
+    assert report is not None
+    assert scenes.evicted(report.plan) == ["web-0"]
+    assert all(dry for _, _, dry in here.door.evictions)
+    assert here.door.patches == []
+
+
+def test_it_observes_by_default(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path)
+    report = here.service.run()
+    assert report is not None
+    assert report.run.mode == "Observe"
+    assert here.door.evictions == []
+
+
+def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path, paused=True)
+    assert here.service.run() is None
+    follower = world(tmp_path)
+    follower.leads = False
+    assert follower.service.run() is None
+    assert here.prometheus.asked == follower.prometheus.asked == []
+    assert follower.service.period_seconds() == 1.0
+
+
+def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path, windows=[{"from": "20:00", "to": "22:00"}])  # NOW is 04:00
+    report = here.service.run()
+    assert report is not None
+    assert (report.run.mode, here.door.evictions) == ("Observe", [])
+    assert "windows" in report.why
+
+
+def test_a_reloaded_flow_rule_stops_enforcement_rather_than_being_ignored(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    rules = "descheduler: {mode: Enforce, flow: [{match: {}, allow: Never}]}"
+    head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+    (tmp_path / "policy.yaml").write_text(head + rules, encoding="utf-8")
+    here.service.poll()
+    report = here.service.run()
+    assert report is not None
+    assert (report.run.mode, here.door.evictions) == ("Observe", [])
+    assert "flow" in report.why
+
+
+@pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
+def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(tmp_path: pathlib.Path, broken: str) -> None:
+    here = world(tmp_path)
+    here.prometheus.down = broken == "prometheus"
+    here.door.unreachable = broken == "apiserver"
+    with pytest.raises((promql_errors.Unreachable, kube_errors.Unreachable)):
+        here.service.run()
+    here.service.cycle()
+    assert here.door.evictions == []
+    assert here.metric("evenload_descheduler_runs_total", result="failed") == 1
+    assert "connection refused" in str(here.service.trouble)
+
+
+def test_a_partial_answer_blocks_the_run(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.prometheus.warnings = ("a store did not answer",)
+    report = here.service.run()
+    assert report is not None
+    assert report.partial
+    assert "a store did not answer" in report.summary
+    assert here.door.evictions == []
+
+
+def test_stale_data_is_not_acted_on(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.prometheus.age_seconds = 301.0
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.nodes == ()
+
+
+def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: pathlib.Path) -> None:
+    scene = scenes.Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot"], gib=20)
+    here = World(scene, tmp_path, mode="Enforce")
+    here.service.run()
+    here.clock.advance(60)
+    here.service.run()
+    assert [(body["reason"], body["regarding"]["name"]) for body in here.door.created] == [("NoFittingNode", "hot")]
+    assert "2 without a destination" in here.door.created[0]["note"]
+
+
+def test_an_intent_left_by_a_crash_is_closed_before_anything_else(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    row_id = here.ledger.rows(Query())[0].id
+    here.ledger.decide(row_id, "intended", status=None, message="", at_seconds=scenes.NOW)
+    here.service.run()
+    results = {row.id: row.result for row in here.ledger.rows(Query())}
+    assert results[row_id] == "not_done"
+
+
+def test_relief_goes_on_after_a_restart(tmp_path: pathlib.Path) -> None:
+    world(tmp_path).service.run()
+    scene = scenes.Scene().node("hot", memory=0.7).node("cool").workload("web", on=["hot", "hot", "cool"])
+    again = World(scene, tmp_path, mode="Enforce")
+    report = again.service.run()
+    assert report is not None
+    assert [one.overloads[0].metric for one in report.plan.nodes] == ["memory_avg_5m"]
+
+
+def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    report = here.service.preview()
+    assert scenes.evicted(report.plan) == ["web-0"]
+    assert (here.door.evictions, here.door.created, here.ledger.rows(Query())) == ([], [], [])

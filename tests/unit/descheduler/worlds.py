@@ -1,0 +1,130 @@
+"""A whole descheduler over fake doors: a scene as apiserver and Prometheus, a manual clock, a ledger in a directory."""
+
+import collections.abc
+import pathlib
+import random
+import threading
+
+import flask
+import yaml
+from prometheus_client import CollectorRegistry
+
+from descheduler import app, reading, usage
+from descheduler.evicting import Evicter
+from descheduler.ledger import Ledger
+from descheduler.metrics import Telemetry
+from descheduler.reading import NodeLabel, Reader
+from descheduler.service import Parts, Service
+from descheduler.telling import CONTROLLER, Announcer
+from kube import kinds
+from kube.events import EventWriter
+from policy import loading
+from policy.schema import LoadPolicy
+from promql import errors, node_queries, pod_queries
+from promql.door import Answer, RangeAnswer, Sample
+from runtime.reloading import Reloading
+from tests import clocks
+from tests.unit.descheduler import doors
+from tests.unit.descheduler.scenes import NOW, Scene
+
+
+class FakePrometheus:
+    """Answers the descheduler's queries out of a scene; its data is `age_seconds` old; it may be down or partial."""
+
+    def __init__(self, scene: Scene, policy: LoadPolicy) -> None:
+        self._scene = scene
+        self._policy = policy
+        self.age_seconds = 10.0
+        self.down = False
+        self.warnings: tuple[str, ...] = ()
+        self.asked: list[tuple[str, float | None]] = []
+
+    def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
+        self.asked.append((expression, at_seconds))
+        if self.down:
+            raise errors.Unreachable("Prometheus at http://p: connection refused")
+        moment = NOW if at_seconds is None else at_seconds
+        return Answer(
+            tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)), self.warnings
+        )
+
+    def query_range(
+        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
+    ) -> RangeAnswer:
+        raise NotImplementedError
+
+    def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
+        times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}
+        texts = {reading.expression(metric, ""): metric.name for metric in self._policy.metrics_in_force}
+        for node, ratios in self._scene.readings.items():
+            if expression in times:
+                yield {"instance": f"{node}:9100"}, moment - self.age_seconds
+            elif texts.get(expression) in ratios:
+                yield {"instance": f"{node}:9100"}, ratios[texts[expression]]
+        yield from self._pod_rows(expression, moment)
+
+    def _pod_rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
+        windows = reading.pod_windows(self._policy)
+        for key, used in self._scene.used.items():
+            namespace, pod = key.split("/")
+            figures = {
+                pod_queries.cpu_cores(windows[usage.Resource.CPU]): used.cpu_millicores / 1000,
+                pod_queries.memory_bytes(windows[usage.Resource.MEMORY]): used.memory_bytes,
+                pod_queries.data_time("cpu"): moment - self.age_seconds,
+                pod_queries.data_time("memory"): moment - self.age_seconds,
+            }
+            if expression in figures:
+                yield {"namespace": namespace, "pod": pod}, figures[expression]
+
+
+class World:
+    """The parts of one descheduler, to be driven by a test."""
+
+    def __init__(self, scene: Scene, directory: pathlib.Path, **descheduler: object) -> None:
+        path = directory / "policy.yaml"
+        document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", "descheduler": descheduler}
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        self.clock = clocks.ManualClock(NOW)
+        self.policy = Reloading(path, loading.load, clock=self.clock)
+        self.door = doors.FakeDoor()
+        self.prometheus = FakePrometheus(scene, self.policy.load())
+        self.ledger = Ledger(directory / "ledger.sqlite").open()
+        self.leads = True
+        self.stopping = threading.Event()
+        self.registry = CollectorRegistry()
+        self.show(scene)
+        writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
+        self.service = Service(
+            Parts(
+                policy=self.policy,
+                reader=Reader(self.door, self.prometheus, NodeLabel()),
+                ledger=self.ledger,
+                evicter=Evicter(self.door, self.ledger, Announcer(writer), clock=self.clock),
+                announcer=Announcer(writer),
+                telemetry=Telemetry(self.registry),
+                door=self.door,
+                clock=self.clock,
+                rng=random.Random(1),
+                leads=lambda: self.leads,
+                stopping=self.stopping,
+            )
+        )
+
+    def show(self, scene: Scene) -> None:
+        """What the apiserver lists from now on."""
+        self.door.objects |= {
+            kinds.NODES.plural: tuple(scene.nodes.values()),
+            kinds.PODS.plural: tuple(scene.pods),
+            kinds.REPLICA_SETS.plural: tuple(scene.owners),
+            kinds.BUDGETS.plural: tuple(scene.budgets),
+        }
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """A sample of /metrics."""
+        return self.registry.get_sample_value(name, labels)
+
+    def pages(self) -> flask.Flask:
+        """The HTTP application."""
+        return app.create_app(
+            self.service, self.ledger, self.policy, clock=self.clock, livez=[], registry=self.registry
+        )

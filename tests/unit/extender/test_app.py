@@ -1,0 +1,181 @@
+"""The HTTP side: every route, every refusal with its status and a reason, and what is counted and remembered."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import flask
+import flask.testing
+import prometheus_client
+import pytest
+
+from extender import app, decisions, metrics, view
+from runtime import ops
+from tests import builders, clocks
+from tests.unit.extender import worlds
+
+VERBS = ("filter", "prioritize", "preempt")
+
+
+class World:
+    """An application over a small view, with what it counts."""
+
+    def __init__(self, loads: Mapping[str, Any]) -> None:
+        self.clock = clocks.ManualClock()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.view: view.View = worlds.seen(loads)
+        self.ring = decisions.Ring()
+        parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), self.ring)
+        plain = ops.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
+        self.flask: flask.Flask = app.create_app(parts, plain)
+        self.client: flask.testing.FlaskClient = self.flask.test_client()
+
+    def post(self, verb: str, body: bytes, **options: Any) -> Any:
+        """The answer to a POST of JSON."""
+        return self.client.post(
+            f"/{verb}", data=body, content_type=options.pop("content_type", "application/json"), **options
+        )
+
+    def get(self, path: str) -> Any:
+        """The JSON that GET answers."""
+        return self.client.get(path).get_json()
+
+    def count(self, name: str, **labels: str) -> float:
+        """A sample's value, 0 where it does not exist."""
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.fixture
+def world() -> World:
+    return World({"hot": worlds.HOT, "cool": worlds.IDLE})
+
+
+def test_filter_answers_whole_and_with_its_length(world: World) -> None:
+    answer = world.post("filter", worlds.body(["hot", "cool", "hot"]))
+    assert answer.status_code == 200
+    assert answer.mimetype == "application/json"
+    assert int(answer.headers["Content-Length"]) == len(answer.data)
+    assert answer.json["NodeNames"] == ["cool"]
+    assert answer.json["FailedAndUnresolvableNodes"] == {"hot": "cpu_avg_5m over 0.65"}
+
+
+def test_prioritize_scores_every_node_asked_once(world: World) -> None:
+    answer = world.post("prioritize", worlds.body(["hot", "cool", "cool", "unknown"]))
+    assert [row["Host"] for row in answer.json] == ["hot", "cool", "unknown"]
+    assert all(type(row["Score"]) is int and 0 <= row["Score"] <= 10 for row in answer.json)
+
+
+def test_preempt_drops_hot_nodes(world: World) -> None:
+    victims = {name: {"Pods": [], "NumPDBViolations": 0} for name in ("hot", "cool")}
+    body = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
+    assert list(world.post("preempt", body).json["NodeNameToMetaVictims"]) == ["cool"]
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "explain"])
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"{", 400), (b"[]", 400), (b"", 400), (b"\x00", 400), (b'{"Pod": 7}', 400), (b"{}", 422)],
+    ids=["truncated", "a list", "empty", "binary", "a pod that is a number", "no pod"],
+)
+def test_what_cannot_be_answered_is_refused_with_a_reason(world: World, verb: str, body: bytes, status: int) -> None:
+    answer = world.post(verb, body)
+    assert answer.status_code == status
+    assert answer.json["code"] == status
+    assert "expected" in answer.json["message"]
+    assert int(answer.headers["Content-Length"]) == len(answer.data)
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "explain"])
+def test_another_media_type_is_refused(world: World, verb: str) -> None:
+    answer = world.post(verb, worlds.body(["cool"]), content_type="text/plain")
+    assert answer.status_code == 415
+    assert "application/json expected" in answer.json["message"]
+
+
+@pytest.mark.parametrize("content_type", [None, "application/json; charset=utf-8", "application/vnd.k8s+json"])
+def test_json_by_any_name_and_no_media_type_at_all_are_read(world: World, content_type: str | None) -> None:
+    assert world.post("filter", worlds.body(["cool"]), content_type=content_type).status_code == 200
+
+
+def test_a_body_over_the_limit_is_refused_unread(world: World) -> None:
+    world.flask.config["MAX_CONTENT_LENGTH"] = 1000
+    answer = world.post("filter", b" " * 1001)
+    assert answer.status_code == 413
+    assert answer.json["code"] == 413
+
+
+def test_the_limit_is_sixteen_mebibytes(world: World) -> None:
+    assert world.flask.config["MAX_CONTENT_LENGTH"] == 16 * 2**20
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "explain"])
+def test_a_verb_by_the_wrong_method_says_which_is_right(world: World, verb: str) -> None:
+    answer = world.client.get(f"/{verb}")
+    assert answer.status_code == 405
+    assert "POST" in answer.headers["Allow"]
+
+
+def test_an_unknown_path_is_not_found(world: World) -> None:
+    answer = world.client.post("/bind", data=b"{}")
+    assert (answer.status_code, answer.get_json()["path"]) == (404, "/bind")
+
+
+def test_the_probes_and_metrics_are_there(world: World) -> None:
+    for path in ("/livez", "/readyz", "/healthz", "/metrics", "/configz", "/version"):
+        assert world.client.get(path).status_code == 200
+
+
+def test_answers_are_counted_by_verb_result_reason_and_cause(world: World) -> None:
+    world.post("filter", worlds.body(["hot", "cool"]))
+    world.post("filter", worlds.body(["cool", "unknown"]))
+    world.post("filter", b"{")
+    duration = "evenload_extender_request_duration_seconds_count"
+    assert world.count(duration, verb="filter", result="ok") == 1
+    assert world.count(duration, verb="filter", result="degraded") == 1
+    assert world.count(duration, verb="filter", result="refused") == 1
+    assert world.count("evenload_extender_nodes_rejected_total", reason="cpu_avg_5m over 0.65") == 1
+    assert world.count("evenload_extender_degraded_total", cause="unknown_node") == 1
+
+
+def test_decisions_are_remembered_newest_first_and_found_by_pod(world: World) -> None:
+    world.post("filter", worlds.body(["hot", "cool"], "a"))
+    world.post("prioritize", worlds.body(["hot", "cool"], "b", namespace="other"))
+    every = world.get("/decisions")["decisions"]
+    assert [(row["verb"], row["namespace"], row["pod"]) for row in every] == [
+        ("prioritize", "other", "b"),
+        ("filter", "default", "a"),
+    ]
+    assert every[1]["rejected"] == {"cpu_avg_5m over 0.65": 1}
+    assert every[0]["best"][0]["node"] == "cool"
+    assert every[0]["policy_hash"] == "0123456789ab"
+    assert [row["pod"] for row in world.get("/decisions?namespace=other")["decisions"]] == ["b"]
+    assert [row["pod"] for row in world.get("/decisions?pod=a")["decisions"]] == ["a"]
+    assert len(world.get("/decisions?limit=1")["decisions"]) == 1
+
+
+@pytest.mark.parametrize("limit", ["-1", "x", "٣"])
+def test_a_limit_that_is_no_number_is_refused(world: World, limit: str) -> None:
+    assert world.client.get("/decisions", query_string={"limit": limit}).status_code == 400
+
+
+def test_decisions_of_a_pod_show_the_nodes_they_were_made_from(world: World) -> None:
+    """Without a pod in the query they do not: a hundred decisions over thousands of nodes are no answer."""
+    args = worlds.args(["hot", "cool"], "a")
+    candidates = world.view.candidates(args.names, worlds.NOW)
+    inputs = decisions.Inputs(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
+    world.ring.add(decisions.Decision("filter", worlds.NOW, "default", "a", "u", 2, 1, "h", inputs=inputs))
+    (row,) = world.get("/decisions?pod=a&namespace=default")["decisions"]
+    assert [(node["name"], node["rejected"]) for node in row["nodes"]] == [
+        ("hot", "cpu_avg_5m over 0.65"),
+        ("cool", None),
+    ]
+    assert (row["at"], row["omitted"]) == ("2026-11-21T04:00:00Z", 0)
+    assert "nodes" not in world.get("/decisions")["decisions"][0]
+
+
+def test_decisions_older_than_an_hour_are_not_shown(world: World) -> None:
+    world.post("filter", worlds.body(["cool"], "a"))
+    world.clock.advance(3599)
+    assert len(world.get("/decisions")["decisions"]) == 1
+    world.clock.advance(1)
+    assert world.get("/decisions")["decisions"] == []

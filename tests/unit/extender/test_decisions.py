@@ -1,0 +1,122 @@
+"""The memory of decisions: bounded in age and in bytes, whole for the newest, condensed before it forgets."""
+
+import gc
+import tracemalloc
+
+from extender import decisions, view
+from tests.unit.extender import worlds
+
+NOW = worlds.NOW
+
+
+def plain(pod: str, at_seconds: float = NOW) -> decisions.Decision:
+    return decisions.Decision("filter", at_seconds, "default", pod, "uid", 1, 1, "0123456789ab")
+
+
+def over(world: view.View, count: int, pod: str = "p", at_seconds: float = NOW) -> decisions.Decision:
+    """A decision over so many nodes, of names of its own as each request brings them, half of them rejected."""
+    args = worlds.args([f"node-{at:05}" for at in range(count)], pod)
+    candidates = world.candidates(args.names, at_seconds)
+    rejected = dict.fromkeys(args.names[::2], "cpu_avg_5m over 0.65")
+    inputs = decisions.Inputs(candidates, args.pod, rejected)
+    best = tuple(decisions.Ranked(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
+    return decisions.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
+
+
+def nodes(count: int) -> view.View:
+    return worlds.seen({f"node-{at:05}": worlds.IDLE for at in range(count)})
+
+
+def pods(ring: decisions.Ring, now_seconds: float = NOW) -> list[str]:
+    return [decision.pod for decision in ring.find("", "", 10_000, now_seconds=now_seconds)]
+
+
+def test_they_are_found_newest_first_up_to_a_limit() -> None:
+    ring = decisions.Ring()
+    for at in range(5):
+        ring.add(plain(f"p{at}"))
+    found = ring.find("default", "", 3, now_seconds=NOW)
+    assert [decision.pod for decision in found] == ["p4", "p3", "p2"]
+    assert ring.find("other", "", 3, now_seconds=NOW) == []
+
+
+def test_after_an_hour_a_decision_is_forgotten_when_the_next_one_comes_or_somebody_asks() -> None:
+    ring = decisions.Ring()
+    ring.add(plain("old"))
+    size = ring.size_bytes
+    ring.add(plain("new", NOW + decisions.KEPT_SECONDS))
+    assert ring.size_bytes == size
+    assert pods(ring, NOW + 3600) == ["new"]
+    assert pods(ring, NOW + 7200) == []
+    assert ring.size_bytes == 0
+
+
+def test_the_bytes_never_pass_the_limit_and_the_newest_stay() -> None:
+    ring = decisions.Ring(limit_bytes=100_000, whole_bytes=0)
+    for at in range(300):
+        ring.add(plain(f"p{at}"))
+        assert ring.size_bytes <= 100_000
+    assert pods(ring) == [f"p{at}" for at in reversed(range(200, 300))]
+
+
+def test_older_decisions_are_condensed_and_the_newest_keep_all_nodes() -> None:
+    world, ring = nodes(500), decisions.Ring(whole_bytes=400_000)
+    for at in range(10):
+        ring.add(over(world, 500, f"p{at}"))
+    kept = [decision.inputs for decision in ring.find("", "", 10, now_seconds=NOW)]
+    shown = [len(inputs.candidates.names) for inputs in kept if inputs is not None]
+    assert shown[0] == 500
+    assert shown[-1] == decisions.BEST_KEPT + decisions.REJECTED_KEPT
+    oldest = kept[-1]
+    assert oldest is not None
+    assert oldest.omitted == 500 - 21
+    assert len(oldest.candidates.loads.names) == 21
+    assert list(oldest.rejected) == [f"node-{at:05}" for at in range(0, 32, 2)]
+
+
+def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None:
+    loads = {f"node-{at:05}": dict.fromkeys(worlds.IDLE, at / 100) for at in range(30)}
+    world = worlds.seen(loads)
+    worlds.bind(world, "node-00003", "p1")
+    args = worlds.args([*reversed(loads), "unknown"])
+    candidates = world.candidates(args.names, NOW)
+    whole = decisions.Inputs(candidates, args.pod, {"unknown": "cpu_avg_5m missing"})
+    small = whole.condensed(["node-00003", "node-00007"]).candidates
+    assert small.names == ("node-00007", "node-00003", "unknown")
+    assert small.values[:2, 0].tolist() == [0.07, 0.03]
+    assert small.counts.tolist() == [[0, 0, 0], [1, 1, 1], [0, 0, 0]]
+    assert small.loads.names == ("node-00007", "node-00003")
+    assert small.rows.tolist() == [0, 1, 2]
+    assert small.loads.effective_seconds[small.rows][:2].tolist() == [NOW, NOW]
+
+
+def test_what_is_noted_are_the_requests_own_arrays() -> None:
+    decision, ring = over(nodes(50), 50), decisions.Ring()
+    ring.add(decision)
+    (found,) = ring.find("", "", 1, now_seconds=NOW)
+    assert found.inputs is decision.inputs
+
+
+def test_the_count_of_bytes_is_near_what_python_really_takes() -> None:
+    """Readings that change before each request are the worst case: every decision then holds a copy of all nodes'."""
+    world = nodes(1000)
+    decisions_over = 40
+    ring = decisions.Ring(limit_bytes=64 * 2**20, whole_bytes=4 * 2**20)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for at in range(decisions_over):
+        changed = worlds.load_text(dict.fromkeys(worlds.IDLE, at / 100))
+        world.nodes.node_changed(None, worlds.node("node-00000", changed))
+        ring.add(over(world, 500, f"p{at}"))
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert len(pods(ring)) == decisions_over
+    assert 0.5 * ring.size_bytes < taken < 1.5 * ring.size_bytes
+
+
+def test_the_histogram_of_reasons_is_bounded() -> None:
+    found = decisions.histogram([f"r{at % 40}" for at in range(1000)] + ["most"] * 100)
+    assert len(found) == decisions.REASONS_KEPT
+    assert next(iter(found)) == "most"

@@ -1,0 +1,131 @@
+"""The node table: annotations and heartbeats in, columns out, and what a bad annotation does (nothing but a reason)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from extender import nodes
+from policy import metrics
+from tests.unit.extender import worlds
+
+NAMES = metrics.names(metrics.BUILT_IN)
+
+
+def table(**loads: dict[str, float] | str | None) -> nodes.NodeTable:
+    made = nodes.NodeTable(NAMES)
+    for name, load in loads.items():
+        made.node_changed(None, worlds.node(name, load))
+    return made
+
+
+def test_a_reading_becomes_a_row_with_nan_for_what_is_absent() -> None:
+    loads = table(b={"cpu_avg_5m": 0.5}, a={"memory_max_1d": 0.25}).loads()
+    assert loads.names == ("a", "b")
+    row = loads.values[loads.index["b"]]
+    assert row[0] == 0.5
+    assert np.isnan(row[1:]).all()
+    assert loads.effective_seconds[loads.index["a"]] == worlds.NOW
+    np.testing.assert_allclose(loads.per_allocatable[0], [1 / 8000, 1 / (32 * 2**30)])
+
+
+def test_unknown_names_share_a_row_without_a_reading() -> None:
+    loads = table(a=worlds.IDLE).loads()
+    rows = loads.rows(["nope", "a", ""])
+    assert rows.tolist() == [1, 0, 1]
+    assert np.isnan(loads.values[1]).all()
+    assert math.isnan(loads.effective_seconds[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "no annotation"),
+        ("{", "annotation unusable: not_json"),
+        ('{"v":2,"at":"2026-11-21T04:00:00Z","m":{}}', "annotation unusable: version"),
+        ('{"v":1,"at":"yesterday","m":{}}', "annotation unusable: no_time"),
+    ],
+    ids=["no annotation", "garbage", "another version", "no time"],
+)
+def test_a_node_without_a_usable_annotation_says_why(text: str | None, problem: str) -> None:
+    made = table(a=text)
+    assert made.facts()["a"].problem == problem
+    assert math.isnan(made.loads().effective_seconds[0])
+
+
+def test_the_view_is_the_same_object_until_something_changes() -> None:
+    made = table(a=worlds.IDLE, b=worlds.IDLE)
+    first = made.loads()
+    assert made.loads() is first
+    made.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", worlds.HOT))
+    second = made.loads()
+    assert first.values[0, 0] == 0.1, "a view handed out does not change"
+    assert second.values[0, 0] == 0.9
+    assert second.index is first.index, "no renumbering for a change of values"
+
+
+def test_changes_that_do_not_concern_load_change_nothing() -> None:
+    made = table(a=worlds.IDLE)
+    first = made.loads()
+    cordoned = worlds.node("a", worlds.IDLE, mutate=lambda body: body["spec"].update(unschedulable=True))
+    made.node_changed(worlds.node("a", worlds.IDLE), cordoned)
+    assert made.loads() is first
+    made.node_changed(cordoned, worlds.node("a", worlds.IDLE, cpu="16"))
+    assert made.loads().per_allocatable[0, 0] == 1 / 16000
+
+
+def test_nodes_that_come_and_go_renumber_the_rows() -> None:
+    made = table(b=worlds.IDLE)
+    made.loads()
+    made.node_changed(None, worlds.node("a", worlds.HOT))
+    assert made.loads().names == ("a", "b")
+    assert made.loads().values[0, 0] == 0.9
+    made.node_changed(worlds.node("a", worlds.HOT), None)
+    assert made.loads().names == ("b",)
+    assert made.loads().values[0, 0] == 0.1
+
+
+def test_a_matching_heartbeat_renews_a_quiet_node_only() -> None:
+    made = table(a=worlds.IDLE, b=worlds.IDLE)
+    text = worlds.load_text(worlds.IDLE)
+    made.heartbeat_changed(worlds.beat({"a": text, "b": text}, worlds.NOW + 60), worlds.NOW + 60)
+    assert made.loads().effective_seconds[:2].tolist() == [worlds.NOW + 60] * 2
+    assert made.heartbeat_state().matches
+    made.heartbeat_changed(worlds.beat({"a": text, "b": "else"}, worlds.NOW + 120), worlds.NOW + 120)
+    assert made.loads().effective_seconds[:2].tolist() == [worlds.NOW + 120, worlds.NOW + 60]
+    assert made.heartbeat_state().differing == ("b",)
+
+
+def test_a_patch_seen_after_its_heartbeat_is_confirmed_when_it_arrives() -> None:
+    made = table(a=worlds.IDLE)
+    made.loads()
+    newer = worlds.load_text(worlds.HOT, worlds.NOW + 30)
+    made.heartbeat_changed(worlds.beat({"a": newer}, worlds.NOW + 60), worlds.NOW + 60)
+    assert made.loads().effective_seconds[0] == worlds.NOW
+    made.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", newer))
+    assert made.loads().effective_seconds[0] == worlds.NOW + 60
+
+
+@pytest.mark.parametrize("data", [{}, {"v": "2"}, {"v": "1", "at": "x"}], ids=["empty", "another version", "no time"])
+def test_an_unusable_heartbeat_is_reported_and_changes_nothing(data: dict[str, str]) -> None:
+    made = table(a=worlds.IDLE)
+    made.heartbeat_changed(data, worlds.NOW)
+    assert "no usable heartbeat" in made.heartbeat_state().problem
+    assert made.loads().effective_seconds[0] == worlds.NOW
+
+
+def test_other_metrics_lay_out_the_columns_anew() -> None:
+    made = table(a={"cpu_avg_5m": 0.5, "gpu_avg_5m": 0.75})
+    made.loads()
+    made.use_metrics(("gpu_avg_5m", "cpu_avg_5m"))
+    assert made.loads().values[0].tolist() == [0.75, 0.5]
+
+
+def test_an_allocatable_that_cannot_be_read_is_unknown_and_disturbs_nobody_else() -> None:
+    made = table(a=worlds.IDLE)
+    made.node_changed(None, worlds.node("odd", worlds.IDLE, cpu="a lot"))
+    text = worlds.load_text(worlds.IDLE)
+    made.heartbeat_changed(worlds.beat({"a": text, "odd": text}, worlds.NOW + 60), worlds.NOW + 60)
+    loads = made.loads()
+    assert loads.effective_seconds[:2].tolist() == [worlds.NOW + 60] * 2
+    assert loads.per_allocatable[loads.index["odd"]].tolist() == [0.0, 0.0]

@@ -1,0 +1,299 @@
+"""Placements: what counts, how it decays, what is assumed, and that the prepared lines say what the formula says."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extender import placements
+from kube import objects
+from policy import hotspots, metrics, recent
+from tests import builders
+from tests.unit.extender import worlds
+
+NOW = worlds.NOW
+INDEX = {"a": 0, "b": 1}
+ALL = np.arange(3)
+CPU_5M, MEMORY_5M = 0, 3
+
+
+def table() -> placements.PlacementTable:
+    return placements.PlacementTable(worlds.policy(), NOW)
+
+
+def counts(made: placements.PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
+    found: list[int] = made.crowding(INDEX, ALL, now, besides=besides).counts[INDEX[node]].tolist()
+    return found
+
+
+def amount(made: placements.PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
+    return float(made.crowding(INDEX, ALL, now, besides=besides).amounts[INDEX[node], column])
+
+
+def see(made: placements.PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
+    made.pod_changed(None, pod, now)
+    return pod
+
+
+def test_a_bound_pod_counts_in_each_window_until_it_is_older() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a"))
+    assert counts(made, "a", NOW) == [1, 1, 1]
+    assert counts(made, "a", NOW + 59.9) == [1, 1, 1]
+    assert counts(made, "a", NOW + 60) == [0, 1, 1]
+    assert counts(made, "a", NOW + 300) == [0, 0, 1]
+    assert counts(made, "a", NOW + 1800) == [0, 0, 0]
+    assert made.bindings(NOW + 1800) == ()
+
+
+def test_its_expected_load_decays_to_nothing_over_the_averaging_window() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a", cpu="1", memory="1Gi"))
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(700)
+    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(350)
+    assert amount(made, "a", NOW + 150, MEMORY_5M) == pytest.approx(0.35 * 2**30)
+    assert amount(made, "a", NOW + 300, CPU_5M) == 0
+    assert amount(made, "b", NOW, CPU_5M) == 0
+
+
+def test_a_pod_that_requests_nothing_gets_the_default() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a", cpu="0", memory="0"))
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(250)
+    assert amount(made, "a", NOW, MEMORY_5M) == pytest.approx(200 * 2**20)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        worlds.bound("p", "a", owner=("DaemonSet", "agent")),
+        worlds.bound("p", "a", labels={"evenload.io/placeholder": "true"}),
+        worlds.bound("p", "a", phase="Succeeded"),
+        worlds.bound("p", "a", phase="Failed"),
+        builders.pod(
+            "p", node="a", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
+        ),
+        builders.pod("p"),
+    ],
+    ids=["of a DaemonSet", "a placeholder", "succeeded", "failed", "being deleted", "not bound"],
+)
+def test_pods_that_bring_no_load_do_not_count(pod: objects.Pod) -> None:
+    made = table()
+    see(made, pod)
+    assert counts(made, "a", NOW) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("ended", [None, worlds.bound("p", "a", phase="Succeeded")], ids=["deleted", "finished"])
+def test_a_pod_that_ends_stops_counting(ended: objects.Pod | None) -> None:
+    made = table()
+    alive = see(made, worlds.bound("p", "a"))
+    see(made, worlds.bound("q", "a"))
+    made.pod_changed(alive, ended, NOW + 1)
+    assert counts(made, "a", NOW + 1) == [1, 1, 1]
+
+
+def test_a_pod_recreated_under_its_name_counts_where_it_is_now() -> None:
+    made = table()
+    old = see(made, worlds.bound("p", "a"))
+    made.pod_changed(old, worlds.bound("p", "b", uid="another"), NOW)
+    assert counts(made, "a", NOW) == [0, 0, 0]
+    assert counts(made, "b", NOW) == [1, 1, 1]
+
+
+def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> None:
+    made = table()
+    pod = builders.pod("p")
+    made.assume(pod, "a", NOW)
+    assert counts(made, "a", NOW) == [1, 1, 1]
+    assert counts(made, "a", NOW, besides=pod.uid) == [0, 0, 0]
+    assert amount(made, "a", NOW, CPU_5M, besides=pod.uid) == 0
+    assert counts(made, "a", NOW) == [1, 1, 1], "hiding a pod from one request leaves no trace"
+
+
+def test_an_assumption_expires_by_itself() -> None:
+    made = table()
+    made.assume(builders.pod("p"), "a", NOW)
+    assert made.assumed(NOW + placements.ASSUMED_SECONDS - 0.1) == 1
+    assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
+    assert counts(made, "a", NOW + placements.ASSUMED_SECONDS) == [0, 0, 0]
+
+
+def test_the_watch_confirms_an_assumption() -> None:
+    made = table()
+    made.assume(builders.pod("p"), "a", NOW)
+    see(made, worlds.bound("p", "a"), NOW + 1)
+    assert made.assumed(NOW + 1) == 0
+    assert counts(made, "a", NOW + 10) == [1, 1, 1]
+
+
+def test_the_watch_moves_an_assumption_that_was_wrong() -> None:
+    made = table()
+    made.assume(builders.pod("p"), "a", NOW)
+    see(made, worlds.bound("p", "b"), NOW + 1)
+    assert counts(made, "a", NOW + 1) == [0, 0, 0]
+    assert counts(made, "b", NOW + 1) == [1, 1, 1]
+
+
+def test_the_deletion_of_a_pending_pod_denies_its_assumption() -> None:
+    made = table()
+    pod = see(made, builders.pod("p"))
+    made.assume(pod, "a", NOW)
+    made.pod_changed(pod, None, NOW + 1)
+    assert counts(made, "a", NOW + 1) == [0, 0, 0]
+
+
+def test_news_about_a_pending_pod_leave_its_assumption() -> None:
+    made = table()
+    pod = see(made, builders.pod("p"))
+    made.assume(pod, "a", NOW)
+    made.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
+    assert counts(made, "a", NOW + 1) == [1, 1, 1]
+
+
+def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
+    made = table()
+    pod = builders.pod("p")
+    made.assume(pod, "a", NOW)
+    made.assume(pod, "b", NOW + 1)
+    assert counts(made, "a", NOW + 1) == [0, 0, 0]
+    assert counts(made, "b", NOW + 1) == [1, 1, 1]
+
+
+def test_what_the_watch_knows_is_not_assumed_away() -> None:
+    made = table()
+    pod = see(made, worlds.bound("p", "a"))
+    made.assume(pod, "b", NOW + 1)
+    assert counts(made, "a", NOW + 1) == [1, 1, 1]
+    assert made.assumed(NOW + 1) == 0
+
+
+def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen() -> None:
+    made = table()
+    pod = builders.pod("p", node="a", mutate=lambda body: body["status"].update(conditions=[]))
+    see(made, pod)
+    made.pod_changed(pod, pod, NOW + 50)
+    assert counts(made, "a", NOW + 60) == [0, 1, 1]
+
+
+def test_a_binding_from_a_clock_ahead_counts_as_now() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a", NOW + 30))
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(0.7 * 250)
+
+
+def test_another_policy_counts_the_watched_pods_anew() -> None:
+    made = table()
+    pod = see(made, worlds.bound("p", "a", cpu="1"))
+    made.assume(builders.pod("q", cpu="1"), "a", NOW)
+    doubled = worlds.policy(
+        recentPods={"usagePerRequest": {"cpu": 1.4}}, hotSpots=[{"window": "10s", "pods": 1, "penalty": 1}]
+    )
+    made.use_policy(doubled, lambda: [pod], NOW)
+    assert counts(made, "a", NOW) == [2]
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(1400 + 700), "an assumption keeps its estimate until it ends"
+    assert counts(made, "a", NOW + 10) == [0]
+
+
+def test_recent_pods_switched_off_leave_the_counts() -> None:
+    made = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}), NOW)
+    see(made, worlds.bound("p", "a"))
+    assert amount(made, "a", NOW, CPU_5M) == 0
+    assert counts(made, "a", NOW) == [1, 1, 1]
+
+
+def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
+    made = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
+    see(made, worlds.bound("p", "a"))
+    made.assume(builders.pod("q"), "a", NOW)
+    assert made.bindings(NOW) == ()
+    assert counts(made, "a", NOW) == []
+
+
+def test_nodes_that_come_later_find_their_placements() -> None:
+    made = table()
+    see(made, worlds.bound("p", "late"))
+    assert counts(made, "a", NOW) == [0, 0, 0]
+    found = made.crowding({"a": 0, "late": 1}, np.arange(3), NOW, besides="")
+    assert found.counts[1].tolist() == [1, 1, 1]
+    assert found.amounts[1, CPU_5M] > 0
+
+
+def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
+    pod = builders.pod("p", cpu="a lot")
+    assert placements.estimate(pod, worlds.policy().recent_pods) == recent.Load(250.0, 200 * 2**20)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_prepared_lines_are_the_formula(seed: int) -> None:
+    rng = random.Random(seed)
+    alive: dict[str, objects.Pod] = {}
+    made, now = table(), NOW
+    for step in range(300):
+        now += rng.expovariate(0.2)
+        if alive and rng.random() < 0.3:
+            gone = alive.pop(rng.choice(sorted(alive)))
+            made.pod_changed(gone, None, now)
+        else:
+            name = f"p{step}"
+            pod = worlds.bound(
+                name, rng.choice(["a", "b"]), now - rng.choice([0, 3, 400]), cpu=f"{rng.randint(1, 4000)}m"
+            )
+            alive[name] = pod
+            made.pod_changed(None, pod, now)
+    now += rng.uniform(0, 200)
+    crowding = made.crowding(INDEX, ALL, now, besides="")
+    for node, row in INDEX.items():
+        here = [pod for pod in alive.values() if pod.node_name == node]
+        listed = [recent.RecentPod(at(pod), placements.estimate(pod, worlds.policy().recent_pods)) for pod in here]
+        expected = recent.expected(listed, recent.Load(1.0, 1.0), metrics.BUILT_IN, now)
+        np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
+        bound_at = sorted(at(pod) for pod in here)
+        assert tuple(crowding.counts[row]) == hotspots.counts(bound_at, now, (60, 300, 1800))
+
+
+def at(pod: objects.Pod) -> float:
+    """When the pod was bound, by its own condition."""
+    assert pod.scheduled_at_seconds is not None
+    return pod.scheduled_at_seconds
+
+
+@pytest.mark.parametrize(
+    ("huge", "least"),
+    [("9e200", 1e18), ("1e999", 1.0), ("9e307", 1.0), ("9" * 400, 1.0)],
+    ids=["readable: capped", "beyond a float: as no request", "beyond in millicores", "four hundred digits"],
+)
+def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(huge: str, least: float) -> None:
+    made = table()
+    for name in ("p", "q", "r"):
+        see(made, worlds.bound(name, "a", cpu=huge, memory=huge))
+    crowding = made.crowding(INDEX, ALL, NOW + 1, besides="")
+    assert np.isfinite(crowding.amounts).all()
+    assert crowding.amounts[0, [CPU_5M, MEMORY_5M]].min() > least
+
+
+def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
+    def ask_for_pods(body: dict[str, Any]) -> None:
+        body["spec"]["containers"][0]["resources"]["requests"]["pods"] = "1e999"
+
+    pod = builders.pod("p", mutate=ask_for_pods)
+    assert placements.estimate(pod, worlds.policy().recent_pods) == recent.Load(250.0, 200 * 2**20)
+
+
+def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a", NOW + 3600), NOW + 3600)
+    made.assume(builders.pod("assumed"), "b", NOW + 3600)
+    at_once = amount(made, "a", NOW + 3600, CPU_5M)
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(at_once)
+    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
+    assert made.assumed(NOW + 150) == 0
+
+
+def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
+    made, held = table(), []
+    for hour in range(50):
+        pod = worlds.bound(f"p{hour}", f"node-{hour}", NOW + hour * 3600)
+        made.pod_changed(None, pod, NOW + hour * 3600)
+        held.append(len(repr(vars(made))))
+    assert held[-1] <= held[10]

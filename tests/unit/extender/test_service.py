@@ -1,0 +1,133 @@
+"""The wired service: readiness, policy reload with last-known-good, what /configz and /metrics say, reading once."""
+
+import pathlib
+import random
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from extender import service, view
+from kube import door, errors, kinds, objects
+from policy import annotations, heartbeat, loading
+from runtime import reloading
+from tests import builders, clocks
+from tests.unit.extender import worlds
+
+T = TypeVar("T", bound=objects.Object)
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
+
+
+class Listed:
+    """A door that lists what it was given and holds at most the heartbeat."""
+
+    def __init__(self, *items: objects.Object, beat: dict[str, str] | None = None) -> None:
+        self._items = items
+        self._beat = beat
+        self.asked: list[tuple[str, str]] = []
+
+    def list(self, kind: kinds.Kind[T], **selection: str) -> door.Listing[T]:
+        """Every item of the kind."""
+        self.asked.append((kind.plural, selection.get("field_selector", "")))
+        return door.Listing(tuple(item for item in self._items if isinstance(item, kind.type)), "1")
+
+    def get(self, _kind: object, name: str, *, namespace: str) -> objects.ConfigMap:
+        """The heartbeat, if there is one."""
+        if self._beat is None:
+            raise errors.NotFound("GET", status=404, reason="NotFound", message=f"{namespace}/{name}")
+        return builders.decoded({"metadata": {"name": name}, "data": self._beat}, objects.ConfigMap)
+
+
+class World:
+    """A service over a policy file that tests rewrite; nothing is started."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        path.write_text(HEAD, encoding="utf-8")
+        clock = clocks.ManualClock()
+        held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
+        held.load()
+        kube = cast(door.KubeDoor, Listed())
+        self.service = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1))
+        self.client = self.service.app().test_client()
+
+    def text(self, path: str) -> str:
+        """What GET answers."""
+        return self.client.get(path).get_data(as_text=True)
+
+    def rewrite(self, text: str) -> None:
+        """Change the policy file and let the loop poll it."""
+        self.path.write_text(text, encoding="utf-8")
+        self.service.poll_policy()
+
+
+@pytest.fixture
+def world(tmp_path: pathlib.Path) -> World:
+    return World(tmp_path / "policy.yaml")
+
+
+def test_it_is_alive_but_not_ready_before_nodes_and_pods_were_listed(world: World) -> None:
+    assert world.client.get("/livez").status_code == 200
+    answer = world.client.get("/readyz")
+    assert answer.status_code == 503
+    assert "[-]nodes failed: not listed yet" in answer.get_data(as_text=True)
+    assert "[-]pods failed: not listed yet" in answer.get_data(as_text=True)
+
+
+def test_it_answers_neutrally_before_it_knows_any_node(world: World) -> None:
+    answer = world.client.post("/filter", data=worlds.body(["a", "b"]))
+    assert answer.get_json()["NodeNames"] == ["a", "b"]
+    scores = world.client.post("/prioritize", data=worlds.body(["a", "b"])).get_json()
+    assert scores[0]["Score"] == scores[1]["Score"]
+
+
+def test_an_edited_policy_is_in_force_after_the_next_poll(world: World) -> None:
+    world.service.view.nodes.node_changed(None, worlds.node("n", {**worlds.IDLE, "cpu_avg_5m": 0.5}))
+    before = world.service.view.in_force.content_hash
+    world.rewrite(STRICT)
+    assert world.service.view.in_force.content_hash not in ("", before)
+    reply = world.client.post("/filter", data=worlds.body(["n"])).get_json()
+    assert reply["FailedAndUnresolvableNodes"] == {"n": "cpu_avg_5m over 0.4"}
+
+
+def test_a_broken_edit_is_shown_everywhere_and_changes_nothing(world: World) -> None:
+    before = world.service.view.in_force.content_hash
+    world.rewrite(HEAD + "filtre: {}\n")
+    assert world.service.view.in_force.content_hash == before
+    assert 'did you mean "filter"' in world.text("/readyz?verbose")
+    shown: dict[str, Any] = world.client.get("/configz").get_json()
+    assert "filtre" in shown["error"]
+    assert shown["hash"] == before
+    assert shown["policy"]["filter"]["thresholds"]["cpu_avg_5m"] == 0.65
+    metrics = world.text("/metrics")
+    assert "evenload_config_last_reload_successful 0.0" in metrics
+    assert f'evenload_config_info{{hash="{before}"}} 1.0' in metrics
+
+
+def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
+    world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+    world.service.view.nodes.node_changed(None, worlds.node("m", None))
+    world.client.post("/prioritize", data=worlds.body(["n", "m"]))
+    metrics = world.text("/metrics")
+    assert 'evenload_extender_nodes{state="usable"} 1.0' in metrics
+    assert 'evenload_extender_nodes{state="missing"} 1.0' in metrics
+    assert "evenload_extender_assumed_placements 1.0" in metrics
+    assert "evenload_config_last_reload_success_timestamp_seconds 1.7952336e+09" in metrics
+
+
+def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
+    text = worlds.load_text(worlds.IDLE, worlds.NOW - 400)
+    beat = heartbeat.encode(worlds.NOW, "hash", 1, heartbeat.digest({"n": text}))
+    kube = Listed(worlds.node("n", text), worlds.bound("p", "n"), beat=beat)
+    seen = view.View(worlds.policy(), "h", worlds.NOW)
+    service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
+    assert seen.nodes.loads().effective_seconds[0] == worlds.NOW
+    assert len(seen.placements.bindings(worlds.NOW)) == 1
+    assert kube.asked == [("nodes", ""), ("pods", "status.phase!=Succeeded,status.phase!=Failed")]
+
+
+def test_reading_once_does_without_a_heartbeat() -> None:
+    kube = Listed(worlds.node("n", worlds.IDLE))
+    seen = view.View(worlds.policy(), "h", worlds.NOW)
+    service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
+    assert seen.nodes.facts()["n"].reading == annotations.decode(worlds.load_text(worlds.IDLE))

@@ -1,0 +1,278 @@
+"""The extender's TLS: which options fit together, which files are taken over, and who may ask what."""
+
+import json
+import pathlib
+import socket
+import ssl
+import threading
+from typing import Any
+
+import prometheus_client
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from cluster import certificates
+from extender import tls
+from runtime import clock
+
+NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
+A, B, C = pathlib.Path("a"), pathlib.Path("b"), pathlib.Path("c")
+
+
+@pytest.fixture(scope="module")
+def authority() -> certificates.Authority:
+    return certificates.Authority.create(now_seconds=NOW)
+
+
+@pytest.fixture
+def files(tmp_path: pathlib.Path, authority: certificates.Authority) -> tls.Files:
+    """A certificate, its key and a client CA."""
+    made = tls.Files(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
+    (tmp_path / "ca.crt").write_text(authority.pair.certificate, encoding="utf-8")
+    write(made, authority.serving(["localhost"], now_seconds=NOW))
+    return made
+
+
+def write(files: tls.Files, pair: certificates.Pair) -> None:
+    """Another certificate and its key."""
+    files.certificate.write_text(pair.certificate, encoding="utf-8")
+    files.key.write_text(pair.key, encoding="utf-8")
+
+
+def loaded(files: tls.Files) -> tls.Security:
+    """With the files in force."""
+    security = tls.Security(files)
+    security.load()
+    return security
+
+
+def test_without_options_there_is_no_tls() -> None:
+    assert tls.chosen(None, None, None, ()) is None
+
+
+def test_whole_combinations_are_taken() -> None:
+    assert tls.chosen(A, B, None, ()) == tls.Files(A, B)
+    assert tls.chosen(A, B, C, ("me",)) == tls.Files(A, B, C)
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ((A, None, None, ()), "--tls-key"),
+        ((None, B, None, ()), "--tls-cert"),
+        ((None, None, C, ()), "--client-ca needs --tls-cert"),
+        ((A, None, C, ()), "need each other"),
+        ((A, B, None, ("me",)), "--client-name needs --client-ca"),
+        ((None, None, None, ("me",)), "--client-name needs --client-ca"),
+        ((A, B, C, ("me", "")), "expected a certificate's common name"),
+    ],
+    ids=[
+        "a certificate without a key",
+        "a key without a certificate",
+        "a client CA without TLS",
+        "a client CA with half of TLS",
+        "a name without a CA",
+        "a name alone",
+        "an empty name",
+    ],
+)
+def test_half_a_combination_is_refused(given: tuple[Any, Any, Any, tuple[str, ...]], word: str) -> None:
+    with pytest.raises(tls.TlsError, match=word):
+        tls.chosen(*given)
+
+
+def test_clients_are_asked_for_a_certificate_only_with_a_ca_and_never_forced(files: tls.Files) -> None:
+    assert tls.context(files).verify_mode == ssl.CERT_OPTIONAL
+    assert tls.context(tls.Files(files.certificate, files.key)).verify_mode == ssl.CERT_NONE
+    assert tls.context(files).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_a_key_of_another_certificate_is_refused_with_both_names(files: tls.Files) -> None:
+    files.key.write_text(certificates.key_pem(certificates.new_key()), encoding="utf-8")
+    with pytest.raises(tls.TlsError, match=r"tls\.crt and .*tls\.key: .*KEY_VALUES_MISMATCH"):
+        loaded(files)
+
+
+def test_an_encrypted_key_is_refused_without_asking_anybody(files: tls.Files) -> None:
+    form, locked = serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+    files.key.write_bytes(certificates.new_key().private_bytes(serialization.Encoding.PEM, form, locked))
+    with pytest.raises(tls.TlsError, match="encrypted"):
+        loaded(files)
+
+
+def test_a_client_ca_that_is_none_is_refused_by_name(files: tls.Files) -> None:
+    assert files.client_ca is not None
+    files.client_ca.write_text("nothing", encoding="utf-8")
+    with pytest.raises(tls.TlsError, match=r"ca\.crt: expected PEM certificates"):
+        loaded(files)
+
+
+def test_unchanged_files_keep_their_context(files: tls.Files) -> None:
+    security = loaded(files)
+    before = security.context
+    files.certificate.write_bytes(files.certificate.read_bytes())
+    assert not security.poll()
+    assert security.context is before
+
+
+def test_a_changed_certificate_is_in_force_after_the_next_poll(
+    files: tls.Files, authority: certificates.Authority
+) -> None:
+    security = loaded(files)
+    before, hash_before = security.context, security.content_hash
+    write(files, authority.serving(["localhost"], now_seconds=NOW))
+    assert security.poll()
+    assert security.context is not before
+    assert security.content_hash != hash_before
+
+
+def test_a_changed_client_ca_is_in_force_too_and_forgets_the_old_one(files: tls.Files) -> None:
+    security = loaded(files)
+    assert files.client_ca is not None
+    other = certificates.Authority.create(now_seconds=NOW + 1)
+    files.client_ca.write_text(other.pair.certificate, encoding="utf-8")
+    assert security.poll()
+    assert len(security.context.get_ca_certs()) == 1
+
+
+def test_files_in_the_middle_of_an_exchange_leave_the_last_good_ones_in_force(
+    files: tls.Files, authority: certificates.Authority
+) -> None:
+    security = loaded(files)
+    before, hash_before = security.context, security.content_hash
+    new = authority.serving(["localhost"], now_seconds=NOW)
+    files.certificate.write_text(new.certificate, encoding="utf-8")
+    assert not security.poll()
+    assert security.error is not None
+    assert (security.context, security.content_hash) == (before, hash_before)
+    write(files, new)
+    assert security.poll()
+    assert security.error is None
+
+
+def test_files_put_back_as_they_were_clear_the_error(files: tls.Files) -> None:
+    security = loaded(files)
+    good = files.key.read_bytes()
+    files.key.unlink()
+    assert not security.poll()
+    assert "tls.key" in str(security.error)
+    files.key.write_bytes(good)
+    security.poll()
+    assert security.error is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "name"),
+    [
+        (None, None),
+        ({}, None),
+        ({"subject": ((("organizationName", "o"),), (("commonName", "me"),))}, "me"),
+        ({"subject": ((("commonName", "first"),), (("commonName", "last"),))}, "last"),
+        ({"subject": ((("organizationName", "o"),),)}, ""),
+    ],
+    ids=["no certificate", "nothing", "a name", "two names, as Go the last", "a certificate without a name"],
+)
+def test_the_client_is_its_common_name(peer: dict[str, object] | None, name: str | None) -> None:
+    assert tls.common_name(peer) == name
+
+
+class FakeConnection:
+    """A connection whose handshake showed this client."""
+
+    def __init__(self, client_name: str | None) -> None:
+        self.client_name = client_name
+
+
+def ask(path: str, connection: object, names: frozenset[str]) -> tuple[str, bytes]:
+    """Status and body of a guarded application that answers "inside"."""
+    started: list[str] = []
+
+    def inside(_environ: object, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"inside"]
+
+    def start(status: str, _headers: object, _error: object = None) -> Any:
+        started.append(status)
+
+    body = tls.guarded(inside, names)({"PATH_INFO": path, "gunicorn.socket": connection}, start)
+    return started[0], b"".join(body)
+
+
+NAMED = frozenset({"me", "you"})
+
+
+@pytest.mark.parametrize(
+    ("path", "client_name", "names", "status"),
+    [
+        ("/filter", None, frozenset(), "403 Forbidden"),
+        ("/filter", "", frozenset(), "200 OK"),
+        ("/filter", "anybody", frozenset(), "200 OK"),
+        ("/filter", "you", NAMED, "200 OK"),
+        ("/filter", "anybody", NAMED, "403 Forbidden"),
+        ("/filter", "", NAMED, "403 Forbidden"),
+        ("/filter", None, NAMED, "403 Forbidden"),
+        ("/livez", None, NAMED, "200 OK"),
+        ("/metrics", "anybody", NAMED, "200 OK"),
+        ("/livez/", None, NAMED, "403 Forbidden"),
+        ("/configz", None, NAMED, "403 Forbidden"),
+        ("/a-route-of-tomorrow", None, NAMED, "403 Forbidden"),
+    ],
+)
+def test_the_path_and_the_client_decide(path: str, client_name: str | None, names: frozenset[str], status: str) -> None:
+    assert ask(path, FakeConnection(client_name), names)[0] == status
+
+
+def test_a_connection_that_is_not_ours_counts_as_no_certificate() -> None:
+    status, body = ask("/filter", object(), frozenset())
+    assert status == "403 Forbidden"
+    assert json.loads(body)["path"] == "/filter"
+
+
+def test_without_a_client_ca_nothing_is_guarded(files: tls.Files) -> None:
+    def inside(_environ: object, _start: object) -> list[bytes]:
+        return []
+
+    assert tls.Security(tls.Files(files.certificate, files.key)).guard(inside) is inside
+    assert tls.Security(files).guard(inside) is not inside
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing, and closes", "plain HTTP"])
+def test_a_failed_handshake_is_a_reset_connection(files: tls.Files, sent: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(sent)
+    theirs.shutdown(socket.SHUT_WR)
+    with theirs, tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
+        with pytest.raises(ConnectionResetError):
+            wrapped.do_handshake()
+        assert wrapped.fileno() >= 0, "closing is the caller's, and gunicorn does it once"
+
+
+def test_the_connection_knows_its_client_after_the_handshake(
+    files: tls.Files, authority: certificates.Authority, tmp_path: pathlib.Path
+) -> None:
+    own = tls.Files(tmp_path / "me.crt", tmp_path / "me.key")
+    write(own, authority.client("me", ("group",), now_seconds=NOW))
+    write(files, authority.serving(["localhost"], now_seconds=NOW))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(own.certificate, own.key)
+    ours, theirs = socket.socketpair()
+    asking = threading.Thread(target=lambda: context.wrap_socket(theirs).close())
+    asking.start()
+    with tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
+        wrapped.do_handshake()
+        asking.join()
+        assert isinstance(wrapped, tls.Connection)
+        assert wrapped.client_name == "me"
+        assert wrapped.gettimeout() is None
+
+
+def test_the_reload_gauge_is_read_when_scraped(files: tls.Files) -> None:
+    security = loaded(files)
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(tls.ReloadCollector(security))
+    name = "evenload_extender_certificate_last_reload_successful"
+    assert registry.get_sample_value(name) == 1.0
+    files.key.unlink()
+    security.poll()
+    assert registry.get_sample_value(name) == 0.0

@@ -1,0 +1,270 @@
+"""Filter, prioritize and preempt: the cases of design.md section 4 worked out by hand, and what degrades a decision."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from extender import protocol, verbs, view
+from policy import relief
+from tests import builders
+from tests.unit.extender import worlds
+
+NOW = worlds.NOW
+IDLE, HOT = worlds.IDLE, worlds.HOT
+
+
+def filtered(world: view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> tuple[list[str], dict[str, str]]:
+    reply = json.loads(verbs.filter_nodes(world, worlds.args(names, **pod), now).body)
+    assert reply["FailedNodes"] == {}
+    assert reply["Error"] == ""
+    return reply["NodeNames"], reply["FailedAndUnresolvableNodes"]
+
+
+def scored(world: view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
+    reply = json.loads(verbs.prioritize(world, worlds.args(names, **pod), now).body)
+    assert all(type(row["Score"]) is int for row in reply)
+    return {row["Host"]: row["Score"] for row in reply}
+
+
+# filter
+
+
+def test_a_hot_node_is_rejected_for_good_with_a_reason_that_names_the_rule() -> None:
+    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    assert filtered(world, ["hot", "cool"]) == (["cool"], {"hot": "cpu_avg_5m over 0.65"})
+
+
+def test_all_hot_nodes_share_one_reason() -> None:
+    world = worlds.seen({f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)})
+    passed, failed = filtered(world, [f"n{at}" for at in range(20)])
+    assert passed == []
+    assert set(failed.values()) == {"cpu_avg_5m over 0.65"}
+
+
+def test_a_node_exactly_at_the_threshold_passes() -> None:
+    assert filtered(worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.65}}), ["n"]) == (["n"], {})
+
+
+def test_expected_load_of_recent_pods_counts_in_the_filter_until_the_window_shows_it() -> None:
+    world = worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.60}, "m": IDLE})
+    worlds.bind(world, "n", "p", cpu="800m")  # 0.7 * 800m of 8 cores = 0.07
+    assert filtered(world, ["n", "m"])[1] == {"n": "cpu_avg_5m over 0.65"}
+    assert filtered(world, ["n", "m"], NOW + 60)[1] == {"n": "cpu_avg_5m over 0.65"}
+    assert filtered(world, ["n", "m"], NOW + 100)[1] == {}
+
+
+@pytest.mark.parametrize(
+    "load",
+    [None, "garbage", worlds.load_text(HOT, NOW - 300), worlds.load_text(HOT, NOW + 61)],
+    ids=["no annotation", "garbage", "stale", "from the future"],
+)
+@pytest.mark.parametrize(("on_missing", "passes"), [("pass", True), ("reject", False)])
+def test_a_node_without_a_usable_reading_does_what_on_missing_says(
+    load: str | None, on_missing: str, passes: bool
+) -> None:
+    world = worlds.seen({"n": load}, worlds.policy(filter={"onMissing": on_missing}))
+    passed, failed = filtered(world, ["n", "unknown"])
+    assert passed == (["n", "unknown"] if passes else [])
+    assert set(failed.values()) == (set() if passes else {"cpu_avg_5m missing"})
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"owner": ("DaemonSet", "agent")},
+        {"namespace": "kube-system"},
+        {"mutate": lambda b: b["spec"].update(priority=2 * 10**9)},
+    ],
+    ids=["of a DaemonSet", "in kube-system", "of a system priority"],
+)
+def test_exempt_pods_pass_everywhere(pod: dict[str, Any]) -> None:
+    assert filtered(worlds.seen({"hot": HOT}), ["hot", "unknown"], **pod) == (["hot", "unknown"], {})
+
+
+def test_an_all_hot_sample_keeps_its_coolest_nodes_if_the_policy_says_so() -> None:
+    coolest = worlds.policy(filter={"whenAllRejected": "coolest"})
+    world = worlds.seen({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}}, coolest)
+    outcome = verbs.filter_nodes(world, worlds.args(["a", "b"]), NOW)
+    assert json.loads(outcome.body)["NodeNames"] == ["b"]
+    assert outcome.decision.degraded == ("all_rejected",)
+
+
+def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> view.View:
+    world = worlds.seen({"other": IDLE})
+    hint = relief.encode(relief.Relief(until, frozenset({uid})))
+    world.nodes.node_changed(None, worlds.node("n", values, relief=hint))
+    return world
+
+
+WARM = {**IDLE, "cpu_avg_5m": 0.62}
+
+
+@pytest.mark.parametrize(
+    ("until", "values", "uid", "rejected"),
+    [
+        (NOW + 60, WARM, "uid-web", True),
+        (NOW, WARM, "uid-web", False),
+        (NOW + 60, WARM, "uid-else", False),
+        (NOW + 60, {**IDLE, "cpu_avg_5m": 0.6}, "uid-web", False),
+    ],
+    ids=["held back", "over", "another workload", "already cool"],
+)
+def test_a_relieved_node_refuses_what_left_it_until_it_is_cool_or_the_time_is_over(
+    until: float, values: Mapping[str, float], uid: str, rejected: bool
+) -> None:
+    _, failed = filtered(relieved(until, values, uid), ["n", "other"])
+    assert failed == ({"n": relief.REASON} if rejected else {})
+
+
+def test_a_malformed_relief_hint_is_ignored() -> None:
+    world = worlds.seen({})
+    world.nodes.node_changed(None, worlds.node("n", WARM, relief='{"v":1,"until":"soon","workloads":["uid-web"]}'))
+    assert filtered(world, ["n"]) == (["n"], {})
+
+
+def test_a_relieved_node_is_not_kept_as_the_coolest() -> None:
+    world = view.View(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
+    hint = relief.encode(relief.Relief(NOW + 60, frozenset({"uid-web"})))
+    world.nodes.node_changed(None, worlds.node("n", {**IDLE, "cpu_avg_5m": 0.7}, relief=hint))
+    world.nodes.node_changed(None, worlds.node("m", {**IDLE, "cpu_avg_5m": 0.9}))
+    assert filtered(world, ["n", "m"]) == (["m"], {"n": relief.REASON})
+
+
+def test_no_candidates_are_answered_with_none() -> None:
+    world = worlds.seen({"n": IDLE})
+    assert filtered(world, []) == ([], {})
+    assert scored(world, []) == {}
+
+
+# prioritize
+
+
+def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:
+    load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.8}
+    load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
+    # 10 * (.2*.5 + .3*.4 + .5*.2 + .2*.8 + .3*.7 + .5*.6) / 2.0 = 4.95 -> 5
+    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 5}
+
+
+def test_only_usable_metrics_share_the_weight() -> None:
+    # 10 * (.2*.5 + .5*.9) / .7 = 7.857 -> 8
+    assert scored(worlds.seen({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}), ["n"]) == {"n": 8}
+
+
+def test_a_node_without_readings_gets_the_median_of_the_others() -> None:
+    uniform = {name: dict.fromkeys(IDLE, load) for name, load in (("a", 0.1), ("b", 0.4), ("c", 0.8))}
+    world = worlds.seen({**uniform, "blind": None})
+    assert scored(world, ["a", "b", "c", "blind", "unknown"]) == {"a": 9, "b": 6, "c": 2, "blind": 6, "unknown": 6}
+
+
+def test_without_any_reading_all_score_the_same_and_nobody_is_assumed_to_win() -> None:
+    world = worlds.seen({"a": None, "b": worlds.load_text(HOT, NOW - 3600)})
+    assert len(set(scored(world, ["a", "b", "unknown"]).values())) == 1
+    assert world.placements.assumed(NOW) == 0
+
+
+def test_hot_spots_take_points_off() -> None:
+    no_estimates = worlds.policy(recentPods={"enabled": False})
+    world = worlds.seen({"n": dict.fromkeys(IDLE, 0.1), "m": dict.fromkeys(IDLE, 0.1)}, no_estimates)
+    worlds.bind(world, "n", *(f"p{at}" for at in range(5)))  # 5 // 2 + 5 // 5 + 5 // 20 = 3 points
+    assert scored(world, ["n", "m"]) == {"n": 6, "m": 9}
+    assert scored(world, ["n", "m"], NOW + 60) == {"n": 8, "m": 9}
+
+
+def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
+    loads = {"small": dict.fromkeys(IDLE, 0.1), "large": dict.fromkeys(IDLE, 0.1)}
+    for incoming, expected in ((False, {"small": 9, "large": 9}), (True, {"small": 5, "large": 7})):
+        world = worlds.seen(loads, worlds.policy(score={"incomingPod": incoming}))
+        world.nodes.node_changed(None, worlds.node("small", loads["small"], cpu="4", memory="16Gi"))
+        assert scored(world, ["small", "large"], cpu="2286m", memory="9362Mi") == expected
+
+
+def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_anything() -> None:
+    world = worlds.seen({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)})
+    winners = []
+    for at in range(30):
+        scores = scored(world, [f"n{node}" for node in range(5)], NOW + at / 100, pod=f"p{at}")
+        assert max(scores.values()) - min(scores.values()) <= 2
+        decision = verbs.prioritize(world, worlds.args([f"n{node}" for node in range(5)], f"p{at}"), NOW + at / 100)
+        winners.append(decision.decision.assumed)
+    assert sorted(winners.count(f"n{at}") for at in range(5)) == [6, 6, 6, 6, 6]
+
+
+def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
+    world = worlds.seen({"a": IDLE, "b": dict.fromkeys(IDLE, 0.12)})
+    first = verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW)
+    assert verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW) == first
+    other = verbs.prioritize(world, worlds.args(["a", "b"], "q", cpu="8"), NOW)
+    assert (first.decision.assumed, other.decision.assumed) == ("a", "b")
+
+
+def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_rank_it() -> None:
+    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    assert verbs.filter_nodes(world, worlds.args(["hot", "cool"]), NOW).decision.assumed == "cool"
+    assert world.placements.assumed(NOW) == 1
+
+
+# preempt
+
+
+def preempted(world: view.View, *names: str) -> dict[str, Any]:
+    victims = {name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in names}
+    request = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
+    reply = json.loads(verbs.preempt(world, protocol.decode_preemption(request), NOW).body)
+    found: dict[str, Any] = reply["NodeNameToMetaVictims"]
+    return found
+
+
+def test_hot_nodes_leave_the_victims_map_and_the_rest_pass() -> None:
+    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    assert preempted(world, "hot", "cool", "unknown") == {
+        name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in ("cool", "unknown")
+    }
+
+
+def test_preemption_on_hot_nodes_only_is_vetoed_altogether() -> None:
+    assert preempted(worlds.seen({"hot": HOT}), "hot") == {}
+
+
+# degraded decisions
+
+
+@pytest.mark.parametrize(
+    ("load", "cause"),
+    [
+        (None, "missing_reading"),
+        (worlds.load_text(IDLE, NOW - 300), "stale_reading"),
+        ({"cpu_avg_5m": 0.1}, "missing_metric"),
+    ],
+    ids=["no reading", "a stale reading", "a metric is absent"],
+)
+def test_a_decision_on_less_than_whole_data_says_why(load: Any, cause: str) -> None:
+    world = worlds.seen({"n": load, "whole": IDLE})
+    assert verbs.filter_nodes(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
+    assert verbs.prioritize(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
+    assert verbs.prioritize(world, worlds.args(["whole"]), NOW).decision.degraded == ()
+
+
+def test_an_unknown_node_degrades_the_decision() -> None:
+    world = worlds.seen({"n": IDLE})
+    assert verbs.filter_nodes(world, worlds.args(["n", "new"]), NOW).decision.degraded == ("unknown_node",)
+
+
+def test_a_new_policy_is_in_force_with_the_next_request() -> None:
+    world = worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.5}})
+    assert filtered(world, ["n"]) == (["n"], {})
+    world.use_policy(worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}}), "fedcba", list, NOW)
+    assert filtered(world, ["n"])[1] == {"n": "cpu_avg_5m over 0.4"}
+    assert verbs.prioritize(world, worlds.args(["n"]), NOW).decision.policy_hash == "fedcba"
+
+
+def test_extra_metrics_filter_and_score() -> None:
+    entry = {"name": "cpu_p95_30m", "resource": "cpu", "statistic": "p95", "window": "30m"}
+    extra = worlds.policy(
+        metrics=[entry], filter={"thresholds": {"cpu_p95_30m": 0.5}}, score={"weights": {"cpu_p95_30m": 1}}
+    )
+    world = worlds.seen({"a": {**IDLE, "cpu_p95_30m": 0.6}, "b": {**IDLE, "cpu_p95_30m": 0.2}}, extra)
+    assert filtered(world, ["a", "b"]) == (["b"], {"a": "cpu_p95_30m over 0.5"})
+    assert scored(world, ["a", "b"], pod="q") == {"a": 4, "b": 8}

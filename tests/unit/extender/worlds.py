@@ -1,0 +1,76 @@
+"""Small worlds for the extender's tests: a policy, nodes with readings, pods, requests as kube-scheduler sends them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from extender import protocol, view
+from kube import objects
+from policy import annotations, heartbeat, schema
+from runtime import clock
+from tests import builders, clocks
+
+NOW = clocks.START_SECONDS
+IDLE = dict.fromkeys(("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d"), 0.1)
+HOT = {**IDLE, "cpu_avg_5m": 0.9}
+
+
+def load_text(values: Mapping[str, float], at_seconds: float = NOW) -> str:
+    """The annotation of a node with these readings."""
+    return annotations.encode(annotations.Reading(at_seconds, values))
+
+
+def node(
+    name: str, load: Mapping[str, float] | str | None, *, relief: str | None = None, **fields: Any
+) -> objects.Node:
+    """A node of 8 cores and 32 GiB that carries a reading, a raw text, or nothing."""
+    text = load if isinstance(load, str) or load is None else load_text(load)
+    carried = {annotations.KEY: text, "evenload.io/relief": relief}
+    return builders.node(
+        name, annotations={key: value for key, value in carried.items() if value is not None}, **fields
+    )
+
+
+def policy(**sections: object) -> schema.LoadPolicy:
+    """A policy with the given sections in the shape of the file."""
+    return schema.LoadPolicy.of(sections)
+
+
+def seen(loads: Mapping[str, Mapping[str, float] | str | None], in_force: schema.LoadPolicy | None = None) -> view.View:
+    """A view of nodes with these readings."""
+    world = view.View(in_force or policy(), "0123456789ab", NOW)
+    for name, load in loads.items():
+        world.nodes.node_changed(None, node(name, load))
+    return world
+
+
+def bind(world: view.View, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
+    """The Pod watch says that pods are bound to a node."""
+    for name in names:
+        world.placements.pod_changed(None, bound(name, node_name, at_seconds, **fields), at_seconds)
+
+
+def bound(name: str, node_name: str, at_seconds: float = NOW, *, uid: str = "", **fields: Any) -> objects.Pod:
+    """A pod bound at a moment."""
+
+    def scheduled(body: dict[str, Any]) -> None:
+        body["metadata"]["uid"] = uid or body["metadata"]["uid"]
+        condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": clock.to_rfc3339(at_seconds)}
+        body["status"]["conditions"] = [condition]
+
+    return builders.pod(name, node=node_name, mutate=scheduled, **fields)
+
+
+def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:
+    """A decoded request for a pod and names."""
+    return protocol.decode_args(body(names, pod, **fields))
+
+
+def body(names: Sequence[str] | None, pod: str = "new", **fields: Any) -> bytes:
+    """A request as a nodeCacheCapable kube-scheduler of today sends it."""
+    return json.dumps({"Pod": builders.pod_body(pod, **fields), "Nodes": None, "NodeNames": names}).encode()
+
+
+def beat(texts: Mapping[str, str], at_seconds: float) -> dict[str, str]:
+    """The data of a heartbeat over these annotations."""
+    return heartbeat.encode(at_seconds, "0123456789ab", len(texts), heartbeat.digest(texts))

@@ -1,0 +1,152 @@
+"""Every way a configuration can be unusable gives a ConfigError that names the file and the next step."""
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube import config, errors, kinds
+from tests import builders, scripted_http
+
+
+def refused(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(errors.ConfigError) as caught:
+        config.connect(*arguments, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{a: ",
+        "contexts: 5",
+        "apiVersion: v1",
+        "\x00\x01",
+        "just text",
+        "current-context: x\ncontexts: [{name: y}]",
+    ],
+)
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    told = refused(path)
+    assert repr(str(path)) in told
+    assert "kubectl config view" in told
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
+    assert "No such file or directory" in refused(tmp_path / "none")
+    assert "Is a directory" in refused(tmp_path)
+    assert "--kubeconfig" in refused("")
+
+
+def test_a_missing_context_is_named(tmp_path: Path) -> None:
+    told = refused(scripted_http.kubeconfig(tmp_path, "http://127.0.0.1:1"), "staging")
+    assert "context 'staging'" in told
+    assert "staging in" in told
+
+
+def test_a_certificate_that_is_not_there_is_named(tmp_path: Path) -> None:
+    user = {"client-certificate": "/nowhere/client.crt", "client-key": "/nowhere/client.key"}
+    assert "/nowhere/client.crt" in refused(scripted_http.kubeconfig(tmp_path, "https://127.0.0.1:1", user=user))
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:6443", "ftp://cluster", ""])
+def test_a_server_that_is_no_url_is_named(tmp_path: Path, url: str) -> None:
+    assert f"server {url!r}: expected a URL" in refused(scripted_http.kubeconfig(tmp_path, url))
+
+
+def test_no_configuration_anywhere_says_what_was_looked_for() -> None:
+    told = refused(environment={"KUBECONFIG": "/nowhere"})
+    assert "--kubeconfig" in told
+    assert "KUBERNETES_SERVICE_HOST" in told
+
+
+def test_a_pod_without_a_mounted_token_is_told(tmp_path: Path) -> None:
+    variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    told = refused(environment=variables, service_account=tmp_path)
+    assert "automountServiceAccountToken" in told
+    assert str(tmp_path) in told
+
+
+def test_a_context_without_a_kubeconfig_is_refused() -> None:
+    variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert "'staging'" in refused(None, "staging", environment=variables)
+
+
+def plugin(directory: Path, body: str) -> dict[str, Any]:
+    script = directory / "plugin"
+    script.write_text(f"#!{sys.executable}\n{body}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {
+        "exec": {"command": str(script), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    }
+
+
+def authorization(path: Path, server: scripted_http.ScriptedServer) -> str | None:
+    with contextlib.closing(config.connect(path)) as door:
+        door.get(kinds.NODES, "node-1")
+    return server.seen[-1].headers["Authorization"]
+
+
+def node(exchange: scripted_http.Exchange) -> None:
+    exchange.answer(builders.node_body("node-1"))
+
+
+def test_a_credential_plugin_gives_the_token(tmp_path: Path) -> None:
+    body = (
+        'print(\'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "from-plugin"}}\')'
+    )
+    with scripted_http.serving(node) as server:
+        path = scripted_http.kubeconfig(tmp_path, server.url, user=plugin(tmp_path, body))
+        assert authorization(path, server) == "Bearer from-plugin"
+
+
+def test_a_credential_plugin_that_fails_is_named_instead_of_going_on_anonymously(tmp_path: Path) -> None:
+    user = plugin(tmp_path, "import sys; sys.exit('not logged in')")
+    told = refused(scripted_http.kubeconfig(tmp_path, "http://127.0.0.1:1", user=user))
+    assert str(tmp_path / "plugin") in told
+    assert "run it by hand" in told
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"),
+    [
+        ({"token": "plain"}, "Bearer plain"),
+        ({"username": "jane", "password": "pw"}, "Basic amFuZTpwdw=="),
+        ({}, None),
+    ],
+    ids=["a token", "a name and a password", "nobody"],
+)
+def test_users_are_who_the_kubeconfig_says(tmp_path: Path, user: dict[str, str], sent: str | None) -> None:
+    with scripted_http.serving(node) as server:
+        assert authorization(scripted_http.kubeconfig(tmp_path, server.url, user=user), server) == sent
+
+
+def test_a_token_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file")
+    with scripted_http.serving(node) as server:
+        path = scripted_http.kubeconfig(tmp_path, server.url, user={"tokenFile": str(tmp_path / "token")})
+        assert authorization(path, server) == "Bearer from-file"
+
+
+def test_the_default_files_are_merged_and_missing_ones_passed_over(tmp_path: Path) -> None:
+    with scripted_http.serving(node) as server:
+        path = scripted_http.kubeconfig(tmp_path, server.url)
+        listed = os.pathsep.join(["/nowhere", str(path)])
+        with contextlib.closing(config.connect(environment={"KUBECONFIG": listed})) as door:
+            assert door.url == server.url
+
+
+def test_the_heavy_library_waits_until_a_connection_is_made() -> None:
+    code = "import sys, kube.config, kube.client, kube.reflector, kube.lease; print('kubernetes' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

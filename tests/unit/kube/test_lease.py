@@ -1,0 +1,258 @@
+"""Candidates on one Lease in memory, each with a clock of its own that the test moves."""
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from kube import errors, kinds, lease, objects
+from tests import builders, clocks
+
+NAME, NAMESPACE = "evenload-test", "evenload-system"
+
+
+class LeaseDoor:
+    """One Lease with the apiserver's optimistic concurrency; `broken` verbs fail, `before_write` intervenes."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] | None = None
+        self.version = 0
+        self.broken: set[str] = set()
+        self.before_write: Callable[[], None] | None = None
+
+    def get(self, kind: kinds.Kind[Any], name: str, *, namespace: str = "") -> objects.Lease:
+        self._check("get")
+        assert (kind, name, namespace) == (kinds.LEASES, NAME, NAMESPACE)
+        if self.body is None:
+            raise errors.NotFound("get", status=404, reason="NotFound", message="")
+        metadata = {**self.body["metadata"], "resourceVersion": str(self.version)}
+        return builders.decoded({**self.body, "metadata": metadata}, objects.Lease)
+
+    def create(self, kind: kinds.Kind[Any], body: Mapping[str, object], *, namespace: str = "") -> None:
+        self._check("create")
+        if self.body is not None:
+            raise errors.Conflict("create", status=409, reason="AlreadyExists", message="")
+        self._write(body)
+
+    def replace(self, kind: kinds.Kind[Any], name: str, body: Mapping[str, Any], *, namespace: str = "") -> None:
+        self._check("replace")
+        if self.before_write is not None:
+            intervene, self.before_write = self.before_write, None
+            intervene()
+        if body["metadata"]["resourceVersion"] != str(self.version):
+            raise errors.Conflict("replace", status=409, reason="Conflict", message="")
+        self._write(body)
+
+    def _check(self, verb: str) -> None:
+        if verb in self.broken:
+            raise errors.Unreachable(f"{verb}: no answer")
+
+    def _write(self, body: Mapping[str, object]) -> None:
+        self.body, self.version = dict(body), self.version + 1
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.body is not None
+        found: dict[str, Any] = self.body["spec"]
+        return found
+
+
+class Candidate:
+    """An Election with its own clock; `told` lists its callbacks."""
+
+    def __init__(self, door: LeaseDoor, identity: str) -> None:
+        self.clock = clocks.ManualClock()
+        self.told: list[str] = []
+        self.election = lease.Election(
+            door,  # type: ignore[arg-type]
+            namespace=NAMESPACE,
+            name=NAME,
+            identity=identity,
+            clock=self.clock,
+            rng=random.Random(1),
+            on_started=lambda: self.told.append("started"),
+            on_stopped=lambda: self.told.append("stopped"),
+        )
+
+    def attempt(self) -> bool:
+        self.election.attempt()
+        return self.election.is_leader()
+
+
+@pytest.fixture
+def door() -> LeaseDoor:
+    return LeaseDoor()
+
+
+def test_the_first_creates_the_lease_and_leads(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    assert not one.election.is_leader()
+    assert one.attempt()
+    assert one.told == ["started"]
+    assert door.spec == {
+        "holderIdentity": "one",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-11-21T04:00:00.000000Z",
+        "renewTime": "2026-11-21T04:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+
+
+def test_a_renewal_keeps_the_time_of_acquisition(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    one.clock.advance(8)
+    assert one.attempt()
+    assert (door.spec["acquireTime"][:19], door.spec["renewTime"][:19]) == (
+        "2026-11-21T04:00:00",
+        "2026-11-21T04:00:08",
+    )
+    assert one.told == ["started"]
+
+
+def test_a_follower_waits_the_whole_duration_by_its_own_clock(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.clock.jump(86400)
+    assert not two.attempt()
+    two.clock.advance(14.9)
+    assert not two.attempt()
+    assert two.election.holder == "one"
+    two.clock.advance(0.2)
+    assert two.attempt()
+    assert (door.spec["holderIdentity"], door.spec["leaseTransitions"]) == ("two", 1)
+
+
+def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.attempt()
+    for _ in range(5):
+        for candidate in (one, two):
+            candidate.clock.advance(9)
+        assert one.attempt()
+        assert not two.attempt()
+
+
+def test_a_leader_stops_calling_itself_one_before_others_may_take_over(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    door.broken.update({"get", "replace"})
+    one.clock.advance(9.9)
+    assert one.attempt()
+    one.clock.advance(0.2)
+    assert not one.election.is_leader()
+    one.attempt()
+    assert one.told == ["started", "stopped"]
+
+
+def test_setting_the_machines_clock_back_does_not_prolong_a_lease(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    one.clock.jump(-3600)
+    one.clock.advance(11)
+    assert not one.election.is_leader()
+
+
+def test_of_two_who_take_a_free_lease_at_once_one_gets_a_conflict(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    stop = threading.Event()
+    stop.set()
+    one.election.run(stop)
+    door.before_write = lambda: two.election.attempt()
+    assert not one.attempt()
+    assert two.election.is_leader()
+
+
+def test_two_who_create_at_once_cannot_both_win(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    door.broken.add("get")
+    one.attempt()
+    door.broken.clear()
+    two.attempt()
+    assert not one.attempt()
+
+
+def test_a_lease_taken_by_another_ends_our_leadership_at_once(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.attempt()
+    two.clock.advance(16)
+    two.attempt()
+    assert not one.attempt()
+    assert one.told == ["started", "stopped"]
+
+
+def test_a_stop_releases_so_that_the_next_need_not_wait(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    stop = threading.Event()
+    one.clock.on_wait = lambda _seconds: stop.set() if len(one.clock.waits) == 3 else None
+    one.election.run(stop)
+    assert all(2.0 <= pause <= 2.4 for pause in one.clock.waits)
+    assert (door.spec["holderIdentity"], one.election.is_leader()) == ("", False)
+    assert one.told == ["started", "stopped"]
+    assert two.attempt()
+
+
+def test_a_follower_that_stops_leaves_the_lease_alone(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    stop = threading.Event()
+    two.clock.on_wait = lambda _seconds: stop.set()
+    two.election.run(stop)
+    assert door.spec["holderIdentity"] == "one"
+
+
+def test_a_release_that_fails_does_not_fail_the_stop(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    door.broken.update({"get", "replace"})
+    stop = threading.Event()
+    stop.set()
+    one.election.run(stop)
+    assert not one.election.is_leader()
+
+
+@pytest.mark.parametrize("times", [(10, 10, 2), (15, 2.3, 2), (15, 10, 0), (1, 10, 2)])
+def test_times_that_allow_two_leaders_are_refused(door: LeaseDoor, times: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match=r"lease > renew > 1\.2 \* retry > 0"):
+        lease.Election(
+            door,  # type: ignore[arg-type]
+            namespace=NAMESPACE,
+            name=NAME,
+            identity="one",
+            clock=clocks.ManualClock(),
+            rng=random.Random(1),
+            lease_seconds=times[0],
+            renew_seconds=times[1],
+            retry_seconds=times[2],
+        )
+
+
+STEPS = strategies.lists(
+    strategies.tuples(
+        strategies.integers(0, 2),  # who tries
+        strategies.floats(0, 20),  # after how long
+        strategies.sampled_from([frozenset(), frozenset({"get"}), frozenset({"replace"}), frozenset({"create"})]),
+    ),
+    max_size=60,
+)
+
+
+@hypothesis.given(steps=STEPS)
+def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(
+    steps: list[tuple[int, float, frozenset[str]]],
+) -> None:
+    door = LeaseDoor()
+    candidates = [Candidate(door, f"candidate-{number}") for number in range(3)]
+    for who, seconds, broken in steps:
+        for candidate in candidates:
+            candidate.clock.advance(seconds)
+        door.broken = set(broken)
+        candidates[who].election.attempt()
+        assert sum(candidate.election.is_leader() for candidate in candidates) <= 1

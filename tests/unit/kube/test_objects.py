@@ -1,0 +1,245 @@
+from typing import Any
+
+import pytest
+
+from kube import kinds, objects
+from tests import builders
+
+SINCE = 1795230001.0  # builders.SCHEDULED
+
+
+def test_a_node_reads_flat() -> None:
+    taints = [{"key": "dedicated", "effect": "NoSchedule", "timeAdded": None}]
+    node = builders.node("node-1", mutate=lambda body: body["spec"].update(unschedulable=True, taints=taints))
+    assert (node.name, node.key, node.ready, node.unschedulable, node.deleting) == (
+        "node-1",
+        "node-1",
+        True,
+        True,
+        False,
+    )
+    assert node.taints == (objects.Taint("dedicated", "NoSchedule"),)
+    assert (node.allocatable.cpu_millicores, node.allocatable.memory_bytes, node.allocatable.pods) == (
+        8000,
+        2.0**35,
+        110,
+    )
+    assert node.capacity == node.allocatable
+    assert [(one.type, one.address) for one in node.addresses] == [("InternalIP", "10.0.0.1"), ("Hostname", "node-1")]
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown", None])
+def test_a_node_is_ready_only_when_it_says_so(status: str | None) -> None:
+    conditions = [] if status is None else [{"type": "Ready", "status": status}]
+    assert not builders.node(mutate=lambda body: body["status"].update(conditions=conditions)).ready
+
+
+def test_a_bound_pod_reads_flat() -> None:
+    pod = builders.pod("web-1", namespace="shop", node="node-1")
+    assert (pod.key, pod.node_name, pod.phase, pod.ready, pod.finished) == (
+        "shop/web-1",
+        "node-1",
+        "Running",
+        True,
+        False,
+    )
+    assert (pod.scheduled_at_seconds, pod.ready_since_seconds, pod.started_at_seconds) == (SINCE, SINCE, SINCE)
+    assert (pod.priority, pod.priority_class, pod.qos_class) == (0, "", "Burstable")
+    assert pod.owner is not None
+    assert (pod.owner.kind, pod.owner.name, pod.owner.uid, pod.owner.api_version) == (
+        "ReplicaSet", "web", "uid-web", "apps/v1",
+    )  # fmt: skip
+
+
+def test_a_pending_pod_has_no_node_and_no_times() -> None:
+    pod = builders.pod()
+    assert (pod.node_name, pod.ready, pod.scheduled_at_seconds, pod.started_at_seconds) == ("", False, None, None)
+
+
+def test_a_pod_being_deleted_says_how_long_it_has() -> None:
+    deletion = {"deletionTimestamp": builders.SCHEDULED, "deletionGracePeriodSeconds": 30}
+    pod = builders.pod(mutate=lambda body: body["metadata"].update(deletion))
+    assert (pod.deleting, pod.deletion_grace_seconds) == (True, 30.0)
+    assert builders.pod().deletion_grace_seconds is None
+
+
+@pytest.mark.parametrize(("phase", "finished"), [("Succeeded", True), ("Failed", True), ("Unknown", False)])
+def test_finished_pods(phase: str, finished: bool) -> None:
+    assert builders.pod(phase=phase).finished is finished
+
+
+def test_only_a_controller_owns() -> None:
+    references = [
+        {"kind": "Node", "name": "n", "uid": "u"},
+        {"kind": "Job", "name": "j", "uid": "v", "controller": False},
+    ]
+    pod = builders.pod(mutate=lambda body: body["metadata"].update(ownerReferences=references))
+    assert pod.owner is None
+
+
+@pytest.mark.parametrize(
+    ("mutation", "flags"),
+    [
+        ({}, (False, False, False)),
+        ({"annotations": {"kubernetes.io/config.mirror": "x"}}, (True, False, False)),
+        ({"annotations": {"kubernetes.io/config.source": "file"}}, (False, True, False)),
+        ({"annotations": {"kubernetes.io/config.source": "api"}}, (False, False, False)),
+        (
+            {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}]},
+            (False, False, True),
+        ),
+    ],
+    ids=["ordinary", "mirror", "static", "from the API", "daemon"],
+)
+def test_pods_that_belong_to_their_node_are_known(mutation: dict[str, Any], flags: tuple[bool, bool, bool]) -> None:
+    pod = builders.pod(mutate=lambda body: body["metadata"].update(mutation))
+    assert (pod.is_mirror, pod.is_static, pod.is_daemonset) == flags
+
+
+def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
+    volumes = [
+        {"name": "a", "hostPath": {"path": "/var"}},
+        {"name": "b", "emptyDir": {}},
+        {"name": "c", "emptyDir": {"medium": "Memory"}},
+        {"name": "d", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "f", "configMap": {"name": "x"}},
+    ]
+    pod = builders.pod(mutate=lambda body: body["spec"].update(volumes=volumes))
+    assert [(one.host_path, one.empty_dir, one.medium, one.claim) for one in pod.volumes] == [
+        (True, False, "", ""),
+        (False, True, "", ""),
+        (False, True, "Memory", ""),
+        (False, False, "", "data"),
+        (False, False, "", "e"),
+        (False, False, "", ""),
+    ]
+
+
+def test_host_ports_are_those_of_containers_and_sidecars() -> None:
+    def mutate(body: builders.Body) -> None:
+        body["spec"]["containers"][0]["ports"] = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]
+        body["spec"]["initContainers"] = [
+            {
+                "name": "s",
+                "restartPolicy": "Always",
+                "ports": [{"hostPort": 53, "protocol": "UDP", "hostIP": "127.0.0.1"}],
+            },
+            {"name": "i", "ports": [{"hostPort": 99}]},
+        ]
+
+    assert builders.pod(mutate=mutate).host_ports == (("TCP", "", 8081), ("UDP", "127.0.0.1", 53))
+
+
+def test_placement_rules_are_decoded_as_required() -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone", "namespaceSelector": {}}
+
+    def mutate(body: builders.Body) -> None:
+        body["spec"]["nodeSelector"] = {"disk": "ssd"}
+        body["spec"]["affinity"] = {
+            "nodeAffinity": {
+                required: {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+                }
+            },
+            "podAntiAffinity": {required: [term], "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]},
+        }
+        body["spec"]["topologySpreadConstraints"] = [
+            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+        ]
+        body["spec"]["tolerations"] = [{"key": "a", "operator": "Exists", "tolerationSeconds": 300}]
+
+    pod = builders.pod(mutate=mutate)
+    assert pod.selects("node-1", {"disk": "ssd", "zone": "a"})
+    assert not pod.selects("node-1", {"disk": "ssd", "zone": "b"})
+    assert not pod.selects("node-1", {"zone": "a"})
+    assert pod.affinity is not None
+    assert pod.affinity.pod_affinity is None
+    assert pod.affinity.pod_anti_affinity is not None
+    (anti,) = pod.affinity.pod_anti_affinity.required
+    assert (anti.topology_key, anti.namespaces) == ("zone", ())
+    assert anti.label_selector is not None
+    assert anti.label_selector.matches({"app": "web"})
+    assert anti.namespace_selector is not None
+    (spread,) = pod.topology_spread
+    assert (spread.max_skew, spread.when_unsatisfiable) == (2, "ScheduleAnyway")
+    assert pod.tolerations == (objects.Toleration("a", "Exists", toleration_seconds=300),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "wanted"),
+    [
+        (objects.ReplicaSet, {"replicas": 0}, 0),
+        (objects.Deployment, {}, 1),
+        (objects.StatefulSet, {"replicas": 5}, 5),
+        (objects.ReplicationController, {"replicas": 2, "selector": {"app": "web"}}, 2),
+        (objects.Job, {"parallelism": 4}, 4),
+        (objects.Job, {}, 1),
+    ],
+)
+def test_workloads_say_how_many_they_want_and_have(kind: Any, spec: dict[str, Any], wanted: int) -> None:
+    status = {"ready": 3} if kind is objects.Job else {"readyReplicas": 3, "availableReplicas": 3}
+    found = builders.decoded({"metadata": {"name": "w"}, "spec": spec, "status": status}, kind)
+    assert (found.spec_replicas, found.ready_replicas, found.available_replicas) == (wanted, 3, 3)
+
+
+def test_a_replication_controllers_label_map_selects() -> None:
+    body = {"spec": {"selector": {"app": "web"}}}
+    assert builders.decoded(body, objects.ReplicationController).selector.matches({"app": "web", "tier": "1"})
+
+
+def test_a_budget_reads_flat() -> None:
+    disrupted = {"web-1": builders.SCHEDULED}
+    budget = builders.budget(min_available="50%", mutate=lambda body: body["status"].update(disruptedPods=disrupted))
+    assert (budget.min_available, budget.max_unavailable) == ("50%", None)
+    assert (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy, budget.desired_healthy) == (
+        1,
+        3,
+        3,
+        2,
+    )
+    assert (budget.generation, budget.observed_generation) == (1, 1)
+    assert budget.disrupted_pods == {"web-1": SINCE}
+    assert budget.unhealthy_pod_eviction_policy == ""
+    assert budget.selector is not None
+    assert budget.selector.matches({"app": "web"})
+
+
+def test_an_absent_budget_selector_is_not_an_empty_one() -> None:
+    assert builders.budget(mutate=lambda body: body["spec"].pop("selector")).selector is None
+    everything = builders.budget(mutate=lambda body: body["spec"].update(selector={})).selector
+    assert everything is not None
+    assert everything.matches({})
+
+
+def test_an_event_of_an_old_writer_without_a_time_decodes() -> None:
+    event = builders.decoded({"reason": "Scheduled", "eventTime": None, "regarding": {"kind": "Pod"}}, objects.Event)
+    assert (event.event_time, event.regarding.kind) == (None, "Pod")
+
+
+def test_volumes_and_claims_lead_to_nodes() -> None:
+    claim = builders.decoded({"spec": {"volumeName": "pv-1"}}, objects.PersistentVolumeClaim)
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    volume = builders.decoded({"spec": {"nodeAffinity": {"required": terms}}}, objects.PersistentVolume)
+    assert claim.volume_name == "pv-1"
+    assert volume.node_selector is not None
+    assert volume.node_selector.matches("n", {"zone": "a"})
+    assert builders.decoded({"spec": {}}, objects.PersistentVolume).node_selector is None
+
+
+def test_what_is_absent_everywhere_decodes() -> None:
+    for kind in kinds.ALL:
+        found = builders.decoded({}, kind.type)
+        assert (found.key, found.labels, found.owner, found.deleting, found.created_at_seconds) == (
+            "",
+            {},
+            None,
+            False,
+            0.0,
+        )
+
+
+def test_kinds_know_their_api_version() -> None:
+    assert (kinds.PODS.api_version, kinds.BUDGETS.api_version) == ("v1", "policy/v1")
+    assert len({(one.path, one.plural) for one in kinds.ALL}) == len(kinds.ALL)

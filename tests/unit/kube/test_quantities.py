@@ -1,0 +1,52 @@
+import pytest
+
+from kube import quantities
+
+
+@pytest.mark.parametrize(
+    ("text", "millicores"),
+    [
+        ("250m", 250.0),
+        ("2", 2000.0),
+        ("0.1", 100.0),
+        ("1.001", 1001.0),
+        ("1e3", 1_000_000.0),
+        ("100n", 0.0001),
+        ("0", 0.0),
+    ],
+)
+def test_cpu_is_millicores(text: str, millicores: float) -> None:
+    assert quantities.cpu_millicores(text) == millicores
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1Gi", 2.0**30),
+        ("500M", 5e8),
+        ("1k", 1000.0),
+        ("128974848", 128974848.0),
+        ("1E", 1e18),
+        ("1Ei", 2.0**60),
+        (".5Ki", 512.0),
+        ("1500m", 1.5),
+        ("-1", -1.0),
+    ],
+)
+def test_memory_is_bytes(text: str, count: float) -> None:
+    assert quantities.memory_bytes(text) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["", "NaN", "Infinity", "-inf", "1_0", "1K", "Ki", " 1", "1 ", "1Kib", "٣", "1e1000", "0x10", "one"]
+)
+def test_what_kubernetes_would_refuse_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="Kubernetes suffix") as caught:
+        quantities.amount(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1e999", "9e307k"])
+def test_a_number_beyond_every_float_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        quantities.amount(text)

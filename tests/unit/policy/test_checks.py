@@ -1,0 +1,139 @@
+"""Combinations that cannot work, although each field is fine by itself."""
+
+import pytest
+
+from policy import checks, problems, schema
+
+_EXPRESSION = {"key": "app", "operator": "In"}
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "said"),
+    [
+        ({"sync": {"period": "2m", "staleAfter": "3m"}}, "sync.staleAfter", "at least twice sync.period (4m)"),
+        (
+            {"filter": {"thresholds": {"disk": 0.5}}},
+            "filter.thresholds.disk",
+            "no metric of this name; in force: cpu_avg_5m",
+        ),
+        ({"score": {"weights": {"cpu_max": 1}}}, "score.weights.cpu_max", 'did you mean "cpu_max_1h"'),
+        ({"score": {"weights": {"cpu_avg_5m": 0}}}, "score.weights", "all weights are 0"),
+        ({"score": {"weights": {}}}, "score.weights", "all weights are 0"),
+        (
+            {"descheduler": {"thresholds": {"cpu": {"evictAbove": 0.8, "evictUntil": 0.6}}}},
+            "descheduler.thresholds.cpu",
+            "no metric of this name",
+        ),
+        (
+            {"descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.6}}}},
+            "descheduler.thresholds.cpu_avg_5m.evictUntil",
+            "must be lower than evictAbove (0.6)",
+        ),
+        (
+            {"hotSpots": [{"window": "1m", "pods": 2, "penalty": 1}, {"window": "60s", "pods": 5, "penalty": 1}]},
+            "hotSpots[1].window",
+            "the window 1m is listed twice",
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "max", "window": "1h"}] * 2},
+            "metrics[1].name",
+            "metric a is listed twice",
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "avg", "window": "1us"}]},
+            "metrics[0].window",
+            "must be at least 1s",
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "maxx", "window": "1h"}]},
+            "metrics[0].statistic",
+            'known only with a query of your own; built in are avg, max and p1 to p999; did you mean "max"',
+        ),
+        (
+            {"metrics": [{"name": "cpu_avg_5m", "resource": "memory", "statistic": "avg", "window": "1h"}]},
+            "metrics[0].resource",
+            "cpu_avg_5m is a metric of cpu",
+        ),
+        (
+            {"descheduler": {"cooldown": {"returned": {"initial": "7h"}}}},
+            "descheduler.cooldown.returned.max",
+            "must not be shorter than initial",
+        ),
+        (
+            {"descheduler": {"breaker": {"backoff": "2h"}}},
+            "descheduler.breaker.max",
+            "must not be shorter than backoff",
+        ),
+        (
+            {"descheduler": {"windows": [{"from": "08:00", "to": "08:00"}]}},
+            "descheduler.windows[0].to",
+            "is the same as from",
+        ),
+        (
+            {"descheduler": {"windows": [{"from": "24:00", "to": "08:00"}]}},
+            "descheduler.windows[0].from",
+            'begins from "00:00" to "23:59"',
+        ),
+        (
+            {"descheduler": {"windows": [{"days": ["Mon", "Mon"], "from": "08:00", "to": "09:00"}]}},
+            "descheduler.windows[0].days",
+            "a day is listed twice",
+        ),
+        (
+            {"descheduler": {"protect": {"labelSelector": {"matchExpressions": [_EXPRESSION]}}}},
+            "descheduler.protect.labelSelector.matchExpressions[0].values",
+            "In needs at least one",
+        ),
+        (
+            {
+                "descheduler": {
+                    "flow": [
+                        {
+                            "match": {
+                                "labelSelector": {
+                                    "matchExpressions": [{"key": "app", "operator": "Exists", "values": ["a"]}]
+                                }
+                            },
+                            "allow": "Never",
+                        }
+                    ]
+                }
+            },
+            "descheduler.flow[0].match.labelSelector.matchExpressions[0].values",
+            "Exists takes none",
+        ),
+    ],
+)
+def test_an_impossible_combination_is_found_at_its_path(sections: dict[str, object], path: str, said: str) -> None:
+    findings = checks.combinations(schema.LoadPolicy.of(sections))
+    assert [problems.path_text(finding.path) for finding in findings] == [path]
+    assert said in findings[0].message
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "America", "../etc/passwd", "/etc/passwd", "a\x00b", "Europe/Berlin "])
+def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
+    policy = schema.LoadPolicy.of({"descheduler": {"windows": [{"from": "08:00", "to": "09:00", "timeZone": zone}]}})
+    assert ["is no IANA time zone" in finding.message for finding in checks.combinations(policy)] == [True]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"sync": {"period": "2m", "staleAfter": "4m"}},
+        {"hotSpots": []},
+        {"filter": {"thresholds": {"cpu_avg_5m": 0}}},
+        {"filter": {"thresholds": {}}},
+        {"descheduler": {"thresholds": {}}},
+        {"metrics": [{"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}]},
+        {
+            "metrics": [{"name": "a", "resource": "cpu", "statistic": "p999", "window": "1h"}],
+            "score": {"weights": {"a": 1}},
+        },
+        {"metrics": [{"name": "a", "resource": "cpu", "statistic": "peak", "window": "1h", "query": "my:rule"}]},
+        {"descheduler": {"windows": [{"from": "22:00", "to": "06:00", "timeZone": "Europe/Berlin"}]}},
+        {"descheduler": {"windows": [{"from": "00:00", "to": "24:00"}]}},
+    ],
+)
+def test_a_combination_that_can_work_is_accepted(sections: dict[str, object]) -> None:
+    assert checks.combinations(schema.LoadPolicy.of(sections)) == ()

@@ -1,0 +1,189 @@
+"""The filter: strictly over a threshold is out, what missing means, and what an all-hot sample keeps."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy import filtering, schema
+
+NAN = float("nan")
+IN_FORCE = schema.defaults().metrics_in_force
+COLD = [0.1] * 6
+
+
+def _rules(**keys: object) -> filtering.Rules:
+    return filtering.rules(schema.LoadPolicy.of({"filter": keys}).filter, IN_FORCE)
+
+
+def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 6)
+
+
+def _verdicts(rules: filtering.Rules, *rows: list[float]) -> filtering.Verdicts:
+    values = _array(*rows)
+    return filtering.verdicts(values, np.zeros_like(values), rules)
+
+
+def _cpu(load: float) -> list[float]:
+    return [load, *COLD[1:]]
+
+
+@pytest.mark.parametrize(
+    ("load", "allowed"),
+    [
+        pytest.param(0.64, True, id="under the threshold is allowed"),
+        pytest.param(0.65, True, id="exactly the threshold is allowed"),
+        pytest.param(0.6501, False, id="over it is rejected"),
+        pytest.param(1.5, False, id="far over it is rejected"),
+    ],
+)
+def test_a_node_is_rejected_strictly_over_a_threshold(load: float, allowed: bool) -> None:
+    verdicts = _verdicts(_rules(), _cpu(load))
+    assert verdicts.allowed.tolist() == [allowed]
+    assert verdicts.reasons == ("" if allowed else "cpu_avg_5m over 0.65",)
+    assert not verdicts.degraded
+
+
+def test_expected_load_of_recent_pods_counts_like_measured_load() -> None:
+    expected = _array([0.2, 0, 0, 0, 0, 0])
+    verdicts = filtering.verdicts(_array(_cpu(0.5)), expected, _rules())
+    assert verdicts.reasons == ("cpu_avg_5m over 0.65",)
+
+
+def test_the_reason_is_the_first_rule_broken_and_the_verdict_lists_all() -> None:
+    verdicts = _verdicts(_rules(), COLD, [0.9, 0.9, 0.1, 0.9, 0.1, 0.1])
+    assert verdicts.reasons == ("", "cpu_avg_5m over 0.65")
+    assert verdicts.verdict(0) == filtering.Verdict(True, ())
+    assert verdicts.verdict(1).reasons == ("cpu_avg_5m over 0.65", "cpu_max_1h over 0.75", "memory_avg_5m over 0.65")
+
+
+def test_reasons_follow_the_order_of_the_file() -> None:
+    rules = _rules(thresholds={"memory_avg_5m": 0.5, "cpu_avg_5m": 0.5})
+    assert _verdicts(rules, [0.9, 0.9, 0.9, 0.9, 0.9, 0.9]).reasons == ("memory_avg_5m over 0.5",)
+
+
+def test_the_reason_is_the_same_text_for_every_node_over_the_same_rule() -> None:
+    assert set(_verdicts(_rules(), _cpu(0.7), _cpu(0.8), _cpu(0.9)).reasons) == {"cpu_avg_5m over 0.65"}
+
+
+def test_a_missing_reading_passes_by_default_and_the_decision_is_degraded() -> None:
+    verdicts = _verdicts(_rules(), [NAN] * 6)
+    assert verdicts.allowed.tolist() == [True]
+    assert verdicts.degraded
+
+
+def test_a_missing_reading_does_not_hide_a_rule_that_is_broken() -> None:
+    assert _verdicts(_rules(), [NAN, 0.9, 0.1, 0.1, 0.1, 0.1]).reasons == ("cpu_max_1h over 0.75",)
+
+
+def test_a_missing_reading_is_rejected_where_the_policy_says_so() -> None:
+    verdicts = _verdicts(_rules(onMissing="reject"), [NAN, *COLD[1:]])
+    assert verdicts.reasons == ("cpu_avg_5m missing",)
+    assert verdicts.verdict(0).reasons == ("cpu_avg_5m missing",)
+
+
+def test_on_missing_concerns_metrics_with_a_threshold_over_zero_only() -> None:
+    rules = _rules(onMissing="reject", thresholds={"cpu_avg_5m": 0.65, "memory_avg_5m": 0})
+    verdicts = _verdicts(rules, [0.1, NAN, NAN, NAN, NAN, NAN])
+    assert verdicts.allowed.tolist() == [True]
+    assert not verdicts.degraded
+
+
+def test_a_threshold_of_zero_is_no_rule_and_no_rule_allows_everything() -> None:
+    rules = _rules(thresholds={"cpu_avg_5m": 0}, onMissing="reject", whenAllRejected="coolest")
+    verdicts = _verdicts(rules, _cpu(1.5), [NAN] * 6)
+    assert rules.rules == ()
+    assert verdicts.reasons == ("", "")
+    assert not verdicts.degraded
+
+
+def test_no_candidates_get_no_verdicts() -> None:
+    verdicts = _verdicts(_rules(whenAllRejected="coolest"))
+    assert verdicts.reasons == ()
+    assert not verdicts.kept_coolest
+
+
+def test_an_all_hot_sample_stays_rejected_by_default() -> None:
+    assert _verdicts(_rules(), _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, False]
+
+
+def test_coolest_keeps_the_coolest_of_an_all_hot_sample_and_says_degraded() -> None:
+    verdicts = _verdicts(_rules(whenAllRejected="coolest"), _cpu(0.9), _cpu(0.7), _cpu(0.8))
+    assert verdicts.allowed.tolist() == [False, True, False]
+    assert verdicts.kept_coolest
+    assert verdicts.degraded
+    assert verdicts.verdict(1) == filtering.Verdict(True, ("cpu_avg_5m over 0.65",))
+
+
+def test_coolest_goes_by_the_worst_rule_of_a_node() -> None:
+    rules = _rules(whenAllRejected="coolest", thresholds={"cpu_avg_5m": 0.5, "memory_avg_5m": 0.9})
+    verdicts = _verdicts(rules, [0.7, 0, 0, 0.1, 0, 0], [0.6, 0, 0, 0.95, 0, 0])
+    assert verdicts.allowed.tolist() == [False, True]
+
+
+def test_coolest_leaves_a_sample_alone_in_which_one_node_is_cool() -> None:
+    verdicts = _verdicts(_rules(whenAllRejected="coolest"), _cpu(0.9), COLD)
+    assert verdicts.allowed.tolist() == [False, True]
+    assert not verdicts.degraded
+
+
+def test_coolest_prefers_a_known_hot_node_to_an_unknown_one() -> None:
+    rules = _rules(whenAllRejected="coolest", onMissing="reject")
+    assert _verdicts(rules, [NAN] * 6, _cpu(1.4)).allowed.tolist() == [False, True]
+
+
+def test_coolest_keeps_a_tenth_and_everything_exactly_as_hot() -> None:
+    excess = np.array([[0.01 * n] for n in range(40)])
+    assert filtering.coolest(excess).nonzero()[0].tolist() == [0, 1, 2, 3]
+    assert filtering.coolest(np.full((30, 2), 0.3)).all()
+
+
+_LOADS = st.lists(st.lists(st.floats(0, 1.5) | st.just(NAN), min_size=6, max_size=6), min_size=1, max_size=12)
+
+
+@given(rows=_LOADS, on_missing=st.sampled_from(["pass", "reject"]), data=st.data())
+def test_the_verdict_on_a_node_does_not_depend_on_the_order_of_the_nodes(
+    rows: list[list[float]], on_missing: str, data: st.DataObject
+) -> None:
+    rules = _rules(onMissing=on_missing, whenAllRejected="coolest")
+    order = data.draw(st.permutations(range(len(rows))))
+    straight = _verdicts(rules, *rows)
+    shuffled = _verdicts(rules, *[rows[at] for at in order])
+    assert shuffled.allowed.tolist() == [straight.allowed[at] for at in order]
+    assert shuffled.reasons == tuple(straight.reasons[at] for at in order)
+
+
+@given(rows=_LOADS)
+def test_coolest_always_leaves_at_least_one_node(rows: list[list[float]]) -> None:
+    assert _verdicts(_rules(onMissing="reject", whenAllRejected="coolest"), *rows).allowed.any()
+
+
+@given(row=st.lists(st.floats(0, 1.5), min_size=6, max_size=6), column=st.integers(0, 5), more=st.floats(0, 1.5))
+def test_more_load_never_allows_a_node_that_was_rejected(row: list[float], column: int, more: float) -> None:
+    hotter = [load + more * (at == column) for at, load in enumerate(row)]
+    before, after = _verdicts(_rules(), row, hotter).allowed.tolist()
+    assert before or not after
+
+
+@pytest.mark.parametrize(
+    ("is_daemon_set", "namespace", "priority", "why"),
+    [
+        pytest.param(False, "shop", 0, None, id="an ordinary pod is filtered"),
+        pytest.param(True, "shop", 0, "DaemonSet pod", id="a DaemonSet pod is not"),
+        pytest.param(False, "kube-system", 0, "namespace kube-system", id="a pod of the system is not"),
+        pytest.param(False, "shop", 2000000000, "priority at least 2000000000", id="a critical pod is not"),
+        pytest.param(False, "shop", 1999999999, None, id="just under the priority is filtered"),
+    ],
+)
+def test_exempt_pods_are_not_filtered_and_it_is_said_why(
+    is_daemon_set: bool, namespace: str, priority: int, why: str | None
+) -> None:
+    rule = schema.defaults().filter.exempt
+    assert filtering.exempt(rule, is_daemon_set=is_daemon_set, namespace=namespace, priority=priority) == why
+
+
+def test_daemon_set_pods_are_filtered_where_the_policy_says_so() -> None:
+    rule = schema.LoadPolicy.of({"filter": {"exempt": {"daemonSets": False}}}).filter.exempt
+    assert filtering.exempt(rule, is_daemon_set=True, namespace="shop", priority=0) is None

@@ -1,0 +1,205 @@
+"""The heartbeat: its digest, its ConfigMap, and which readings it keeps alive."""
+
+import hashlib
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy import heartbeat
+
+AT = 1795233600.0
+TEXTS = {f"node-{n}": f"text {n}" for n in range(40)}
+
+
+def _beat(texts: dict[str, str], at_seconds: float = AT) -> heartbeat.Heartbeat:
+    return heartbeat.decode(heartbeat.encode(at_seconds, "abcdef123456", len(texts), heartbeat.digest(texts)))
+
+
+def _view(texts: dict[str, str]) -> heartbeat.EffectiveTimes:
+    view = heartbeat.EffectiveTimes()
+    for node, text in texts.items():
+        view.put(node, text)
+    return view
+
+
+def _mates(node: str) -> list[str]:
+    bucket = heartbeat.bucket_of(node)
+    return [f"n{n}" for n in range(5000) if heartbeat.bucket_of(f"n{n}") == bucket]
+
+
+def test_the_digest_is_over_name_and_raw_text_sorted_by_name() -> None:
+    expected = hashlib.sha256(b'a={"v":1}\nb=x\n').hexdigest()
+    assert heartbeat.digest({"b": "x", "a": '{"v":1}'}).whole == f"sha256:{expected}"
+
+
+def test_a_bucket_is_a_short_checksum_of_its_own_lines() -> None:
+    buckets = heartbeat.digest({"a": "x"}).buckets
+    assert len(buckets) == 256
+    assert buckets[hashlib.sha256(b"a").digest()[0]] == hashlib.sha256(b"a=x\n").hexdigest()[:8]
+    assert len(set(buckets)) == 2
+
+
+@given(texts=st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=5), max_size=6), data=st.data())
+def test_the_digest_does_not_depend_on_the_order_of_the_nodes(texts: dict[str, str], data: st.DataObject) -> None:
+    shuffled = dict(data.draw(st.permutations(list(texts.items()))))
+    assert heartbeat.digest(shuffled) == heartbeat.digest(texts)
+
+
+def test_a_changed_text_changes_the_whole_and_one_bucket() -> None:
+    before, after = heartbeat.digest(TEXTS), heartbeat.digest({**TEXTS, "node-3": "other"})
+    assert before.whole != after.whole
+    changed = [at for at in range(256) if before.buckets[at] != after.buckets[at]]
+    assert changed == [heartbeat.bucket_of("node-3")]
+
+
+def test_the_config_map_has_the_keys_of_the_design() -> None:
+    data = heartbeat.encode(AT, "abcdef123456", 40, heartbeat.digest(TEXTS))
+    assert list(data) == ["v", "at", "policy", "nodes", "digest", "buckets"]
+    assert (data["v"], data["at"], data["policy"], data["nodes"]) == ("1", "2026-11-21T04:00:00Z", "abcdef123456", "40")
+    assert heartbeat.CONFIG_MAP == "evenload-heartbeat"
+
+
+def test_what_is_encoded_is_decoded() -> None:
+    assert _beat(TEXTS) == heartbeat.Heartbeat(AT, "abcdef123456", 40, heartbeat.digest(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("v", "2", "version"),
+        ("v", None, "version"),
+        ("at", "yesterday", "no_time"),
+        ("at", None, "no_time"),
+        ("nodes", "-1", "nodes"),
+        ("nodes", "many", "nodes"),
+        ("nodes", "9" * 5000, "nodes"),
+        ("digest", "md5:00", "digest"),
+        ("digest", "sha256:" + "g" * 64, "digest"),
+        ("buckets", "", "buckets"),
+        ("buckets", ",".join(["00000000"] * 255), "buckets"),
+        ("buckets", ",".join(["0000000x"] * 256), "buckets"),
+    ],
+)
+def test_a_config_map_that_is_no_heartbeat_is_refused_with_its_part(key: str, value: str | None, reason: str) -> None:
+    data = heartbeat.encode(AT, "abc", 40, heartbeat.digest(TEXTS))
+    spoiled = {name: text for name, text in {**data, key: value}.items() if text is not None}
+    with pytest.raises(heartbeat.HeartbeatError, match="evenload-heartbeat") as refused:
+        heartbeat.decode(spoiled)
+    assert refused.value.reason == reason
+
+
+def test_a_matching_heartbeat_renews_every_reading() -> None:
+    view = _view(TEXTS)
+    assert view.accept(_beat(TEXTS, AT + 30), AT + 30)
+    assert view.settle() == frozenset(TEXTS)
+    assert view.matches()
+    assert view.effective_seconds("node-1", AT) == AT + 30
+
+
+def test_a_reading_newer_than_the_heartbeat_keeps_its_own_time() -> None:
+    view = _view(TEXTS)
+    view.accept(_beat(TEXTS, AT), AT)
+    view.settle()
+    assert view.effective_seconds("node-1", AT + 5) == AT + 5
+
+
+def test_before_any_heartbeat_a_reading_has_its_own_time_only() -> None:
+    view = _view(TEXTS)
+    assert view.settle() == frozenset()
+    assert view.matched_seconds("node-1") == -math.inf
+    assert view.effective_seconds("node-1", AT) == AT
+    assert not view.matches()
+
+
+def test_a_patch_in_flight_keeps_only_its_bucket_from_matching() -> None:
+    view = _view({**TEXTS, "node-3": "old"})
+    view.accept(_beat(TEXTS), AT)
+    bucket = {node for node in TEXTS if heartbeat.bucket_of(node) == heartbeat.bucket_of("node-3")}
+    assert view.settle() == frozenset(TEXTS) - bucket
+    assert not view.matches()
+    assert view.differing_nodes() == tuple(sorted(bucket))
+
+
+def test_a_patch_that_arrives_after_its_heartbeat_is_confirmed_by_it() -> None:
+    view = _view({**TEXTS, "node-3": "old"})
+    view.accept(_beat(TEXTS), AT)
+    view.settle()
+    view.put("node-3", TEXTS["node-3"])
+    assert "node-3" in view.settle()
+    assert view.matches()
+    assert view.differing_nodes() == ()
+
+
+def test_on_a_lasting_mismatch_the_last_confirmation_stays_and_ages() -> None:
+    node, mate = _mates("n0")[:2]
+    texts = {node: "a", mate: "b"}
+    view = _view(texts)
+    view.accept(_beat(texts, AT), AT)
+    view.settle()
+    view.accept(_beat({**texts, mate: "else"}, AT + 30), AT + 30)
+    assert view.settle() == frozenset()
+    assert view.matched_seconds(node) == AT
+
+
+def test_a_deleted_node_disturbs_nobody_outside_its_bucket() -> None:
+    view = _view(TEXTS)
+    view.put("node-3", None)
+    view.accept(_beat(TEXTS), AT)
+    confirmed = view.settle()
+    assert confirmed == {node for node in TEXTS if heartbeat.bucket_of(node) != heartbeat.bucket_of("node-3")}
+    assert view.matched_seconds("node-3") == -math.inf
+
+
+def test_a_new_text_does_not_inherit_the_confirmation_of_the_old_one() -> None:
+    view = _view(TEXTS)
+    view.accept(_beat(TEXTS), AT)
+    view.settle()
+    view.put("node-3", "put back by hand")
+    view.settle()
+    assert view.matched_seconds("node-3") == -math.inf
+    assert view.matched_seconds("node-4") == AT
+
+
+def test_the_same_text_seen_again_keeps_its_confirmation() -> None:
+    view = _view(TEXTS)
+    view.accept(_beat(TEXTS), AT)
+    view.settle()
+    view.put("node-3", TEXTS["node-3"])
+    assert view.matches()
+    assert view.matched_seconds("node-3") == AT
+
+
+@pytest.mark.parametrize(
+    ("ahead_seconds", "taken"),
+    [pytest.param(60.0, True, id="a minute ahead is clock skew"), pytest.param(61.0, False, id="more is ignored")],
+)
+def test_a_heartbeat_from_the_future_is_ignored(ahead_seconds: float, taken: bool) -> None:
+    view = _view(TEXTS)
+    assert view.accept(_beat(TEXTS, AT + ahead_seconds), AT) is taken
+    assert (view.settle() == frozenset(TEXTS)) is taken
+
+
+def test_an_older_heartbeat_does_not_replace_a_newer_one() -> None:
+    view = _view(TEXTS)
+    view.accept(_beat(TEXTS, AT), AT)
+    assert not view.accept(_beat({}, AT - 30), AT)
+    view.settle()
+    assert view.matched_seconds("node-1") == AT
+
+
+def test_another_policy_hash_makes_nothing_stale() -> None:
+    view = _view(TEXTS)
+    checksums = heartbeat.digest(TEXTS)
+    view.accept(heartbeat.Heartbeat(AT, "ffffffffffff", 40, checksums), AT)
+    assert view.settle() == frozenset(TEXTS)
+
+
+def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out() -> None:
+    view = _view(TEXTS)
+    view.accept(_beat(TEXTS, AT + 1800), AT + 1800)
+    view.settle()
+    assert view.accept(_beat(TEXTS, AT), AT)
+    view.settle()
+    assert view.matched_seconds("node-1") == AT

@@ -1,0 +1,83 @@
+"""The relief hint: read strictly, ignored when malformed, over when the node is relieved."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy import relief, schema
+
+UNTIL = 1795233600.0
+HINT = relief.Relief(UNTIL, frozenset({"uid-b", "uid-a"}))
+BANDS = schema.defaults().descheduler.thresholds
+
+
+def test_the_text_is_exactly_the_one_of_the_design() -> None:
+    assert relief.encode(HINT) == '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["uid-a","uid-b"]}'
+    assert relief.KEY == "evenload.io/relief"
+
+
+def test_what_is_encoded_is_decoded() -> None:
+    assert relief.decode(relief.encode(HINT)) == HINT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "garbage",
+        "[]",
+        "[" * 10_000,
+        '{"v":2,"until":"2026-11-21T04:00:00Z","workloads":["a"]}',
+        '{"v":true,"until":"2026-11-21T04:00:00Z","workloads":["a"]}',
+        '{"v":1,"until":"tomorrow","workloads":["a"]}',
+        '{"v":1,"workloads":["a"]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z"}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":"a"}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[1]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[""]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["' + "x" * 20_000 + '"]}',
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_a_malformed_hint_is_ignored(text: str | None) -> None:
+    assert relief.decode(text) is None
+
+
+@given(
+    text=st.text()
+    | st.dictionaries(st.sampled_from(["v", "until", "workloads"]), st.none() | st.integers()).map(json.dumps)
+)
+def test_whatever_a_node_carries_a_hint_never_fails(text: str) -> None:
+    assert relief.decode(text) is None
+
+
+@pytest.mark.parametrize(
+    ("uid", "now_seconds", "relieved", "rejected"),
+    [
+        pytest.param("uid-a", UNTIL - 1, False, True, id="a pod of the workload is rejected until then"),
+        pytest.param("uid-a", UNTIL, False, False, id="at the end it is over"),
+        pytest.param("uid-a", UNTIL - 1, True, False, id="a relieved node takes the workload again"),
+        pytest.param("uid-x", UNTIL - 1, False, False, id="other workloads are not concerned"),
+        pytest.param("", UNTIL - 1, False, False, id="a pod without an owner is not concerned"),
+    ],
+)
+def test_a_hint_rejects_its_workloads_while_it_holds(
+    uid: str, now_seconds: float, relieved: bool, rejected: bool
+) -> None:
+    assert relief.rejects(HINT, uid, now_seconds, relieved=relieved) is rejected
+    assert not relief.rejects(None, uid, now_seconds, relieved=relieved)
+
+
+@pytest.mark.parametrize(
+    ("values", "relieved"),
+    [
+        pytest.param({"memory_avg_5m": 0.6, "cpu_avg_5m": 0.1}, True, id="at evictUntil is relieved"),
+        pytest.param({"memory_avg_5m": 0.61, "cpu_avg_5m": 0.1}, False, id="over it by one metric is not"),
+        pytest.param({"memory_avg_5m": 0.1}, False, id="a missing reading proves nothing"),
+    ],
+)
+def test_a_node_is_relieved_when_every_banded_metric_says_so(values: dict[str, float], relieved: bool) -> None:
+    assert relief.is_relieved(values, BANDS) is relieved

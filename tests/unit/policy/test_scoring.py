@@ -1,0 +1,199 @@
+"""The score: the formula by hand, what missing readings do, and what holds for any load."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy import schema, scoring
+
+NAN = float("nan")
+MISSING = [NAN] * 6
+IN_FORCE = schema.defaults().metrics_in_force
+
+
+def _weighing(**keys: object) -> scoring.Weighing:
+    return scoring.weighing(schema.LoadPolicy.of({"score": keys}).score, IN_FORCE)
+
+
+def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 6)
+
+
+def _scored(
+    *rows: list[float], penalty: list[float] | None = None, weighing: scoring.Weighing | None = None
+) -> scoring.Breakdown:
+    values = _array(*rows)
+    points = np.array(penalty if penalty is not None else [0.0] * len(rows))
+    return scoring.scores(values, np.zeros_like(values), points, weighing or _weighing())
+
+
+def test_the_base_is_the_weighted_mean_of_headroom() -> None:
+    row = [0.31, 0.44, 0.5, 0.2, 0.3, 0.35]
+    by_hand = 10 * (0.2 * 0.69 + 0.3 * 0.56 + 0.5 * 0.5 + 0.2 * 0.8 + 0.3 * 0.7 + 0.5 * 0.65) / 2.0
+    breakdown = _scored(row)
+    assert breakdown.own_base[0] == pytest.approx(by_hand)
+    assert breakdown.terms[0].sum() == pytest.approx(by_hand)
+    assert breakdown.scores.tolist() == [6]
+
+
+@pytest.mark.parametrize(
+    ("load", "score"),
+    [(0.0, 10), (1.0, 0), (1.5, 0), (0.35, 7), (0.45, 6), (0.5, 5), (0.55, 5), (0.5501, 4), (0.95, 1), (0.9501, 0)],
+)
+def test_halves_round_up_as_written_in_decimals(load: float, score: int) -> None:
+    assert _scored([load] * 6).scores.tolist() == [score]
+
+
+def test_expected_load_of_recent_pods_lowers_the_score_and_is_shown() -> None:
+    values, expected = _array([0.3] * 6), _array([0.2] * 6)
+    breakdown = scoring.scores(values, expected, np.zeros(1), _weighing())
+    assert breakdown.scores.tolist() == [5]
+    assert breakdown.predicted[0].tolist() == [0.5] * 6
+    assert (breakdown.values[0, 0], breakdown.expected[0, 0]) == (0.3, 0.2)
+
+
+def test_the_incoming_pod_counts_only_where_the_policy_says_so() -> None:
+    values, incoming = _array([0.3] * 6), _array([0.2] * 6)
+    zeros = np.zeros_like(values)
+    for wanted, score in ((False, 7), (True, 5)):
+        breakdown = scoring.scores(values, zeros, np.zeros(1), _weighing(incomingPod=wanted), incoming=incoming)
+        assert breakdown.scores.tolist() == [score]
+
+
+def test_an_unusable_metric_loses_its_weight_and_the_node_is_degraded() -> None:
+    breakdown = _scored([NAN, 0.4, 0.4, 0.4, 0.4, 0.4], [0.4] * 6)
+    assert breakdown.own_base.tolist() == pytest.approx([6.0, 6.0])
+    assert breakdown.degraded.tolist() == [True, False]
+    assert math.isnan(breakdown.terms[0, 0])
+    assert breakdown.any_degraded
+
+
+def test_a_metric_without_weight_may_be_missing_without_degrading() -> None:
+    weighing = _weighing(weights={"cpu_avg_5m": 1})
+    breakdown = _scored([0.4, *[NAN] * 5], weighing=weighing)
+    assert breakdown.scores.tolist() == [6]
+    assert not breakdown.any_degraded
+
+
+def test_a_node_without_a_usable_metric_gets_the_median_base_of_the_others() -> None:
+    breakdown = _scored([0.1] * 6, MISSING, [0.2] * 6, [0.9] * 6)
+    assert breakdown.ranking.base.tolist() == pytest.approx([9.0, 8.0, 8.0, 1.0])
+    assert breakdown.ranking.neutral.tolist() == [False, True, False, False]
+    assert breakdown.scores.tolist() == [9, 8, 8, 1]
+    assert breakdown.degraded.tolist() == [False, True, False, False]
+
+
+def test_a_node_whose_usable_metrics_all_weigh_nothing_has_no_base() -> None:
+    weighing = _weighing(weights={"cpu_avg_5m": 1})
+    breakdown = _scored([NAN, 0.0, 0.0, 0.0, 0.0, 0.0], [0.6] * 6, weighing=weighing)
+    assert breakdown.scores.tolist() == [4, 4]
+
+
+def test_the_median_is_taken_before_penalties() -> None:
+    breakdown = _scored([0.2] * 6, [0.4] * 6, MISSING, penalty=[8.0, 5.0, 1.0])
+    assert breakdown.scores.tolist() == [0, 1, 6]
+
+
+def test_all_score_the_same_when_no_candidate_has_a_base() -> None:
+    assert len(set(_scored(MISSING, MISSING, penalty=[0.0, 3.0]).scores.tolist())) == 1
+
+
+@pytest.mark.parametrize(("penalty", "score"), [(1.0, 6), (0.5, 7), (7.0, 0), (70.0, 0)])
+def test_penalties_are_taken_off_before_rounding_and_never_below_zero(penalty: float, score: int) -> None:
+    breakdown = _scored([0.3] * 6, penalty=[penalty])
+    assert breakdown.scores.tolist() == [score]
+    assert breakdown.ranking.penalty.tolist() == [penalty]
+
+
+def test_worst_judges_by_the_worse_resource() -> None:
+    row = [0.1, 0.1, 0.1, 0.8, 0.8, 0.8]
+    assert _scored(row).scores.tolist() == [6]
+    assert _scored(row, weighing=_weighing(combine="worst")).scores.tolist() == [2]
+
+
+def test_worst_judges_by_the_resource_it_knows() -> None:
+    assert _scored([0.1, 0.1, 0.1, NAN, NAN, NAN], weighing=_weighing(combine="worst")).scores.tolist() == [9]
+
+
+def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> None:
+    weighing = _weighing(spread="stretch")
+    rows = [[0.5] * 6, [0.45] * 6, [0.4] * 6, MISSING]
+    assert _scored(*rows, weighing=weighing).scores.tolist() == [0, 5, 10, 5]
+    assert _scored(*rows, weighing=weighing, penalty=[0, 0, 3, 0]).scores.tolist() == [0, 5, 7, 5]
+
+
+def test_stretch_leaves_equal_candidates_as_they_are() -> None:
+    assert _scored([0.3] * 6, [0.3] * 6, weighing=_weighing(spread="stretch")).scores.tolist() == [7, 7]
+
+
+def test_no_candidates_get_no_scores() -> None:
+    assert _scored().scores.tolist() == []
+
+
+def test_bases_prepared_ahead_and_ranked_give_the_same_scores() -> None:
+    values = _array([0.1] * 6, [0.7] * 6, MISSING)
+    penalty = np.array([1.0, 0.0, 0.0])
+    ahead = scoring.rank(scoring.bases(values, _weighing()), penalty)
+    assert ahead.scores.tolist() == scoring.scores(values, np.zeros_like(values), penalty, _weighing()).scores.tolist()
+
+
+_LOAD = st.floats(0, 1.5)
+_ROW = st.lists(_LOAD | st.just(NAN), min_size=6, max_size=6)
+_ROWS = st.lists(_ROW, min_size=1, max_size=10)
+_WEIGHINGS = st.builds(
+    lambda weights, combine, spread: _weighing(weights=weights, combine=combine, spread=spread),
+    st.dictionaries(
+        st.sampled_from([metric.name for metric in IN_FORCE]), st.just(0.0) | st.floats(1e-6, 1000.0), min_size=1
+    ),
+    st.sampled_from(["mean", "worst"]),
+    st.sampled_from(["none", "stretch"]),
+)
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS, data=st.data())
+def test_every_score_is_an_integer_from_0_to_10_and_nothing_is_nan(
+    rows: list[list[float]], weighing: scoring.Weighing, data: st.DataObject
+) -> None:
+    penalty = data.draw(st.lists(st.floats(0, 100), min_size=len(rows), max_size=len(rows)))
+    breakdown = _scored(*rows, penalty=penalty, weighing=weighing)
+    assert breakdown.scores.dtype == np.int64
+    assert len(breakdown.scores) == len(rows)
+    assert all(0 <= score <= 10 for score in breakdown.scores.tolist())
+    assert np.isfinite(breakdown.ranking.raw).all()
+    assert np.isfinite(breakdown.ranking.base).all()
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS, data=st.data())
+def test_the_order_of_the_nodes_does_not_matter(
+    rows: list[list[float]], weighing: scoring.Weighing, data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(rows))))
+    straight = _scored(*rows, weighing=weighing).scores
+    assert _scored(*[rows[at] for at in order], weighing=weighing).scores.tolist() == straight[list(order)].tolist()
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS, column=st.integers(0, 5), less=st.floats(0, 1))
+def test_more_load_never_raises_a_nodes_score(
+    rows: list[list[float]], weighing: scoring.Weighing, column: int, less: float
+) -> None:
+    lower = [[load * (less if at == column else 1) for at, load in enumerate(rows[0])], *rows[1:]]
+    assert _scored(*rows, weighing=weighing).scores[0] <= _scored(*lower, weighing=weighing).scores[0]
+
+
+@given(rows=_ROWS, penalty=st.floats(0, 12), more=st.floats(0, 12), weighing=_WEIGHINGS)
+def test_more_penalty_never_raises_a_nodes_score(
+    rows: list[list[float]], penalty: float, more: float, weighing: scoring.Weighing
+) -> None:
+    others = [0.0] * (len(rows) - 1)
+    lower = _scored(*rows, penalty=[penalty, *others], weighing=weighing).scores[0]
+    assert _scored(*rows, penalty=[penalty + more, *others], weighing=weighing).scores[0] <= lower
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS)
+def test_a_node_is_never_the_only_best_for_lack_of_data(rows: list[list[float]], weighing: scoring.Weighing) -> None:
+    scores = _scored(MISSING, *rows, weighing=weighing).scores
+    assert scores[0] <= scores[1:].max()

@@ -1,0 +1,152 @@
+"""The client against a local HTTP server that misbehaves in every way we know of."""
+
+import collections.abc
+import pathlib
+import socket
+
+import pytest
+import pytest_httpserver
+import werkzeug
+
+from promql import client, errors
+
+GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
+PATH = "/prefix/api/v1/query"
+
+
+@pytest.fixture
+def door(httpserver: pytest_httpserver.HTTPServer) -> collections.abc.Iterator[client.Client]:
+    made = client.connect(httpserver.url_for("/prefix/"), timeout_seconds=5.0)
+    yield made
+    made.close()
+
+
+def requests_seen(httpserver: pytest_httpserver.HTTPServer) -> list[werkzeug.Request]:
+    return [request for request, _ in httpserver.log]
+
+
+def test_an_answer_keeps_its_warnings(httpserver: pytest_httpserver.HTTPServer, door: client.Client) -> None:
+    httpserver.expect_request(PATH).respond_with_data(GOOD[:-1] + ',"warnings":["one store is down"]}')
+    answer = door.query("up", at_seconds=12.5)
+    assert answer.warnings == ("one store is down",)
+    assert answer.samples[0].value == 0.5
+    seen = requests_seen(httpserver)[0].args
+    assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
+
+
+def test_a_range_is_asked_with_its_exact_ends(httpserver: pytest_httpserver.HTTPServer, door: client.Client) -> None:
+    httpserver.expect_request(PATH + "_range").respond_with_data(
+        '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"]]}]}}'
+    )
+    answer = door.query_range("up", start_seconds=10.25, end_seconds=20.75, step_seconds=0.5)
+    assert answer.series[0].points == ((1.0, 2.0),)
+    seen = requests_seen(httpserver)[0].args
+    assert (seen["start"], seen["end"], seen["step"]) == ("10.250", "20.750", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected", "said"),
+    [
+        pytest.param(200, "<html>Sign in</html>", errors.Garbage, "login page", id="a login page with status 200"),
+        pytest.param(200, GOOD[:60], errors.Garbage, "truncated", id="JSON that breaks off"),
+        pytest.param(200, '{"status":"success"}', errors.Garbage, "without data", id="success without data"),
+        pytest.param(200, "null", errors.Garbage, "Expected `object`", id="null"),
+        pytest.param(400, '{"status":"error","error":"parse error"}', errors.BadQuery, "parse error", id="bad query"),
+        pytest.param(401, "no", errors.Refused, "token", id="unknown caller"),
+        pytest.param(403, "no", errors.Refused, "403", id="forbidden"),
+        pytest.param(404, "page not found", errors.BadQuery, "path prefix", id="no query API at that path"),
+        pytest.param(418, "teapot", errors.Garbage, "expected 200", id="a status nobody expects"),
+        pytest.param(429, "slow down", errors.Unavailable, "slow down", id="too many requests"),
+        pytest.param(500, "boom", errors.Unavailable, "boom", id="a server error"),
+        pytest.param(503, "warming up", errors.Unavailable, "warming up", id="not ready"),
+    ],
+)
+def test_every_bad_answer_has_its_error_and_its_next_step(
+    httpserver: pytest_httpserver.HTTPServer,
+    door: client.Client,
+    status: int,
+    body: str,
+    expected: type[errors.PromqlError],
+    said: str,
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(body, status=status)
+    with pytest.raises(expected, match=said) as caught:
+        door.query("sum(up)")
+    assert "/prefix" in str(caught.value)
+    assert "`sum(up)`" in str(caught.value)
+
+
+def test_a_connection_refused_is_unreachable_and_says_what_to_check() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    door = client.connect(f"http://user:hush@127.0.0.1:{port}")
+    with pytest.raises(errors.Unreachable, match="check --prometheus") as caught:
+        door.query("up")
+    assert "hush" not in str(caught.value)
+    assert "refused" in str(caught.value)
+    door.close()
+
+
+def test_a_server_that_never_answers_is_given_up(httpserver: pytest_httpserver.HTTPServer) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        door = client.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_seconds=0.05)
+        with pytest.raises(errors.Unreachable, match=r"within 0\.05 s"):
+            door.query("up")
+        door.close()
+
+
+def test_the_token_file_is_read_again_for_every_query(
+    httpserver: pytest_httpserver.HTTPServer, tmp_path: pathlib.Path
+) -> None:
+    httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    door = client.connect(httpserver.url_for(""), token_file=token, headers={"X-Scope-OrgID": "team-a"})
+    door.query("up")
+    token.write_text("second\n")
+    door.query("up")
+    seen = requests_seen(httpserver)
+    assert [request.headers["Authorization"] for request in seen] == ["Bearer first", "Bearer second"]
+    assert seen[0].headers["X-Scope-OrgID"] == "team-a"
+    token.unlink()
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        door.query("up")
+    door.close()
+
+
+def test_basic_authentication_comes_from_the_address_or_a_password_file(
+    httpserver: pytest_httpserver.HTTPServer, tmp_path: pathlib.Path
+) -> None:
+    httpserver.expect_request("/api/v1/query").respond_with_data(GOOD)
+    password = tmp_path / "password"
+    password.write_text("p:w")
+    by_file = client.connect(httpserver.url_for(""), username="reader", password_file=password)
+    by_address = client.connect(httpserver.url_for("").replace("http://", "http://reader:p%3Aw@"))
+    for door in (by_file, by_address):
+        door.query("up")
+        door.close()
+    users = [request.authorization for request in requests_seen(httpserver)]
+    assert [(user.username, user.password) for user in users if user] == [("reader", "p:w")] * 2
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["prometheus:9090", "ftp://prometheus", "http://", "http://a:port", "http://prometheus:9090/?x=1", ""],
+)
+def test_an_address_that_cannot_work_is_refused_before_anything_is_sent(url: str) -> None:
+    with pytest.raises(errors.ConfigError, match=r"expected http\(s\)://"):
+        client.connect(url)
+
+
+@pytest.mark.parametrize("setting", ["token_file", "ca_file", "certificate_file", "key_file"])
+def test_a_file_that_is_not_there_is_named(setting: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.ConfigError, match="absent"):
+        client.connect("http://prometheus:9090", **{setting: tmp_path / "absent"})  # type: ignore[arg-type]
+
+
+def test_two_ways_to_log_in_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.ConfigError, match="one of a token file"):
+        client.connect("http://user:pw@prometheus:9090", token_file=tmp_path / "token")

@@ -1,0 +1,59 @@
+"""Only an exact vector or matrix is an answer."""
+
+import math
+
+import pytest
+
+from promql import errors, wire
+
+ROW = b'{"metric":{"instance":"a"},"value":[1700000000.5,"%s"]}'
+
+
+def body(result: bytes, kind: bytes = b"vector", extra: bytes = b"") -> bytes:
+    return b'{"status":"success","data":{"resultType":"%s","result":[%s]}%s}' % (kind, result, extra)
+
+
+def test_a_vector_keeps_labels_values_times_and_warnings() -> None:
+    answer = wire.vector(body(ROW % b"0.25", extra=b',"warnings":["store s1 is down"],"infos":["x"]'))
+    assert answer.samples[0] == ({"instance": "a"}, 0.25, 1700000000.5)
+    assert answer.partial
+    assert answer.warnings == ("store s1 is down",)
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"+Inf", b"-Inf"])
+def test_values_that_are_no_number_arrive_raw(text: bytes) -> None:
+    value = wire.vector(body(ROW % text)).samples[0].value
+    assert not math.isfinite(value)
+
+
+def test_a_matrix_keeps_its_points_in_order() -> None:
+    answer = wire.matrix(body(b'{"metric":{},"values":[[1,"0.5"],[2,"0.75"]]}', b"matrix"))
+    assert answer.series[0].points == ((1.0, 0.5), (2.0, 0.75))
+    assert not answer.partial
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(b"<html><title>Login</title>", "Login", id="a login page"),
+        pytest.param(body(ROW % b"0.25")[:-20], "truncated", id="JSON that breaks off"),
+        pytest.param(b"", "empty body", id="nothing at all"),
+        pytest.param(body(b"", b"matrix"), "matrix, expected a vector", id="a range where an instant was asked"),
+        pytest.param(b'{"status":"error","error":"boom"}', "boom", id="an error with status 200"),
+        pytest.param(body(b'{"metric":{},"value":[1,2]}'), "Expected `str`", id="a number where text belongs"),
+        pytest.param(b"[1,2]", "Expected `object`", id="an array"),
+    ],
+)
+def test_anything_else_is_garbage_and_says_what_came(text: bytes, said: str) -> None:
+    with pytest.raises(errors.Garbage, match=said):
+        wire.vector(text)
+
+
+def test_a_value_that_is_no_number_text_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="could not convert"):
+        wire.vector(body(ROW % b"zero"))
+
+
+def test_the_servers_own_words_are_found_in_an_error_body() -> None:
+    assert wire.server_error(b'{"status":"error","errorType":"bad_data","error":"parse error"}') == "parse error"
+    assert wire.server_error(b"<h1>502</h1>") == "<h1>502</h1>"

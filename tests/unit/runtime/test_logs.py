@@ -1,0 +1,91 @@
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from runtime import logs
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Give the root logger back as it was: configure() is for whole processes."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    levels = {name: logging.getLogger(name).level for name in logs.THIRD_PARTIES}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def test_json_lines_carry_the_keys_of_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(logging_format="json")
+    logs.get("annotator.sync").info("node patched", node="node-1", bytes=120)
+    line = json.loads(capsys.readouterr().err)
+    assert line.pop("ts").endswith("Z")
+    assert line == {"level": "info", "logger": "annotator.sync", "msg": "node patched", "node": "node-1", "bytes": 120}
+
+
+def test_text_lines_are_message_then_key_value(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    logs.get("annotator.sync").warning("node skipped", node="node-1", reason="no series")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "[warning] node skipped [annotator.sync] node=node-1 reason='no series'" in captured.err
+
+
+@pytest.mark.parametrize("logging_format", ["text", "json"])
+def test_secrets_never_reach_a_line(capsys: pytest.CaptureFixture[str], logging_format: str) -> None:
+    logs.configure(logging_format=logging_format)
+    logs.get("x").info("asked", Authorization="Bearer s3cret", bearer_token="s3cret", password="s3cret", url="http://a")
+    shown = capsys.readouterr().err
+    assert "s3cret" not in shown
+    assert shown.count("[redacted]") == 3
+    assert "http://a" in shown
+
+
+@pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (1, True)])
+def test_debug_lines_need_v(capsys: pytest.CaptureFixture[str], verbosity: int, shown: bool) -> None:
+    logs.configure(verbosity=verbosity)
+    logs.get("x").debug("details")
+    assert ("details" in capsys.readouterr().err) is shown
+
+
+@pytest.mark.parametrize(("verbosity", "shown"), [(1, False), (2, True)])
+def test_the_libraries_own_debug_lines_need_vv(capsys: pytest.CaptureFixture[str], verbosity: int, shown: bool) -> None:
+    logs.configure(verbosity=verbosity)
+    logging.getLogger("urllib3").debug("connection %s", "made")
+    assert ("connection made" in capsys.readouterr().err) is shown
+
+
+def test_an_exception_brings_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(logging_format="json")
+    try:
+        raise KeyError("node-9")
+    except KeyError:
+        logs.get("x").exception("cycle failed", loop="sync")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["loop"]) == ("error", "sync")
+    assert "KeyError: 'node-9'" in line["exception"]
+
+
+def test_keys_that_the_format_owns_are_renamed_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(logging_format="json")
+    logs.get("x").error("odd keys", message="m", event="e", level="l", logger="g", ts="t", name="n")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["msg"], line["message"], line["event_"], line["level_"]) == ("odd keys", "m", "e", "l")
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="'xml': expected text or json"):
+        logs.configure(logging_format="xml")
+
+
+def test_importing_and_naming_a_logger_does_not_load_the_library() -> None:
+    code = "import sys; from runtime import logs; logs.get('x').debug('off'); print('structlog' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+
+from runtime import reloading
+from tests import clocks
+
+
+def parse(text: str, source: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{source}:1: not a number: {text}") from error
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text("1")
+    return path
+
+
+def loaded(path: Path, clock: clocks.ManualClock | None = None) -> reloading.Reloading[int]:
+    made = reloading.Reloading(path, parse, clock=clock or clocks.ManualClock(1000.0))
+    made.load()
+    return made
+
+
+def test_the_first_load_gives_value_hash_and_time(file: Path) -> None:
+    made = loaded(file)
+    assert (made.current, made.content_hash, made.loaded_at_seconds, made.error) == (1, "6b86b273ff34", 1000.0, None)
+
+
+def test_the_first_load_raises_what_is_wrong(file: Path) -> None:
+    file.write_text("one")
+    with pytest.raises(ValueError, match="not a number: one"):
+        loaded(file)
+    with pytest.raises(FileNotFoundError):
+        loaded(file.parent / "none.yaml")
+
+
+def test_an_unchanged_file_changes_nothing_but_the_time_of_the_check(file: Path) -> None:
+    clock = clocks.ManualClock(1000.0)
+    made = loaded(file, clock)
+    clock.advance(5)
+    file.touch()
+    assert not made.poll()
+    assert (made.loaded_at_seconds, made.checked_at_seconds) == (1000.0, 1005.0)
+
+
+def test_a_changed_file_is_taken(file: Path) -> None:
+    made = loaded(file)
+    file.write_text("2")
+    assert made.poll()
+    assert (made.current, made.content_hash) == (2, reloading.content_hash(b"2"))
+    assert not made.poll()
+
+
+@pytest.mark.parametrize("content", [b"two", b"\xff\xfe", b""], ids=["does not parse", "is no UTF-8", "is empty"])
+def test_a_bad_change_keeps_the_last_good_value_and_says_why(file: Path, content: bytes) -> None:
+    made = loaded(file)
+    file.write_bytes(content)
+    assert not made.poll()
+    assert (made.current, made.content_hash) == (1, "6b86b273ff34")
+    assert made.error
+    error = made.error
+    assert not made.poll()
+    assert made.error == error
+
+
+def test_a_missing_file_keeps_the_last_good_value_and_its_return_heals(file: Path) -> None:
+    made = loaded(file)
+    file.unlink()
+    assert not made.poll()
+    assert made.error is not None
+    assert str(file) in made.error
+    file.write_text("1")
+    assert not made.poll()
+    assert made.error is None
+
+
+def test_putting_the_good_content_back_clears_the_error(file: Path) -> None:
+    made = loaded(file)
+    file.write_text("two")
+    made.poll()
+    file.write_text("1")
+    assert not made.poll()
+    assert made.error is None
+
+
+def test_a_swapped_symlink_as_of_a_config_map_is_seen(tmp_path: Path) -> None:
+    for name, text in (("first", "1"), ("second", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(text)
+    data = tmp_path / "..data"
+    data.symlink_to("first")
+    made = loaded(tmp_path / "..data" / "policy.yaml")
+    (tmp_path / "next").symlink_to("second")
+    (tmp_path / "next").rename(data)
+    assert made.poll()
+    assert made.current == 2
