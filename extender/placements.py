@@ -16,11 +16,12 @@ import heapq
 import math
 import operator
 import threading
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from extender import watched
 from kube import objects
 from policy import hotspots, metrics, recent, schema
 
@@ -30,7 +31,29 @@ ASSUMED_SECONDS: Final = 5.0
 LARGEST_AMOUNT: Final = 2.0**63
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
-PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"
+
+
+class Countable(Protocol):
+    """What counting reads of a pod: a `watched.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def deleting(self) -> bool: ...
+    @property
+    def is_daemonset(self) -> bool: ...
+    @property
+    def labels(self) -> collections.abc.Mapping[str, str]: ...
+    @property
+    def owner(self) -> objects.OwnerReference | None: ...
+    @property
+    def requests(self) -> objects.Resources: ...
+    @property
+    def scheduled_at_seconds(self) -> float | None: ...
 
 
 class Placement(NamedTuple):
@@ -75,7 +98,7 @@ class PlacementTable:
     def use_policy(
         self,
         policy: schema.LoadPolicy,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
+        pods: collections.abc.Callable[[], collections.abc.Iterable[Countable]],
         now_seconds: float,
     ) -> None:
         """Count anew under other windows or estimates; `pods` gives what the watch has, read while changes wait."""
@@ -87,7 +110,7 @@ class PlacementTable:
             for pod in pods():
                 self._put(pod, now_seconds)
 
-    def pod_changed(self, old: objects.Pod | None, new: objects.Pod | None, now_seconds: float) -> None:
+    def pod_changed(self, old: Countable | None, new: Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
         with self._lock:
             self._expire(now_seconds)
@@ -96,7 +119,7 @@ class PlacementTable:
             if new is not None:
                 self._put(new, now_seconds)
 
-    def assume(self, pod: objects.Pod, node: str, now_seconds: float) -> None:
+    def assume(self, pod: Countable, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
         if not counts(pod):
             return
@@ -156,17 +179,17 @@ class PlacementTable:
             for node in self._by_node:
                 self._write_row(node, now_seconds)
 
-    def _put(self, pod: objects.Pod, now_seconds: float) -> None:
+    def _put(self, pod: Countable, now_seconds: float) -> None:
         if pod.node_name and counts(pod):
             self._add(self._placement(pod, pod.node_name, now_seconds), now_seconds)
         elif pod.node_name or pod.deleting or pod.finished:
             self._remove(pod.uid, now_seconds)
 
-    def _placement(self, pod: objects.Pod, node: str, now_seconds: float) -> Placement:
+    def _placement(self, pod: Countable, node: str, now_seconds: float) -> Placement:
         at_seconds = min(self._bound_at_seconds(pod, node, now_seconds), now_seconds)
         return Placement(hotspots.Binding(node, pod.uid, at_seconds), estimate(pod, self._recent))
 
-    def _bound_at_seconds(self, pod: objects.Pod, node: str, now_seconds: float) -> float:
+    def _bound_at_seconds(self, pod: Countable, node: str, now_seconds: float) -> float:
         """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
         if pod.scheduled_at_seconds is not None and pod.node_name:
             return pod.scheduled_at_seconds
@@ -252,14 +275,14 @@ class PlacementTable:
         return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
 
 
-def counts(pod: objects.Pod) -> bool:
+def counts(pod: Countable) -> bool:
     """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no placeholder."""
     if pod.finished or pod.deleting or pod.is_daemonset:
         return False
-    return pod.labels.get(PLACEHOLDER_LABEL) != "true"
+    return pod.labels.get(watched.PLACEHOLDER_LABEL) != "true"
 
 
-def estimate(pod: objects.Pod, recent_pods: schema.RecentPods) -> recent.Load:
+def estimate(pod: Countable, recent_pods: schema.RecentPods) -> recent.Load:
     """The load expected of a pod; requests that cannot be read are no requests, as the apiserver lets none of them
     in.
     """

@@ -12,7 +12,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, decisions, explaining, metrics, tls, view
+from extender import app, decisions, explaining, metrics, tls, view, watched
 from kube import door, errors, kinds, objects, reflector
 from policy import heartbeat, schema
 from runtime import clock, health, logs, loop, ops, reloading
@@ -53,7 +53,7 @@ class Service:
             kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed
         )
         self._pods = reflector.Reflector(
-            kube, kinds.PODS, clock=ticking, rng=rng, field_selector=LIVING, on_change=self._pod_changed
+            kube, watched.PODS, clock=ticking, rng=rng, field_selector=LIVING, on_change=self._pod_changed
         )
         self._heartbeats = reflector.Reflector(
             kube,
@@ -119,7 +119,7 @@ class Service:
             checks.append(health.Check("certificate", lambda: None, lambda: _file_detail(security)))
         return checks
 
-    def _pod_changed(self, old: objects.Pod | None, new: objects.Pod | None) -> None:
+    def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
         self.view.placements.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
@@ -155,7 +155,7 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
         seen.nodes.node_changed(None, node)
-    for pod in kube.list(kinds.PODS, field_selector=LIVING).items:
+    for pod in kube.list(watched.PODS, field_selector=LIVING).items:
         seen.placements.pod_changed(None, pod, now_seconds)
     try:
         beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)

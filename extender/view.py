@@ -118,7 +118,7 @@ class View:
         self,
         policy: schema.LoadPolicy,
         content_hash: str,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
+        pods: collections.abc.Callable[[], collections.abc.Iterable[placements.Countable]],
         now_seconds: float,
     ) -> None:
         """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew."""

@@ -8,7 +8,7 @@ None, an unbound pod's node_name is "".
 
 from kube.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
 from kube.budgets import DisruptionBudget
-from kube.metadata import Condition, Metadata, Object, OwnerReference
+from kube.metadata import Condition, Identified, Identity, Metadata, Object, OwnerReference, holding_since_seconds
 from kube.nodes import Address, Node
 from kube.pods import Pod, Volume
 from kube.records import (
@@ -35,6 +35,8 @@ __all__ = [
     "Deployment",
     "DisruptionBudget",
     "Event",
+    "Identified",
+    "Identity",
     "Job",
     "LabelSelector",
     "Lease",
@@ -63,4 +65,5 @@ __all__ = [
     "Toleration",
     "TopologySpread",
     "Volume",
+    "holding_since_seconds",
 ]

@@ -169,7 +169,7 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
         """Effective requests with overhead, as kube-scheduler counts them (`kube.resources`)."""
         level = self.spec.level.requests
         total = pod_total(
-            self.spec.containers, self.spec.init_containers, read=lambda one: one.requests, pod_level=level
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.requests, pod_level=level
         )
         return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
 
@@ -177,7 +177,9 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def limits(self) -> Resources:
         """Effective limits without overhead; 0 where nothing limits."""
         level = self.spec.level.limits
-        return pod_total(self.spec.containers, self.spec.init_containers, read=lambda one: one.limits, pod_level=level)
+        return pod_total(
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.limits, pod_level=level
+        )
 
     @property
     def node_selector(self) -> dict[str, str]:

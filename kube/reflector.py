@@ -20,14 +20,14 @@ from typing import Generic, TypedDict, TypeVar
 from kube import errors, store
 from kube.door import KubeDoor, Watch
 from kube.kinds import Kind
-from kube.objects import Object
+from kube.objects import Identified
 from kube.store import Change
 from runtime import clock as clocks
 from runtime import logs, loop
 
 log = logs.get(__name__)
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 OnChange = Callable[[T | None, T | None], None]
 Batch = tuple[Change[T], ...] | threading.Event | None  # changes, "set this when you get here", or "end"
 

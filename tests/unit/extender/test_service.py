@@ -13,7 +13,7 @@ from runtime import reloading
 from tests import builders, clocks
 from tests.unit.extender import worlds
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
 
@@ -21,7 +21,7 @@ STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
 class Listed:
     """A door that lists what it was given and holds at most the heartbeat."""
 
-    def __init__(self, *items: objects.Object, beat: dict[str, str] | None = None) -> None:
+    def __init__(self, *items: objects.Identified, beat: dict[str, str] | None = None) -> None:
         self._items = items
         self._beat = beat
         self.asked: list[tuple[str, str]] = []
@@ -118,7 +118,7 @@ def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
 def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     text = worlds.load_text(worlds.IDLE, worlds.NOW - 400)
     beat = heartbeat.encode(worlds.NOW, "hash", 1, heartbeat.digest({"n": text}))
-    kube = Listed(worlds.node("n", text), worlds.bound("p", "n"), beat=beat)
+    kube = Listed(worlds.node("n", text), worlds.watch_sees("p", "n"), beat=beat)
     seen = view.View(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     assert seen.nodes.loads().effective_seconds[0] == worlds.NOW

@@ -1,0 +1,64 @@
+"""A watched pod says of itself what the whole pod says, as far as counting asks, and stays small."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender import placements, watched
+from kube import objects
+from tests import builders
+from tests.unit.extender import worlds
+
+COUNTED = ["uid", "key", "resource_version", "node_name", "finished", "deleting"]
+COUNTED += ["is_daemonset", "owner", "scheduled_at_seconds"]
+
+
+def several(body: builders.Body) -> None:
+    """Two containers, an init container, a sidecar, and overhead."""
+    asks = [{"cpu": "100m", "memory": "64Mi"}, {"cpu": 1}, {"memory": "1Gi", "nvidia.com/gpu": "1"}]
+    body["spec"]["containers"] = [{"name": str(at), "resources": {"requests": ask}} for at, ask in enumerate(asks)]
+    starts = [{"name": "big", "resources": {"requests": {"cpu": "3"}}}]
+    starts += [{"name": "side", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}}]
+    body["spec"].update(initContainers=starts, overhead={"cpu": "50m"})
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "bound": {"node": "n"},
+    "pending": {},
+    "of a DaemonSet": {"node": "n", "owner": ("DaemonSet", "agent")},
+    "bare": {"node": "n", "owner": None},
+    "a placeholder": {"node": "n", "labels": {"app": "x", watched.PLACEHOLDER_LABEL: "true"}},
+    "no placeholder, says the label": {"node": "n", "labels": {watched.PLACEHOLDER_LABEL: "false"}},
+    "finished": {"node": "n", "phase": "Succeeded"},
+    "being deleted": {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)},
+    "several containers": {"node": "n", "mutate": several},
+    "pod-level requests": {"mutate": lambda body: body["spec"].update(resources={"requests": {"cpu": "7"}})},
+    "no requests": {"mutate": lambda body: body["spec"].update(containers=[{"name": "main"}])},
+}
+
+
+@pytest.mark.parametrize("fields", CASES.values(), ids=CASES)
+def test_it_counts_as_the_whole_pod_does(fields: dict[str, Any]) -> None:
+    body = builders.pod_body("web-1", **fields)
+    whole, kept = builders.decoded(body, objects.Pod), builders.decoded(body, watched.Pod)
+    assert [getattr(kept, name) for name in COUNTED] == [getattr(whole, name) for name in COUNTED]
+    assert placements.counts(kept) == placements.counts(whole)
+    recent = worlds.policy().recent_pods
+    assert placements.estimate(kept, recent) == placements.estimate(whole, recent)
+
+
+def test_a_quantity_that_cannot_be_read_is_no_request() -> None:
+    odd = builders.decoded(builders.pod_body("p", cpu="a lot"), watched.Pod)
+    recent = worlds.policy().recent_pods
+    assert placements.estimate(odd, recent).cpu_millicores == recent.default.cpu_millicores
+
+
+def test_only_the_condition_that_is_read_stays() -> None:
+    kept = builders.decoded(builders.pod_body("p", node="n"), watched.Pod)
+    assert [one.type for one in kept.status.conditions] == ["PodScheduled"]
+
+
+def test_a_field_of_the_wrong_type_is_an_error_as_in_every_kind() -> None:
+    with pytest.raises(msgspec.ValidationError, match="nodeName"):
+        builders.decoded({"spec": {"nodeName": 7}}, watched.Pod)
