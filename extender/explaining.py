@@ -172,7 +172,7 @@ def _readings(candidates: view.Candidates, facts: Facts | None, at: int, state: 
 def _state(candidates: view.Candidates, facts: Facts | None, at: int) -> str:
     row = int(candidates.rows[at])
     known = facts.get(candidates.names[at]) if facts is not None else None
-    if row == len(candidates.loads.names) or (facts is not None and known is None):
+    if row == nodes.UNKNOWN or (facts is not None and known is None):
         return "unknown node"
     effective = float(candidates.loads.effective_seconds[row])
     now_seconds, stale_after_seconds = candidates.now_seconds, candidates.in_force.policy.sync.stale_after_seconds

@@ -88,31 +88,54 @@ class Crowding:
 
 
 class PlacementTable:
-    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread."""
+    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread.
 
-    def __init__(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
+    A new policy gets a new table, made `aside` while the one in use answers and both hear the watch: `count_anew` fills
+    it from what the watch has, leaving alone the pods of which it heard more since, and `succeed` ends that.
+    """
+
+    def __init__(self, policy: schema.LoadPolicy, now_seconds: float, *, aside: bool = False) -> None:
         self._lock = threading.Lock()
+        self._told: set[str] | None = set() if aside else None
+        self._recent = policy.recent_pods
+        self._metrics = policy.metrics_in_force
+        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
+        self._groups = _columns_by_window(self._metrics) if self._recent.enabled else {}
+        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
+        self._origin_seconds = self._latest_seconds = now_seconds
+        self._pods: dict[str, Placement] = {}
+        self._by_node: dict[str, dict[str, Placement]] = {}
+        self._expiries: list[tuple[float, str]] = []
         self._index: collections.abc.Mapping[str, int] = {}
-        self._use(policy, now_seconds)
+        self._touched: set[int] = set()
+        self._counts, self._offset, self._slope = self._empty(1)
 
-    def use_policy(
-        self,
-        policy: schema.LoadPolicy,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[Countable]],
-        now_seconds: float,
-    ) -> None:
-        """Count anew under other windows or estimates; `pods` gives what the watch has, read while changes wait."""
+    def count_anew(self, pods: collections.abc.Iterable[Countable], now_seconds: float) -> None:
+        """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
+        for pod in pods:
+            with self._lock:
+                if self._told is None or pod.uid not in self._told:
+                    self._put(pod, now_seconds)
+
+    def succeed(self, other: "PlacementTable", now_seconds: float) -> None:
+        """Take over what another table assumes."""
+        assumptions = other.assumptions()
         with self._lock:
-            assumed = [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
-            self._use(policy, now_seconds)
-            for placement in assumed:
-                self._add(placement, now_seconds)
-            for pod in pods():
-                self._put(pod, now_seconds)
+            self._told = None
+            for placement in assumptions:
+                if placement.binding.uid not in self._pods:
+                    self._add(placement, now_seconds)
+
+    def assumptions(self) -> list[Placement]:
+        """The placements that are assumed and not confirmed."""
+        with self._lock:
+            return [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
 
     def pod_changed(self, old: Countable | None, new: Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
         with self._lock:
+            if self._told is not None:
+                self._told.update(pod.uid for pod in (old, new) if pod is not None)
             self._expire(now_seconds)
             if old is not None and (new is None or new.uid != old.uid):
                 self._remove(old.uid, now_seconds)
@@ -126,15 +149,17 @@ class PlacementTable:
         with self._lock:
             known = self._pods.get(pod.uid)
             if known is None or known.until_seconds < math.inf:
-                placement = self._placement(pod, node, now_seconds)
-                self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
+                at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
+                binding = hotspots.Binding(node, pod.uid, at_seconds)
+                load = estimate(pod, self._recent)
+                self._add(Placement(binding, load, now_seconds + ASSUMED_SECONDS), now_seconds)
 
     def crowding(
         self, index: collections.abc.Mapping[str, int], rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
     ) -> Crowding:
         """The columns for rows of `index` (as in NodeLoads) at this moment, without the pod of the uid `besides`."""
         with self._lock:
-            self._align(index, now_seconds)
+            self._align(index, int(rows.max(initial=0)) + 1)
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
             amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
@@ -142,6 +167,21 @@ class PlacementTable:
             if hidden:
                 self._write_row(hidden, now_seconds)
             return crowding
+
+    def touched(self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float) -> list[int]:
+        """The rows written since this was last asked, brought up to this moment; `index` and `rows` as in `crowding`.
+
+        For one asker, who keeps the others: `board`.
+        """
+        with self._lock:
+            self._align(index, rows)
+            self._expire(now_seconds)
+            written, self._touched = sorted(self._touched), set()
+            return written
+
+    def knows(self, uid: str) -> bool:
+        """Whether a pod counts on some node, assumed or confirmed."""
+        return uid in self._pods
 
     def assumed(self, now_seconds: float) -> int:
         """How many placements are assumed and not yet confirmed."""
@@ -155,52 +195,57 @@ class PlacementTable:
             self._expire(now_seconds)
             return tuple(placement.binding for placement in self._pods.values())
 
-    def _use(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._recent = policy.recent_pods
-        self._metrics = policy.metrics_in_force
-        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
-        self._groups = _columns_by_window(self._metrics) if self._recent.enabled else {}
-        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
-        self._origin_seconds = self._latest_seconds = now_seconds
-        self._pods: dict[str, Placement] = {}
-        self._by_node: dict[str, dict[str, Placement]] = {}
-        self._expiries: list[tuple[float, str]] = []
-        self._lay_out()
+    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        offset, slope = np.zeros((2, rows, len(self._metrics)))
+        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
 
-    def _lay_out(self) -> None:
-        rows = len(self._index) + 1
-        self._counts = np.zeros((rows, len(self._hot_windows)), dtype=np.int64)
-        self._offset, self._slope = np.zeros((2, rows, len(self._metrics)))
-
-    def _align(self, index: collections.abc.Mapping[str, int], now_seconds: float) -> None:
+    def _align(self, index: collections.abc.Mapping[str, int], rows: int) -> None:
+        """Follow the nodes that came or went: a node keeps its row, so that only theirs are written."""
         if index is not self._index:
-            self._index = index
-            self._lay_out()
-            for node in self._by_node:
-                self._write_row(node, now_seconds)
+            before, self._index = self._index, index
+            moved = {name for name, _ in before.items() ^ index.items()}
+            rows = max(rows, 1 + max(index.values(), default=0))
+            self._grow(rows)
+            for row in (before[name] for name in moved if name in before):
+                self._counts[row] = self._offset[row] = self._slope[row] = 0
+                self._touched.add(row)
+            for name in moved & self._by_node.keys():
+                self._write_row(name, self._latest_seconds)
+        self._grow(rows)
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._counts):
+            grown = self._empty(2 * rows)
+            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
+                new[: len(old)] = old
+            self._counts, self._offset, self._slope = grown
 
     def _put(self, pod: Countable, now_seconds: float) -> None:
-        if pod.node_name and counts(pod):
-            self._add(self._placement(pod, pod.node_name, now_seconds), now_seconds)
-        elif pod.node_name or pod.deleting or pod.finished:
+        if not pod.node_name or not counts(pod):
+            if pod.node_name or pod.deleting or pod.finished:
+                self._remove(pod.uid, now_seconds)
+            return
+        at_seconds = min(self._bound_at_seconds(pod, now_seconds), now_seconds)
+        if self._windows and at_seconds + self._windows[-1] > now_seconds:
+            binding = hotspots.Binding(pod.node_name, pod.uid, at_seconds)
+            self._add(Placement(binding, estimate(pod, self._recent)), now_seconds)
+        else:  # most pods of a cluster: what they would use is not even estimated
             self._remove(pod.uid, now_seconds)
 
-    def _placement(self, pod: Countable, node: str, now_seconds: float) -> Placement:
-        at_seconds = min(self._bound_at_seconds(pod, node, now_seconds), now_seconds)
-        return Placement(hotspots.Binding(node, pod.uid, at_seconds), estimate(pod, self._recent))
-
-    def _bound_at_seconds(self, pod: Countable, node: str, now_seconds: float) -> float:
+    def _bound_at_seconds(self, pod: Countable, now_seconds: float) -> float:
         """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
-        if pod.scheduled_at_seconds is not None and pod.node_name:
+        if pod.scheduled_at_seconds is not None:
             return pod.scheduled_at_seconds
         known = self._pods.get(pod.uid)
-        return known.binding.at_seconds if known is not None and known.binding.node == node else now_seconds
+        return known.binding.at_seconds if known is not None and known.binding.node == pod.node_name else now_seconds
 
     def _add(self, placement: Placement, now_seconds: float) -> None:
-        binding = placement.binding
-        if self._pods.get(binding.uid) == placement:
+        binding, known = placement.binding, self._pods.get(placement.binding.uid)
+        if known == placement:
             return
-        self._remove(binding.uid, now_seconds)
+        as_assumed = known is not None and (known.binding, known.load) == (binding, placement.load)
+        if not as_assumed:
+            self._remove(binding.uid, now_seconds)
         ends = [binding.at_seconds + window for window in self._windows]
         if not ends or ends[-1] <= now_seconds:
             return
@@ -208,7 +253,8 @@ class PlacementTable:
         self._by_node.setdefault(binding.node, {})[binding.uid] = placement
         for end_seconds in {min(end, placement.until_seconds) for end in ends}:
             heapq.heappush(self._expiries, (end_seconds, binding.node))
-        self._write_row(binding.node, now_seconds)
+        if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
+            self._write_row(binding.node, now_seconds)
 
     def _remove(self, uid: str, now_seconds: float) -> None:
         placement = self._pods.get(uid)
@@ -259,6 +305,7 @@ class PlacementTable:
         row = self._index.get(node)
         if row is None:
             return
+        self._touched.add(row)
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
         ages = [now_seconds - placement.binding.at_seconds for placement in here]
         self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]

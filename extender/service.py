@@ -12,7 +12,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, decisions, explaining, metrics, tls, view, watched
+from extender import app, decisions, explaining, lean, metrics, tls, view, watched
 from kube import door, errors, kinds, objects, reflector
 from policy import heartbeat, schema
 from runtime import clock, health, logs, loop, ops, reloading
@@ -76,7 +76,7 @@ class Service:
         )
 
     def app(self) -> flask.Flask:
-        """The application over this service's view."""
+        """The application over this service's view; the usual questions do not get as far as Flask."""
         plain_routes = ops.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
@@ -84,7 +84,9 @@ class Service:
             configz=self._configz,
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
-        return app.create_app(parts, plain_routes)
+        application = app.create_app(parts, plain_routes)
+        application.wsgi_app = lean.Lean(parts, application.wsgi_app)  # type: ignore[method-assign]
+        return application
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches and the policy loop; they end when `stop` is set."""
@@ -120,7 +122,7 @@ class Service:
         return checks
 
     def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
-        self.view.placements.pod_changed(old, new, self._clock.now())
+        self.view.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
@@ -156,7 +158,7 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
     for node in kube.list(kinds.NODES).items:
         seen.nodes.node_changed(None, node)
     for pod in kube.list(watched.PODS, field_selector=LIVING).items:
-        seen.placements.pod_changed(None, pod, now_seconds)
+        seen.pod_changed(None, pod, now_seconds)
     try:
         beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)
     except errors.NotFound:

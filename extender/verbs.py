@@ -4,6 +4,7 @@
 shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
 """
 
+import collections.abc
 import dataclasses
 import itertools
 from typing import NamedTuple
@@ -40,22 +41,22 @@ def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Ou
     judged = judge(candidates, args.pod)
     winner = judged.passed[0] if len(judged.passed) == 1 else ""
     if winner:
-        seen.placements.assume(args.pod, winner, now_seconds)
+        seen.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, judged.passed, judged.rejected)
-    return Outcome(body, _decision("filter", candidates, args.pod, judged, assumed=winner))
+    return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner))
 
 
 def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
     breakdown = score(candidates, args.pod)
-    best = ranked(candidates, breakdown)
+    best = ranked(candidates.names.__getitem__, breakdown.ranking)
     winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
     if winner:
-        seen.placements.assume(args.pod, winner, now_seconds)
+        seen.assume(args.pod, winner, now_seconds)
     judged = Judgement(args.names, {}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, breakdown.scores.tolist())
-    return Outcome(body, _decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner))
+    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner))
 
 
 def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
@@ -65,7 +66,7 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
     candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
-    return Outcome(body, _decision("preempt", candidates, args.pod, judged))
+    return Outcome(body, decision("preempt", candidates, args.pod, judged))
 
 
 def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
@@ -82,12 +83,22 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
         if held
         else candidates
     )
-    verdicts = filtering.verdicts(free.values, free.expected, free.in_force.rules)
-    passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
+    judged = verdicts(free)
+    passed = tuple(itertools.compress(free.names, judged.allowed.tolist()))
     if len(passed) < len(free.names):
-        rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)
+        rejected.update((name, reason) for name, reason in zip(free.names, judged.reasons, strict=True) if reason)
     causes = candidates.degradations()
-    return Judgement(passed, rejected, None, (*causes, "all_rejected") if verdicts.kept_coolest else causes)
+    return Judgement(passed, rejected, None, (*causes, "all_rejected") if judged.kept_coolest else causes)
+
+
+def verdicts(candidates: view.Candidates, *, each_alone: bool = False) -> filtering.Verdicts:
+    """The rules' verdicts on these candidates, for any pod that is not exempt; `each_alone`: as if no other node was
+    asked about, so that `coolest` keeps nobody.
+    """
+    rules = candidates.in_force.rules
+    if each_alone:
+        rules = rules._replace(keep_coolest=False)
+    return filtering.verdicts(candidates.values, candidates.expected, rules)
 
 
 def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:
@@ -125,40 +136,43 @@ def score(candidates: view.Candidates, pod: objects.Pod | None) -> scoring.Break
     )
 
 
-def ranked(candidates: view.Candidates, breakdown: scoring.Breakdown) -> tuple[decisions.Ranked, ...]:
+def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking) -> tuple[decisions.Ranked, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
-    ranking = breakdown.ranking
-    order = np.argsort(-ranking.raw, kind="stable")[: decisions.BEST_KEPT].tolist()
+    raw = ranking.raw
+    best = np.arange(len(raw))
+    if len(raw) > decisions.BEST_KEPT:  # sorting thousands for the sake of five costs more than judging them
+        best = np.flatnonzero(raw >= np.partition(raw, -decisions.BEST_KEPT)[-decisions.BEST_KEPT])
+    order = best[np.argsort(-raw[best], kind="stable")][: decisions.BEST_KEPT].tolist()
     return tuple(
-        decisions.Ranked(
-            candidates.names[at], int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
-        )
+        decisions.Ranked(name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at]))
         for at in order
     )
 
 
-def _decision(
+def decision(
     verb: str,
-    candidates: view.Candidates,
+    seen: view.Candidates | view.Asked,
     pod: objects.Pod,
     judged: Judgement,
     *,
     best: tuple[decisions.Ranked, ...] = (),
     assumed: str = "",
 ) -> decisions.Decision:
+    """What is remembered of an answer."""
+    every = seen if isinstance(seen, view.Candidates) else seen.standing
     return decisions.Decision(
         verb=verb,
-        at_seconds=candidates.now_seconds,
+        at_seconds=every.now_seconds,
         namespace=pod.namespace,
         pod=pod.name,
         uid=pod.uid,
-        candidates=len(candidates.names),
-        passed=len(judged.passed),
-        policy_hash=candidates.in_force.content_hash,
+        candidates=len(seen.rows),
+        passed=len(seen.rows) - len(judged.rejected),
+        policy_hash=every.in_force.content_hash,
         exempt=judged.exempt is not None,
         rejected=decisions.histogram(judged.rejected.values()),
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decisions.Inputs(candidates, pod, judged.rejected),
+        inputs=decisions.Inputs(seen, pod, judged.rejected),
     )

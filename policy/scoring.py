@@ -150,7 +150,7 @@ def rank(own_base: Floats, penalty: Floats, *, stretch: bool = False) -> Ranking
     if neutral.all():
         base = np.full(len(own_base), NEUTRAL_BASE)
         return Ranking(base, neutral, np.zeros(len(base)), base, _round_half_up(base))
-    base = np.where(neutral, np.median(own_base[~neutral]), own_base)
+    base = np.where(neutral, np.median(own_base[~neutral]), own_base) if neutral.any() else own_base
     if stretch:
         base = _stretched(base)
     raw = np.clip(base - penalty, 0.0, float(MAX_SCORE))

@@ -70,7 +70,7 @@ def test_older_decisions_are_condensed_and_the_newest_keep_all_nodes() -> None:
     oldest = kept[-1]
     assert oldest is not None
     assert oldest.omitted == 500 - 21
-    assert len(oldest.candidates.loads.names) == 21
+    assert len(oldest.candidates.loads.index) == 21
     assert list(oldest.rejected) == [f"node-{at:05}" for at in range(0, 32, 2)]
 
 
@@ -85,8 +85,8 @@ def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None
     assert small.names == ("node-00007", "node-00003", "unknown")
     assert small.values[:2, 0].tolist() == [0.07, 0.03]
     assert small.counts.tolist() == [[0, 0, 0], [1, 1, 1], [0, 0, 0]]
-    assert small.loads.names == ("node-00007", "node-00003")
-    assert small.rows.tolist() == [0, 1, 2]
+    assert small.loads.names == ("", "node-00007", "node-00003")
+    assert small.rows.tolist() == [1, 2, 0]
     assert small.loads.effective_seconds[small.rows][:2].tolist() == [NOW, NOW]
 
 

@@ -121,7 +121,8 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     kube = Listed(worlds.node("n", text), worlds.watch_sees("p", "n"), beat=beat)
     seen = view.View(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
-    assert seen.nodes.loads().effective_seconds[0] == worlds.NOW
+    loads = seen.nodes.loads()
+    assert loads.effective_seconds[loads.index["n"]] == worlds.NOW
     assert len(seen.placements.bindings(worlds.NOW)) == 1
     assert kube.asked == [("nodes", ""), ("pods", "status.phase!=Succeeded,status.phase!=Failed")]
 
