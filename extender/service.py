@@ -5,6 +5,7 @@ report.
 Nothing is connected and no thread runs before `start`.
 """
 
+import gc
 import random
 import threading
 from typing import Final
@@ -50,10 +51,16 @@ class Service:
         self._registry.register(metrics.StandingCollector(self._standing))
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
         self._nodes = reflector.Reflector(
-            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed
+            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed, direct=True
         )
         self._pods = reflector.Reflector(
-            kube, watched.PODS, clock=ticking, rng=rng, field_selector=LIVING, on_change=self._pod_changed
+            kube,
+            watched.PODS,
+            clock=ticking,
+            rng=rng,
+            field_selector=LIVING,
+            on_change=self._pod_changed,
+            direct=True,
         )
         self._heartbeats = reflector.Reflector(
             kube,
@@ -64,6 +71,7 @@ class Service:
             field_selector=HEARTBEAT_ONLY,
             on_change=self._heartbeat_changed,
         )
+        self._settled = False
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
             "policy",
@@ -96,9 +104,19 @@ class Service:
 
     def poll_files(self) -> None:
         """One turn of the loop: the certificate first, as a certificate that runs out stops everything."""
+        self._settle()
         if self._security is not None:
             self._security.poll()
         self.poll_policy()
+
+    def _settle(self) -> None:
+        """Once the lists are in, leave what they filled memory with out of all later garbage collections: one of them
+        would look at every node and pod while requests wait.
+        """
+        if not self._settled and self._nodes.synced.is_set() and self._pods.synced.is_set():
+            gc.collect()
+            gc.freeze()
+            self._settled = True
 
     def poll_policy(self) -> None:
         """Take over a changed policy file; an invalid one is refused and the last good one stays."""
@@ -122,7 +140,8 @@ class Service:
         return checks
 
     def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
-        self.view.pod_changed(old, new, self._clock.now())
+        if old is None or new is None or not watched.counts_alike(old, new):
+            self.view.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())

@@ -147,4 +147,19 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         return total.plus(resources.resources(self.spec.overhead.given()))
 
 
+def counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether two versions of a pod are the same to whoever counts it: most changes are the kubelet's, about phases
+    and other conditions.
+    """
+    return (
+        old.uid == new.uid
+        and old.spec == new.spec
+        and old.status.conditions == new.status.conditions
+        and old.finished == new.finished
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.owner_references == new.metadata.owner_references
+    )
+
+
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

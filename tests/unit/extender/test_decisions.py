@@ -120,3 +120,33 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
     found = decisions.histogram([f"r{at % 40}" for at in range(1000)] + ["most"] * 100)
     assert len(found) == decisions.REASONS_KEPT
     assert next(iter(found)) == "most"
+
+
+def asked(standing: view.Candidates, pod: str) -> decisions.Decision:
+    """A decision of the lean path over every node: rows of what stood for all."""
+    seen = view.Asked(standing, standing.rows[1:])
+    inputs = decisions.Inputs(seen, worlds.args([]).pod, {})
+    best = (decisions.Ranked("node-00002", 9, 9.0, 0.0),)
+    return decisions.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
+
+
+def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
+    world, ring = nodes(500), decisions.Ring()
+    standing = world.standing(None, NOW)
+    ring.add(asked(standing, "p"))
+    first = ring.size_bytes
+    ring.add(asked(standing, "q"))
+    assert ring.size_bytes - first < first / 2
+    before = ring.size_bytes
+    ring.add(asked(world.standing(None, NOW + 1), "r"))
+    assert ring.size_bytes - before > first / 2
+
+
+def test_rows_of_what_stood_are_condensed_like_any_other() -> None:
+    world, ring = nodes(500), decisions.Ring(whole_bytes=0)
+    ring.add(asked(world.standing(None, NOW), "p"))
+    inputs = ring.find("", "", 1, now_seconds=NOW)[0].inputs
+    assert inputs is not None
+    assert inputs.candidates.names == ("node-00002",)
+    assert inputs.omitted == 499
+    assert inputs.candidates.values[0].tolist() == [0.1] * 6

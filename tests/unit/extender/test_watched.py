@@ -54,6 +54,26 @@ def test_a_quantity_that_cannot_be_read_is_no_request() -> None:
     assert placements.estimate(odd, recent).cpu_millicores == recent.default.cpu_millicores
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name != "bound"])
+def test_what_is_counted_otherwise_is_not_alike(name: str) -> None:
+    bound = builders.decoded(builders.pod_body("p", node="n"), watched.Pod)
+    assert not watched.counts_alike(bound, builders.decoded(builders.pod_body("p", **CASES[name]), watched.Pod))
+
+
+def test_a_phase_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
+    def started(body: builders.Body) -> None:
+        body["metadata"]["resourceVersion"] = "77"
+        body["status"]["conditions"] = [one for one in body["status"]["conditions"] if one["type"] == "PodScheduled"]
+
+    pending = builders.decoded(builders.pod_body("p", node="n", phase="Pending", mutate=started), watched.Pod)
+    running = builders.decoded(builders.pod_body("p", node="n", annotations={"a": "b"}), watched.Pod)
+    assert watched.counts_alike(pending, running)
+    again = builders.decoded(
+        builders.pod_body("p", node="n", mutate=lambda body: body["metadata"].update(uid="another")), watched.Pod
+    )
+    assert not watched.counts_alike(running, again)
+
+
 def test_only_the_condition_that_is_read_stays() -> None:
     kept = builders.decoded(builders.pod_body("p", node="n"), watched.Pod)
     assert [one.type for one in kept.status.conditions] == ["PodScheduled"]
