@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import socket
 from typing import Any
 
 import hypothesis
@@ -305,6 +306,17 @@ def test_a_hint_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.ask("filter", go_body(list(NAMES), "p"))
     assert pair.fast.declined == 1
     pair.compare()
+
+
+def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pair: Pair) -> None:
+    body = go_body(list(NAMES), "p")
+    environ: dict[str, Any] = {"REQUEST_METHOD": "POST", "PATH_INFO": "/filter", "CONTENT_LENGTH": str(len(body))}
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        environ |= {"wsgi.input": io.BytesIO(body), "gunicorn.socket": connection}
+        reply: Any = pair.fast.application(environ, lambda *_: None)  # type: ignore[arg-type]
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
+        reply.close()
+        assert not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
 
 
 def test_what_follows_an_answer_is_done_when_the_reply_is_closed(pair: Pair) -> None:
