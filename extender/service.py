@@ -12,7 +12,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, decisions, explaining, metrics, tls, view
+from extender import app, comparing, decisions, explaining, metrics, tls, view
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -118,6 +118,7 @@ class Service:
             health.event_check("nodes", self._nodes.synced, "not listed yet"),
             health.event_check("pods", self._pods.synced, "not listed yet"),
             health.Check("policy", lambda: None, self._policy_file.line),
+            health.Check("view", lambda: None, self._digests),
         ]
         security = self._security
         if security is not None:
@@ -129,6 +130,11 @@ class Service:
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
+
+    def _digests(self) -> str:
+        """What replicas are compared by."""
+        found = comparing.digests(self.view, self._clock.now())
+        return f"{found.view}; placements {found.placements}"
 
     def _standing(self) -> metrics.Standing:
         now_seconds = self._clock.now()
