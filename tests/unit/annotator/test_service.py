@@ -7,10 +7,11 @@ import prometheus_client
 import pytest
 
 from annotator import collecting, cycle, metrics, queries, service
+from kube import reloads
 from kube.objects import Pod
 from policy import loading
 from promql import errors
-from runtime import clock, reloading
+from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 SCHEDULED = clock.from_rfc3339(builders.SCHEDULED)
@@ -35,11 +36,13 @@ class Bench:
         self.annotator = cycle.Annotator(
             self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )
+        given = options.ServiceOptions(self.file, namespace="ours")
         self.service = service.Service(
             self.annotator,
             self.kube,
             self.policy,
             leads=lambda: self.leading,
+            news=reloads.News(self.policy, self.kube, reloads.speaker("annotator", given), clock=self.clock),
             clock=self.clock,
             rng=random.Random(1),
         )
@@ -111,15 +114,23 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     assert routes.get("/livez").status_code == 200
 
 
-def test_a_refused_policy_shows_without_making_it_unready(bench: Bench) -> None:
+def test_a_refused_policy_shows_everywhere_without_making_it_unready(bench: Bench) -> None:
     bench.caches_are_full()
     in_force = bench.policy.content_hash
     bench.file.write_text(POLICY + "nonsense: 1\n", encoding="utf-8")
-    bench.policy.poll()
-    answer = bench.service.app(bench.registry).test_client().get("/readyz?verbose")
+    bench.service.poll()
+    routes = bench.service.app(bench.registry).test_client()
+    answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
-    assert in_force in answer.text
+    loaded_at = clock.to_rfc3339(bench.policy.loaded_at_seconds)
+    assert f"[+]policy ok: {in_force} since {loaded_at}; the file as it is now is refused: " in answer.text
+    state = routes.get("/configz").json["policyState"]  # type: ignore[index]
+    assert (state["hash"], state["loadedAt"]) == (in_force, loaded_at)
     assert "nonsense" in answer.text
+    assert "nonsense" in state["error"]
+    assert bench.registry.get_sample_value("evenload_config_last_reload_successful") == 0
+    assert bench.registry.get_sample_value("evenload_config_info", {"hash": in_force}) == 1
+    assert bench.kube.events == ["PolicyRefused"]
 
 
 def test_configz_tells_what_is_in_force_and_how_the_last_sync_went(bench: Bench) -> None:
