@@ -162,8 +162,9 @@ class Ring:
         if loads is self._last_loads:
             return 0
         self._last_loads = loads
+        own_bytes = 0 if loads.own_limits is None else loads.own_limits.nbytes
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
-        return arrays + 8 * len(loads.names)
+        return arrays + own_bytes + 8 * len(loads.names)
 
     def _condense_oldest(self) -> None:
         kept = self._whole.popleft()
@@ -209,6 +210,7 @@ def _only(candidates: view.Candidates, wanted: set[str]) -> view.Candidates:
         loads.effective_seconds[taken],
         loads.per_allocatable[taken],
         {place: loads.reliefs[row] for place, row in enumerate(taken.tolist()) if row in loads.reliefs},
+        None if loads.own_limits is None else loads.own_limits[taken],
     )
     return view.Candidates(
         in_force=candidates.in_force,

@@ -130,6 +130,7 @@ class Service:
         return metrics.Standing(
             assumed_placements=self.view.placements.assumed(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
+            nodes_by_thresholds=explaining.thresholds(self.view),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
             reload_successful=self._policy_file.error is None,
             reload_seconds=self._policy_file.loaded_at_seconds,

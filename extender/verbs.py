@@ -82,7 +82,7 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
         if held
         else candidates
     )
-    verdicts = filtering.verdicts(free.values, free.expected, free.in_force.rules)
+    verdicts = free.verdicts()
     passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
     if len(passed) < len(free.names):
         rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)

@@ -207,10 +207,13 @@ class LoadPolicy(sections.Section):
         """The metrics that are read, written and judged: the columns of every load array."""
         return metrics.in_force([entry.metric() for entry in self.metrics])
 
-    def crossings(self) -> dict[str, tuple[float, ...]]:
-        """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds."""
+    def crossings(self, own: collections.abc.Mapping[str, float] | None = None) -> dict[str, tuple[float, ...]]:
+        """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds.
+
+        `own` are a node's own filter thresholds, which replace the policy's metric by metric.
+        """
         limits: dict[str, set[float]] = {}
-        for name, limit in self.filter.thresholds.items():
+        for name, limit in {**self.filter.thresholds, **(own or {})}.items():
             limits.setdefault(name, set()).update({limit} - {0.0})
         for name, band in self.descheduler.thresholds.items():
             limits.setdefault(name, set()).update({band.evict_above_ratio, band.evict_until_ratio})

@@ -36,6 +36,24 @@ def test_a_hot_node_is_rejected_for_good_with_a_reason_that_names_the_rule() -> 
     assert filtered(world, ["hot", "cool"]) == (["cool"], {"hot": "cpu_avg_5m over 0.65"})
 
 
+def test_a_node_is_held_to_its_own_threshold_and_to_the_policys_again_when_the_annotation_goes() -> None:
+    world = worlds.seen({"n": HOT, "plain": HOT})
+    own, plain = (worlds.node("n", HOT, thresholds=text) for text in ('{"cpu_avg_5m": 0.95}', None))
+    world.nodes.node_changed(plain, own)
+    assert filtered(world, ["n", "plain"]) == (["n"], {"plain": "cpu_avg_5m over 0.65"})
+    world.nodes.node_changed(own, plain)
+    assert filtered(world, ["n", "plain"])[0] == []
+
+
+def test_a_reading_that_only_a_nodes_own_threshold_needs_degrades_the_decision() -> None:
+    in_force = worlds.policy(filter={"thresholds": {}}, score={"weights": {"cpu_avg_5m": 1}})
+    load = {"cpu_avg_5m": 0.1}
+    world = worlds.seen({"n": load}, in_force)
+    assert world.candidates(("n",), NOW).degradations() == ()
+    world.nodes.node_changed(None, worlds.node("n", load, thresholds='{"memory_avg_5m": 0.8}'))
+    assert world.candidates(("n",), NOW).degradations() == ("missing_metric",)
+
+
 def test_all_hot_nodes_share_one_reason() -> None:
     world = worlds.seen({f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)})
     passed, failed = filtered(world, [f"n{at}" for at in range(20)])
