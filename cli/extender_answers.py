@@ -70,7 +70,7 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     assumed: str = ""

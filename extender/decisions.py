@@ -73,8 +73,8 @@ class Inputs:
 class Decision(msgspec.Struct, frozen=True):
     """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
 
-    `degraded` lists the causes that made it less than whole: a missing or stale reading, nodes unknown here, all
-    rejected.
+    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
+    whole: a missing or stale reading, nodes unknown here, all rejected.
     """
 
     verb: str
@@ -85,7 +85,7 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     best: tuple[Ranked, ...] = ()

@@ -77,6 +77,17 @@ class MetricEntry(sections.Section):
         )
 
 
+class OptOut(sections.Section):
+    """Whether pods may leave the filter by an annotation of their own."""
+
+    enabled: units.Flag = pydantic.Field(
+        default=True, description='Whether the annotation evenload.io/filter: "off" on a pod counts.'
+    )
+    except_namespaces: tuple[units.Text, ...] = pydantic.Field(
+        default=(), alias="exceptNamespaces", description="Namespaces whose pods are filtered all the same."
+    )
+
+
 class Exempt(sections.Section):
     """Pods the filter lets pass without looking at load."""
 
@@ -90,6 +101,9 @@ class Exempt(sections.Section):
         default=SYSTEM_NODE_CRITICAL,
         alias="priorityAtLeast",
         description="Pods of this priority or more are never filtered.",
+    )
+    opt_out: OptOut = pydantic.Field(
+        default_factory=OptOut, alias="optOut", description="Pods that ask not to be filtered."
     )
 
 

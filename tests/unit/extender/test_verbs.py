@@ -101,6 +101,38 @@ def test_exempt_pods_pass_everywhere(pod: dict[str, Any]) -> None:
     assert filtered(worlds.seen({"hot": HOT}), ["hot", "unknown"], **pod) == (["hot", "unknown"], {})
 
 
+OFF = {"evenload.io/filter": "off"}
+
+
+@pytest.mark.parametrize(
+    ("opt_out", "annotations", "passes"),
+    [
+        pytest.param({}, OFF, True, id="a pod that opts out passes a hot node"),
+        pytest.param({}, {"evenload.io/filter": "on"}, False, id="another value means nothing"),
+        pytest.param({"exceptNamespaces": ["default"]}, OFF, False, id="in a namespace left out it is filtered"),
+        pytest.param({"exceptNamespaces": ["other"]}, OFF, True, id="another namespace left out does not matter"),
+        pytest.param({"enabled": False}, OFF, False, id="it counts nowhere when it is disabled"),
+    ],
+)
+def test_a_pod_may_opt_out_where_the_policy_lets_it(
+    opt_out: dict[str, object], annotations: dict[str, str], passes: bool
+) -> None:
+    world = worlds.seen({"hot": HOT}, worlds.policy(filter={"exempt": {"optOut": opt_out}}))
+    assert filtered(world, ["hot"], annotations=annotations)[0] == (["hot"] if passes else [])
+    decision = verbs.filter_nodes(world, worlds.args(["hot"], annotations=annotations), NOW).decision
+    assert decision.exempt == ("annotation evenload.io/filter: off" if passes else None)
+
+
+def test_opting_out_changes_no_score() -> None:
+    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    assert scored(world, ["hot", "cool"], annotations=OFF) == scored(world, ["hot", "cool"])
+
+
+def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> None:
+    world = relieved(NOW + 60, HOT)
+    assert filtered(world, ["n", "other"], annotations=OFF) == (["other"], {"n": relief.REASON})
+
+
 def test_an_all_hot_sample_keeps_its_coolest_nodes_if_the_policy_says_so() -> None:
     coolest = worlds.policy(filter={"whenAllRejected": "coolest"})
     world = worlds.seen({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}}, coolest)
