@@ -18,8 +18,9 @@ _PREFIX: Final = "sha256:"
 
 
 class Digests(NamedTuple):
-    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds and relief hints; `placements` the confirmed
-    ones that still count in some window. Both are `sha256:` + hex.
+    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds and relief hints.
+
+    `placements` covers the confirmed ones that still count in some window. Both are `sha256:` + hex.
     """
 
     view: str
