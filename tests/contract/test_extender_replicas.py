@@ -68,7 +68,7 @@ class World:
         for policy in self.policies:
             write(policy, POLICY)
         self.annotate(clock.WallClock().now() - 60, node_0=0.1, node_1=0.4, node_2=0.9)
-        return waiting.eventually(self._as_reset, 40, "all replicas to be as at the start", self.seen).pop()
+        return waiting.eventually(self._as_reset, 90, "all replicas to be as at the start", self.seen).pop()
 
     def _as_reset(self) -> set[Seen]:
         answers = [replica.json("/nodes") for replica in self.replicas]
@@ -116,7 +116,7 @@ class World:
             found = set(self.seen())
             return found if len(found) == 1 and before not in found else set()
 
-        return waiting.eventually(same, 30, "three equal new digests", self.seen).pop()
+        return waiting.eventually(same, 90, "three equal new digests", self.seen).pop()
 
     def two_against_one(self, before: Seen) -> None:
         """Wait until the first two replicas show something new and the third does not show that."""
@@ -125,7 +125,7 @@ class World:
             one, two, three = self.seen()
             return one == two != three and one != before
 
-        waiting.eventually(split, 30, "two against one", self.seen)
+        waiting.eventually(split, 90, "two against one", self.seen)
 
     def answers(self) -> list[dict[str, Any]]:
         """What one client gets that asks the address in front of all three, on a new connection each time."""
@@ -144,7 +144,7 @@ def write(policy: pathlib.Path, text: str) -> None:
 
 def ask(port: int) -> dict[str, Any]:
     """Filter and prioritize for one pod, on one connection: the reason by rejected node, the score of each other."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         rejected = post(connection, "/filter", NODES)
         names = [name for name in NODES if name not in rejected["FailedAndUnresolvableNodes"]]

@@ -74,7 +74,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(world: World) -> None:
     world.write(REFUSED)
-    refused = waiting.eventually(lambda: world.told(events.Reason.POLICY_REFUSED), 40, "three refusals")
+    refused = waiting.eventually(lambda: world.told(events.Reason.POLICY_REFUSED), 90, "three refusals")
     for event in refused.values():
         assert f"{world.policy}:4:14: filter.onMissing: " in event["note"]
         assert f"{reloading.content_hash(HEAD.encode())} stays in force" in event["note"]
@@ -86,7 +86,7 @@ def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(wo
         assert "onMissing: " in service.text("/readyz?verbose")
         assert service.metric("evenload_config_last_reload_successful") == 0
     world.write(ACCEPTED)
-    accepted = waiting.eventually(lambda: world.told(events.Reason.POLICY_ACCEPTED), 40, "three acceptances")
+    accepted = waiting.eventually(lambda: world.told(events.Reason.POLICY_ACCEPTED), 90, "three acceptances")
     assert {event["note"] for event in accepted.values()} == {
         f"policy {reloading.content_hash(ACCEPTED.encode())} is in force"
     }

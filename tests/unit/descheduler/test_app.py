@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from tests import metric_docs
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.worlds import World
 
@@ -104,6 +105,11 @@ def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world:
     assert world.metric("evenload_config_info", hash=in_force) == 1
     (event,) = world.door.created
     assert (event["reason"], event["regarding"]["name"]) == ("PolicyRefused", "ours")
+
+
+def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+    text = world.pages().test_client().get("/metrics").text
+    assert metric_docs.exposed(text) == metric_docs.named("descheduler.md")
 
 
 def test_configz_shows_policy_and_last_run(world: World) -> None:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from extender import service, view
+from extender import service, tls, view
 from kube import door, errors, kinds, objects, reloads
 from policy import annotations, heartbeat, loading
 from runtime import options, reloading
-from tests import builders, clocks
+from tests import builders, clocks, metric_docs
 from tests.unit.extender import worlds
 
 T = TypeVar("T", bound=objects.Object)
@@ -59,7 +59,10 @@ class World:
         kube = cast(door.KubeDoor, self.kube)
         by = reloads.speaker("extender", options.ServiceOptions(path, namespace="ns"))
         news = reloads.News(held, kube, by, clock=clock)
-        self.service = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1), news=news)
+        security = tls.Security(tls.Files(path, path))  # nothing listens: only its state is asked for
+        self.service = service.Service(
+            kube, held, namespace="ns", ticking=clock, rng=random.Random(1), security=security, news=news
+        )
         self.client = self.service.app().test_client()
 
     def text(self, path: str) -> str:
@@ -150,6 +153,11 @@ def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
     assert 'evenload_extender_nodes{state="missing"} 1.0' in metrics
     assert "evenload_extender_assumed_placements 1.0" in metrics
     assert "evenload_config_last_reload_success_timestamp_seconds 1.7952336e+09" in metrics
+
+
+def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+    text = world.text("/metrics")
+    assert metric_docs.exposed(text) == metric_docs.named("extender.md")
 
 
 def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
