@@ -18,8 +18,9 @@ _PREFIX: Final = "sha256:"
 
 
 class Digests(NamedTuple):
-    """`view` covers policy, nodes, readings, effective times, allocatable and relief hints; `placements` the confirmed
-    ones that still count in some window. Both are `sha256:` + hex.
+    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds and relief hints.
+
+    `placements` covers the confirmed ones that still count in some window. Both are `sha256:` + hex.
     """
 
     view: str
@@ -34,11 +35,13 @@ def digests(seen: view.View, now_seconds: float) -> Digests:
 
 
 def of_view(policy_hash: str, loads: nodes.NodeLoads) -> str:
-    """Over the policy's hash, then the names in their order, then the columns bit by bit, then the hints."""
+    """Over the policy's hash, the names in their order, the columns bit by bit, the hints, nodes' own thresholds."""
     names = "".join(f"{name}\n" for name in loads.names)
     hints = "".join(_hint(loads.names[row], loads.reliefs[row]) for row in sorted(loads.reliefs))
     columns = (loads.values, loads.effective_seconds, loads.per_allocatable)
-    return _sha256(policy_hash.encode(), names.encode(), *(_bits(column) for column in columns), hints.encode())
+    own_limits = b"" if loads.own_limits is None else _bits(loads.own_limits)
+    bits = (_bits(column) for column in columns)
+    return _sha256(policy_hash.encode(), names.encode(), *bits, hints.encode(), own_limits)
 
 
 def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> str:

@@ -48,6 +48,7 @@ class Standing(NamedTuple):
 
     assumed_placements: int
     nodes_by_state: dict[str, int]
+    nodes_by_thresholds: dict[str, int]
     heartbeat_matches: bool
 
 
@@ -59,17 +60,19 @@ class StandingCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _nodes, _heartbeat)]
+        return [family() for family in (_assumed, _nodes, _thresholds, _heartbeat)]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
-        assumed, nodes, heartbeat = _assumed(), _nodes(), _heartbeat()
+        assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
         assumed.add_metric([], now.assumed_placements)
         for state, count in now.nodes_by_state.items():
             nodes.add_metric([state], count)
+        for state, count in now.nodes_by_thresholds.items():
+            thresholds.add_metric([state], count)
         heartbeat.add_metric([], now.heartbeat_matches)
-        return [assumed, nodes, heartbeat]
+        return [assumed, nodes, thresholds, heartbeat]
 
 
 def _assumed() -> core.GaugeMetricFamily:
@@ -80,6 +83,11 @@ def _assumed() -> core.GaugeMetricFamily:
 def _nodes() -> core.GaugeMetricFamily:
     text = "Nodes by the state of their reading; anything but usable is scored blindly."
     return core.GaugeMetricFamily("evenload_extender_nodes", text, labels=["state"])
+
+
+def _thresholds() -> core.GaugeMetricFamily:
+    text = "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it was written."
+    return core.GaugeMetricFamily("evenload_extender_node_thresholds", text, labels=["state"])
 
 
 def _heartbeat() -> core.GaugeMetricFamily:

@@ -141,6 +141,7 @@ class Service:
         return metrics.Standing(
             assumed_placements=self.view.placements.assumed(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
+            nodes_by_thresholds=explaining.thresholds(self.view),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
         )
 

@@ -62,6 +62,9 @@ CHANGES: dict[str, Callable[[view.View], object]] = {
     "a relief hint": lambda world: world.nodes.node_changed(
         worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, relief=HINT)
     ),
+    "thresholds of its own": lambda world: world.nodes.node_changed(
+        worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, thresholds='{"cpu_avg_5m": 0.9}')
+    ),
     "another policy file": lambda world: world.use_policy(
         worlds.policy(filter={"onMissing": "reject"}), "another", tuple, worlds.NOW
     ),
@@ -96,6 +99,7 @@ def test_a_new_input_of_answers_must_be_added_to_the_digest() -> None:
         "effective_seconds",
         "per_allocatable",
         "reliefs",
+        "own_limits",
     }  # index follows from names
     assert {field.name for field in dataclasses.fields(nodes.NodeLoads)} == covered
 
