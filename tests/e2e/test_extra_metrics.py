@@ -40,8 +40,8 @@ def running() -> collections.abc.Iterator[stack.Stack]:
         started.set_load(CACHED, cpu_ratio=0.1, memory_ratio=0.5)
         started.start(started.annotator, started.extender)
         started.use_extender()
-        started.await_reading(CACHED, NAME, 0.69, 0.71)
-        started.await_reading(IDLE, NAME, 0.45, 0.47)
+        started.await_reading(CACHED, NAME, 0.69, 0.71, timeout_seconds=90)
+        started.await_reading(IDLE, NAME, 0.45, 0.47, timeout_seconds=90)
         yield started
 
 
@@ -60,7 +60,9 @@ def test_the_annotation_carries_the_metric_beside_the_six(running: stack.Stack) 
 
 def test_filter_and_score_go_by_it_and_the_scheduler_keeps_new_pods_off_the_node(running: stack.Stack) -> None:
     waiting.eventually(
-        lambda: row(running, CACHED)["rejected"] == f"{NAME} over 0.6", 20, "the extender to reject the cached node"
+        lambda: row(running, IDLE)["usable"] and row(running, CACHED)["rejected"] == f"{NAME} over 0.6",
+        90,
+        "the extender to reject the cached node",
     )
     cached, idle = row(running, CACHED), row(running, IDLE)
     assert (cached["score"], idle["score"]) == (3, 5)
