@@ -35,13 +35,17 @@ def digests(seen: view.View, now_seconds: float) -> Digests:
 
 
 def of_view(policy_hash: str, loads: nodes.NodeLoads) -> str:
-    """Over the policy's hash, the names in their order, the columns bit by bit, the hints, nodes' own thresholds."""
-    names = "".join(f"{name}\n" for name in loads.names)
-    hints = "".join(_hint(loads.names[row], loads.reliefs[row]) for row in sorted(loads.reliefs))
-    columns = (loads.values, loads.effective_seconds, loads.per_allocatable)
-    own_limits = b"" if loads.own_limits is None else _bits(loads.own_limits)
-    bits = (_bits(column) for column in columns)
-    return _sha256(policy_hash.encode(), names.encode(), *bits, hints.encode(), own_limits)
+    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, nodes' own thresholds."""
+    names = sorted(loads.index)
+    rows = loads.rows(names)
+    hints = (
+        _hint(name, loads.reliefs[row]) for name, row in zip(names, rows.tolist(), strict=True) if row in loads.reliefs
+    )
+    columns = [loads.values[rows], loads.effective_seconds[rows], loads.per_allocatable[rows]]
+    if loads.own_limits is not None and not np.isnan(loads.own_limits[rows]).all():
+        columns.append(loads.own_limits[rows])
+    text = "".join(f"{name}\n" for name in names), "".join(hints)
+    return _sha256(policy_hash.encode(), *(part.encode() for part in text), *map(_bits, columns))
 
 
 def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> str:
