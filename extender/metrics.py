@@ -49,6 +49,7 @@ class Standing(NamedTuple):
     assumed_placements: int
     nodes_by_state: dict[str, int]
     nodes_by_thresholds: dict[str, int]
+    owners_estimated: int
     heartbeat_matches: bool
     reload_successful: bool
     reload_seconds: float
@@ -63,13 +64,15 @@ class StandingCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        families = (_assumed, _nodes, _thresholds, _heartbeat, _reload_successful, _reload_seconds, _config)
+        families = (_assumed, _nodes, _thresholds, _owners, _heartbeat, _reload_successful, _reload_seconds, _config)
         return [family() for family in families]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
         assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
+        owners = _owners()
+        owners.add_metric([], now.owners_estimated)
         successful, at, config = _reload_successful(), _reload_seconds(), _config()
         assumed.add_metric([], now.assumed_placements)
         for state, count in now.nodes_by_state.items():
@@ -80,7 +83,7 @@ class StandingCollector(registry.Collector):
         successful.add_metric([], now.reload_successful)
         at.add_metric([], now.reload_seconds)
         config.add_metric([], {"hash": now.policy_hash})
-        return [assumed, nodes, thresholds, heartbeat, successful, at, config]
+        return [assumed, nodes, thresholds, owners, heartbeat, successful, at, config]
 
 
 def _assumed() -> core.GaugeMetricFamily:
@@ -96,6 +99,11 @@ def _nodes() -> core.GaugeMetricFamily:
 def _thresholds() -> core.GaugeMetricFamily:
     text = "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it was written."
     return core.GaugeMetricFamily("evenload_extender_node_thresholds", text, labels=["state"])
+
+
+def _owners() -> core.GaugeMetricFamily:
+    text = "Owners whose pods are estimated by what their replicas use; 0 means that all are estimated by request."
+    return core.GaugeMetricFamily("evenload_extender_owner_means", text, labels=[])
 
 
 def _heartbeat() -> core.GaugeMetricFamily:

@@ -10,7 +10,8 @@ import json
 
 import pytest
 
-from tests.e2e import policies, stack, waiting
+from kube import kinds
+from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 HOT = "node-0"
@@ -125,6 +126,22 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
     waiting.eventually(lambda: sees(evenload, HOT, "cpu_avg_5m"), 60, "the readings to come back")
     evenload.create_pods("fresh-", 12)
     assert evenload.per_node("fresh-", 12)[HOT] == 0
+
+
+def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:
+    web = bodies.deployment("web", 2, cpu_request="100m", cpu_millicores=800)
+    evenload.door.create(kinds.DEPLOYMENTS, web, namespace=stack.NAMESPACE)
+    first = {pod.name for pod in evenload.placed("web-", 2)}
+    waiting.eventually(
+        lambda: evenload.extender.metric("evenload_extender_owner_means") == 1, 90, "the extender to know web's mean"
+    )
+    evenload.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"replicas": 3}}, namespace=stack.NAMESPACE)
+    (third,) = {pod.name for pod in evenload.placed("web-", 3)} - first
+    found = evenload.extender.json(f"/decisions?namespace={stack.NAMESPACE}&pod={third}")
+    assert isinstance(found, dict)
+    estimate = found["decisions"][0]["estimate"]
+    assert estimate["cpu_by"].startswith("owner's mean over "), estimate
+    assert 600 < estimate["cpu_millicores"] < 1000, estimate
 
 
 def nothing_usable(evenload: stack.Stack) -> bool:
