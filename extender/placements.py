@@ -97,13 +97,24 @@ class PlacementTable:
 
     def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
         """Estimate by other means of owners from now on; the pods that count are estimated anew, so that replicas of
-        the extender agree whenever each of them saw the ConfigMap.
+        the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
+        do not wait for all of them.
         """
         with self._lock:
             self._estimates = dataclasses.replace(self._estimates, published=published)
-            for placement in list(self._pods.values()):
-                load = self._estimates.of(placement.asked, now_seconds).load
-                self._add(placement._replace(load=load), now_seconds)
+            nodes = list(self._by_node)
+        for node in nodes:
+            with self._lock:
+                self._estimate_anew(node, now_seconds)
+
+    def _estimate_anew(self, node: str, now_seconds: float) -> None:
+        here = self._by_node.get(node, {})
+        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
+        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
+        for uid, load in moved.items():
+            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
+        if moved:
+            self._write_row(node, now_seconds)
 
     def pod_changed(self, old: objects.Pod | None, new: objects.Pod | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
