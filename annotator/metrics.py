@@ -83,6 +83,17 @@ class Telemetry:
             "result",
         )
 
+        self.owners = self._gauge(
+            "evenload_annotator_owners",
+            "Owners whose replicas' mean use is published, or left out for lack of room.",
+            "state",
+        )
+        self.usage_writes = self._counter(
+            "evenload_annotator_usage_writes",
+            "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
+            "result",
+        )
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self._registry)
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import cluster
-from policy import annotations, heartbeat
-from tests.e2e import policies, services, waiting
+from policy import annotations, heartbeat, owner_usage
+from tests.e2e import bodies, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
@@ -26,6 +26,7 @@ PATHS = {
     "Role": f"{RIGHTS}/namespaces/{NAMESPACE}/roles",
     "RoleBinding": f"{RIGHTS}/namespaces/{NAMESPACE}/rolebindings",
 }
+CONFIG_MAPS = f"api/v1/namespaces/{NAMESPACE}/configmaps"
 WINDOWS = ("avg_5m", "max_1h", "max_1d")
 STEADY = {"cpu_ratio": 0.3, "memory_ratio": 0.4}
 # Wider than what late scrapes on a busy machine do to a rate over five seconds (one 0.25 s late moves it by 0.02, and
@@ -68,6 +69,12 @@ class Site:
         """The heartbeat as the apiserver has it."""
         path = f"api/v1/namespaces/{NAMESPACE}/configmaps/{heartbeat.CONFIG_MAP}"
         return heartbeat.decode(self.cluster.api.get(path)["data"])
+
+    def owners(self) -> owner_usage.Means:
+        """What owners use, as the apiserver has it; nothing before it was written first."""
+        found = {item["metadata"]["name"]: item for item in self.cluster.api.items(CONFIG_MAPS)}
+        data = found.get(owner_usage.CONFIG_MAP, {}).get("data")
+        return owner_usage.decode(data).means if data else {}
 
     def steady(self) -> None:
         """All nodes alike and their windows full of it."""
@@ -219,6 +226,27 @@ def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None
     finally:
         second.stop()
         site.annotator.start()
+
+
+def test_what_owners_use_is_published_and_goes_with_them(site: Site) -> None:
+    site.steady()
+    apps = "apis/apps/v1/namespaces/default/deployments"
+    options = bodies.PodOptions(cpu_request="100m", cpu_millicores=400, memory_bytes=64 * 2**20)
+    site.cluster.api.create(apps, bodies.deployment("web", 3, **options))
+    try:
+        waiting.eventually(lambda: near_400m_64mi(site.owners()), 90, "the mean of web", site.owners)
+    finally:
+        site.cluster.api.delete(f"{apps}/web")
+    waiting.eventually(lambda: not site.owners(), 90, "the mean to go with its owner", site.owners)
+    assert site.annotator.metric("evenload_annotator_usage_writes_total") >= 2
+    assert "Forbidden" not in site.annotator.log()
+
+
+def near_400m_64mi(means: owner_usage.Means) -> bool:
+    """Whether the one owner uses what the exporter plays for each of its replicas."""
+    cpu_millicores, memory_bytes, replicas = means.get("default/ReplicaSet/web", owner_usage.Mean(0.0, 0.0, 0))
+    cpu_near = 300 < (cpu_millicores or 0.0) < 500
+    return cpu_near and 60 * 2**20 < (memory_bytes or 0.0) < 68 * 2**20 and 1 <= replicas <= 3
 
 
 def memory_of(site: Site, node: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import cluster
-from policy import annotations, heartbeat
+from policy import annotations, heartbeat, owner_usage
 from runtime import clock
 from tests.e2e import services, waiting
 
@@ -43,7 +43,7 @@ def extender(tmp_path: pathlib.Path) -> Iterator[tuple[cluster.Cluster, services
             service.stop()
 
 
-def test_its_rights_suffice_for_nodes_pods_and_the_heartbeat(
+def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
     extender: tuple[cluster.Cluster, services.Service],
 ) -> None:
     running, service = extender
@@ -52,10 +52,13 @@ def test_its_rights_suffice_for_nodes_pods_and_the_heartbeat(
     for name in ("node-0", "node-1"):
         running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {annotations.KEY: text}}})
     data = heartbeat.encode(now_seconds, "hash", 2, heartbeat.digest({"node-0": text, "node-1": text}))
-    body = {"metadata": {"name": heartbeat.CONFIG_MAP}, "data": data}
-    running.api.create(f"api/v1/namespaces/{NAMESPACE}/configmaps", body)
+    usage = owner_usage.encode(now_seconds, {"shop/ReplicaSet/web": owner_usage.Mean(120.0, None, 7)})
+    for name, content in ((heartbeat.CONFIG_MAP, data), (owner_usage.CONFIG_MAP, usage)):
+        body = {"metadata": {"name": name}, "data": content}
+        running.api.create(f"api/v1/namespaces/{NAMESPACE}/configmaps", body)
     shown = waiting.eventually(lambda: confirmed(service), 20, "the heartbeat to confirm both nodes")
     assert all(row["age_seconds"] < 50 for row in shown["nodes"])
+    waiting.eventually(lambda: service.metric("evenload_extender_owner_means") == 1, 90, "the owner's mean to be read")
     assert "Forbidden" not in service.log()
 
 

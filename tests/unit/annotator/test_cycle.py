@@ -93,7 +93,7 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
-    assert len(bench.prometheus.asked) == 6
+    assert len(bench.prometheus.asked) == 8
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
 
