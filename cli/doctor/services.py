@@ -91,7 +91,8 @@ def extender_views(facts: Facts) -> Finding:
             )
         )
     alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(seen) > 1 else ""
-    return findings.worst(found or [findings.ok(f"{len(seen)} replica{'s' * (len(seen) != 1)} answer{'s' * (len(seen) == 1)}{alike}")])
+    answering = "1 replica answers" if len(seen) == 1 else f"{len(seen)} replicas answer"
+    return findings.worst(found or [findings.ok(f"{answering}{alike}")])
 
 
 def extender_called(facts: Facts) -> Finding:

@@ -172,7 +172,8 @@ def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_ask
 
     def asked() -> str:
         answer = runner.invoke(cli.__main__.main, [*common, "-o", "json"])
-        return next(one["seen"] for one in json.loads(answer.stdout)["checks"] if one["check"] == "prometheus")
+        checks = json.loads(answer.stdout)["checks"]
+        return next(str(one["seen"]) for one in checks if one["check"] == "prometheus")
 
     through = "no endpoints available for service"  # the apiserver's proxy knew the Service, and has nobody to ask
     waiting.eventually(lambda: through in asked(), 30, "the apiserver's proxy to know the Service", asked)
