@@ -82,7 +82,7 @@ def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
         code, checks = examine(running)
         return checks if code == 0 else {}
 
-    checks = waiting.eventually(well, 90, "doctor to find nothing", lambda: examine(running))
+    checks = waiting.eventually(well, 120, "doctor to find nothing", lambda: examine(running))
     assert {one["verdict"] for one in checks.values()} == {"ok"}
     assert checks["metrics"]["seen"].startswith("6 of 6 metrics have values; by built-in queries")
     assert "samples read" in checks["query cost"]["seen"]
@@ -105,7 +105,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
         code, checks = examine(running, kubeconfig=jane)
         return code == 0 and checks["your rights"]["verdict"] == "ok"
 
-    waiting.eventually(well, 60, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
+    waiting.eventually(well, 120, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
     nobody = running.cluster.kubeconfig_for("nobody")
     code, checks = examine(running, kubeconfig=nobody)
     assert code == 1
@@ -134,7 +134,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
         checks = seen()
         return checks if all(checks[name]["verdict"] == BROKEN[name][0] for name in BROKEN) else {}
 
-    checks = waiting.eventually(all_named, 120, "every check to notice", seen)
+    checks = waiting.eventually(all_named, 200, "every check to notice", seen)
     for name, (_, *words) in BROKEN.items():
         for word in words:
             assert word in said(checks, name)
@@ -176,5 +176,5 @@ def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_ask
         return next(str(one["seen"]) for one in checks if one["check"] == "prometheus")
 
     through = "no endpoints available for service"  # the apiserver's proxy knew the Service, and has nobody to ask
-    waiting.eventually(lambda: through in asked(), 30, "the apiserver's proxy to know the Service", asked)
+    waiting.eventually(lambda: through in asked(), 120, "the apiserver's proxy to know the Service", asked)
     assert "(found by label app.kubernetes.io/name=prometheus)" in asked()
