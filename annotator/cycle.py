@@ -189,7 +189,7 @@ class Annotator:
         self, world: World, rules: Rulebook, now_seconds: float
     ) -> tuple[Mapping[str, int], kube_errors.KubeError | None, kube_errors.KubeError | None]:
         standing = self._standing.texts(world.nodes, now_seconds=now_seconds)
-        worth = publishing.Rules.of(rules.policy, crane=self._settings.crane)
+        worth = publishing.Rules.of(rules.policy, world.nodes, crane=self._settings.crane)
         patches = publishing.plan(
             world.nodes,
             self._book,

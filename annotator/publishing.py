@@ -11,8 +11,9 @@ so that the digest is over the texts as they now stand in the cluster. How nothi
 """
 
 import concurrent.futures
+import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,7 +21,7 @@ from annotator import collecting, crane
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
-from policy import annotations, freshness, heartbeat
+from policy import annotations, freshness, heartbeat, node_thresholds
 from policy.annotations import Reading
 from policy.schema import LoadPolicy
 
@@ -47,19 +48,35 @@ class Patch(NamedTuple):
 class Rules:
     """When a change is worth a write: minChange, the thresholds whose crossing always is, and crane's keys or not.
 
-    `hot_above` are the filter's thresholds alone: pods are refused by nodes over one of them.
+    `hot_above` are the filter's thresholds alone: pods are refused by nodes over one of them. `own` are the rules of
+    the nodes that have filter thresholds of their own (`policy.node_thresholds`).
     """
 
     min_change_ratio: float
     crossings: annotations.Crossings
     hot_above: Mapping[str, float]
     crane: bool = False
+    own: Mapping[str, "Rules"] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, policy: LoadPolicy, *, crane: bool) -> "Rules":
-        """The rules of a policy."""
-        hot_above = {name: limit for name, limit in policy.filter.thresholds.items() if limit > 0}
-        return cls(policy.sync.min_change_ratio, policy.crossings(), hot_above, crane)
+    def of(cls, policy: LoadPolicy, nodes: Iterable[Node] = (), *, crane: bool) -> "Rules":
+        """The rules of a policy for these nodes."""
+        own = {}
+        for node in nodes:
+            given = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+            if given is not None and given.limits:
+                own[node.name] = cls._with(policy, given.limits, crane=crane)
+        return dataclasses.replace(cls._with(policy, {}, crane=crane), own=own)
+
+    @classmethod
+    def _with(cls, policy: LoadPolicy, limits: Mapping[str, float], *, crane: bool) -> "Rules":
+        thresholds = {**policy.filter.thresholds, **limits}
+        hot_above = {name: limit for name, limit in thresholds.items() if limit > 0}
+        return cls(policy.sync.min_change_ratio, policy.crossings(limits), hot_above, crane)
+
+    def on(self, node: str) -> "Rules":
+        """The rules for one node."""
+        return self.own.get(node, self)
 
 
 def plan(
@@ -84,7 +101,7 @@ def plan(
         text = standing.get(node.name)
         if text is None and not reading.values:
             continue
-        if node.name == again or _worth_writing(text, reading, rules, now_seconds):
+        if node.name == again or _worth_writing(text, reading, rules.on(node.name), now_seconds):
             extra = crane.annotations(reading) if rules.crane else {}
             patches.append(Patch(node.name, node.uid, annotations.encode(reading), extra))
     return tuple(patches)
@@ -127,7 +144,7 @@ def cooled(patches: Sequence[Patch], standing: Mapping[str, str], rules: Rules) 
         (
             patch.node
             for patch in patches
-            if _is_hot(standing.get(patch.node), rules) and not _is_hot(patch.text, rules)
+            if _is_hot(standing.get(patch.node), rules.on(patch.node)) and not _is_hot(patch.text, rules.on(patch.node))
         ),
         "",
     )

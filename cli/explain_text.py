@@ -107,7 +107,8 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
     for name in node.terms:
         rule = rules.get(name)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
-        limit = answers.percent(rule.limit) if rule is not None else answers.MISSING
+        limit = f"{answers.percent(rule.limit)}{' (own)' if rule.own else ''}" if rule is not None else answers.MISSING
+        limit = "off (own)" if name in node.rules_off else limit
         said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         expected, term = f"+{100 * node.expected.get(name, 0.0):.1f}%", answers.points(node.terms[name])
         cells = [node.name, name, reading or answers.MISSING, expected, limit, term, answers.age(node.age_seconds)]
@@ -117,7 +118,7 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
 
 def _comparison(rule: answers.Rule) -> str:
     """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
-    limit = f"{100 * rule.limit:g}%"
+    limit = f"{100 * rule.limit:g}%{' of its own' if rule.own else ''}"
     if rule.value is None:
         return f"{rule.metric} missing, limit {limit}"
     read = f"{100 * (rule.reading or 0.0):.1f}% read {answers.age(rule.age_seconds)} ago"

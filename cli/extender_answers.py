@@ -24,6 +24,7 @@ class Rule(msgspec.Struct, frozen=True):
     expected: float | None = None
     age_seconds: float | None = None
     broken: bool = False
+    own: bool = False
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -46,6 +47,8 @@ class Node(msgspec.Struct, frozen=True):
     allowed: bool = True
     rejected: str | None = None
     rules: tuple[Rule, ...] = ()
+    rules_off: tuple[str, ...] = ()
+    thresholds_ignored: str | None = None
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -67,7 +70,7 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     assumed: str = ""

@@ -73,8 +73,8 @@ class Inputs:
 class Decision(msgspec.Struct, frozen=True):
     """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
 
-    `degraded` lists the causes that made it less than whole: a missing or stale reading, nodes unknown here, all
-    rejected.
+    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
+    whole: a missing or stale reading, nodes unknown here, all rejected.
     """
 
     verb: str
@@ -85,7 +85,7 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     best: tuple[Ranked, ...] = ()
@@ -162,8 +162,9 @@ class Ring:
         if loads is self._last_loads:
             return 0
         self._last_loads = loads
+        own_bytes = 0 if loads.own_limits is None else loads.own_limits.nbytes
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
-        return arrays + 8 * len(loads.names)
+        return arrays + own_bytes + 8 * len(loads.names)
 
     def _condense_oldest(self) -> None:
         kept = self._whole.popleft()
@@ -209,6 +210,7 @@ def _only(candidates: view.Candidates, wanted: set[str]) -> view.Candidates:
         loads.effective_seconds[taken],
         loads.per_allocatable[taken],
         {place: loads.reliefs[row] for place, row in enumerate(taken.tolist()) if row in loads.reliefs},
+        None if loads.own_limits is None else loads.own_limits[taken],
     )
     return view.Candidates(
         in_force=candidates.in_force,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kube import objects
-from policy import annotations, freshness, heartbeat, relief
+from policy import annotations, freshness, heartbeat, node_thresholds, relief
 from runtime import logs
 
 log = logs.get(__name__)
@@ -31,13 +31,16 @@ NO_ANNOTATION: Final = "no annotation"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node as its object says it: the reading or why there is none, allocatable resources and the relief hint."""
+    """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint and the
+    thresholds of its own.
+    """
 
     reading: annotations.Reading | None
     problem: str
     cpu_millicores: float
     memory_bytes: float
     relief: relief.Relief | None
+    own: node_thresholds.Own | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class NodeLoads:
     """The readings of all nodes at one moment; row i is `names[i]`, the last row stands for any node not known here.
 
     `values[rows, metrics]` are ratios, NaN where the metric is absent or invalid; `effective_seconds[rows]` is NaN
-    without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown.
+    without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown;
+    `own_limits[rows, metrics]` are nodes' own filter thresholds, NaN where a node has none (None: no node has any).
     """
 
     names: tuple[str, ...]
@@ -54,6 +58,7 @@ class NodeLoads:
     effective_seconds: Floats
     per_allocatable: Floats
     reliefs: collections.abc.Mapping[int, relief.Relief]
+    own_limits: Floats | None = None
 
     def rows(self, names: collections.abc.Sequence[str]) -> Rows:
         """The row of each name, in the order given; unknown names get the last row, which holds no reading."""
@@ -84,6 +89,7 @@ class NodeTable:
         self._heartbeat_problem = "none seen yet"
         self._index: dict[str, int] = {}
         self._values, self._effective, self._per_allocatable = _empty(0, len(self._columns))
+        self._own_limits = np.full(self._values.shape, math.nan)
         self._reliefs: dict[int, relief.Relief] = {}
         self._renumber = True
         self._loads: NodeLoads | None = None
@@ -167,6 +173,7 @@ class NodeTable:
     def _lay_out(self) -> None:
         self._index = {name: row for row, name in enumerate(sorted(self._facts))}
         self._values, self._effective, self._per_allocatable = _empty(len(self._index), len(self._columns))
+        self._own_limits = np.full(self._values.shape, math.nan)
         self._reliefs = {}
         for name, row in self._index.items():
             self._write_row(row, name, self._facts[name])
@@ -177,6 +184,10 @@ class NodeTable:
         for metric, value in facts.reading.values.items() if facts.reading else ():
             if (column := self._columns.get(metric)) is not None:
                 self._values[row, column] = value
+        self._own_limits[row] = math.nan
+        for metric, limit in facts.own.limits.items() if facts.own else ():
+            if (column := self._columns.get(metric)) is not None:
+                self._own_limits[row, column] = limit
         self._effective[row] = self._effective_seconds(name, facts)
         self._per_allocatable[row] = _inverse(facts.cpu_millicores), _inverse(facts.memory_bytes)
         self._reliefs.pop(row, None)
@@ -192,15 +203,17 @@ class NodeTable:
         columns = self._values.copy(), self._effective.copy(), self._per_allocatable.copy()
         for column in columns:
             column.flags.writeable = False
-        return NodeLoads(tuple(self._index), self._index, *columns, dict(self._reliefs))
+        own_limits = None if np.isnan(self._own_limits).all() else self._own_limits.copy()
+        return NodeLoads(tuple(self._index), self._index, *columns, dict(self._reliefs), own_limits)
 
 
 def facts_of(node: objects.Node) -> NodeFacts:
-    """A node's facts. An annotation or hint that cannot be read is a reason in /nodes, never an error."""
+    """A node's facts. An annotation, hint or threshold that cannot be read is a reason in /nodes, never an error."""
     reading, problem = _reading(node.annotations.get(annotations.KEY))
     hint = relief.decode(node.annotations.get(relief.KEY))
     allocatable = _allocatable(node)
-    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint)
+    own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint, own)
 
 
 def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, stale_after_seconds: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from extender import decisions, protocol, view
 from kube import objects
-from policy import filtering, relief, scoring
+from policy import filtering, opting_out, relief, scoring
 
 
 class Outcome(NamedTuple):
@@ -69,12 +69,13 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
 
 
 def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
-    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, then the
-    rules.
+    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, pods that
+    opted out pass everywhere else, then the rules.
     """
     exempt = exemption(candidates, pod)
     if exempt is not None:
         return Judgement(candidates.names, {}, exempt, ())
+    opted_out = opting_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
     held = relieved(candidates, pod)
     rejected = dict.fromkeys(held, relief.REASON)
     free = (
@@ -82,7 +83,9 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
         if held
         else candidates
     )
-    verdicts = filtering.verdicts(free.values, free.expected, free.in_force.rules)
+    if opted_out is not None:
+        return Judgement(free.names, rejected, opted_out, ())
+    verdicts = free.verdicts()
     passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
     if len(passed) < len(free.names):
         rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)
@@ -91,7 +94,7 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
 
 
 def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:
-    """Why the filter lets this pod pass everywhere, or None."""
+    """Why the policy lets this pod pass everywhere, or None."""
     rule = candidates.in_force.policy.filter.exempt
     return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
 
@@ -155,7 +158,7 @@ def _decision(
         candidates=len(candidates.names),
         passed=len(judged.passed),
         policy_hash=candidates.in_force.content_hash,
-        exempt=judged.exempt is not None,
+        exempt=judged.exempt,
         rejected=decisions.histogram(judged.rejected.values()),
         degraded=judged.degraded,
         best=best,

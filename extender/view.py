@@ -68,6 +68,15 @@ class Candidates:
         return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
 
     @property
+    def own_limits(self) -> nodes.Floats | None:
+        """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
+        return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
+
+    def verdicts(self) -> filtering.Verdicts:
+        """What the filter says of each node, leaving aside who asks."""
+        return filtering.verdicts(self.values, self.expected, self.in_force.rules, self.own_limits)
+
+    @property
     def penalty(self) -> nodes.Floats:
         """Hot-spot points [nodes] on the 0..10 scale."""
         return hotspots.penalty(self.counts, self.in_force.policy.hot_spots)
@@ -91,13 +100,19 @@ class Candidates:
             "unknown_node": unknown,
             "missing_reading": unread,
             "stale_reading": ~(self.fresh | unknown | unread),
-            "missing_metric": np.isnan(self.values[:, self._needed()]).any(axis=1) & self.fresh,
+            "missing_metric": (np.isnan(self.values) & self._needed()).any(axis=1) & self.fresh,
         }
         return tuple(cause for cause, nodes_hit in causes.items() if nodes_hit.any())
 
-    def _needed(self) -> list[int]:
-        ruled = {rule.column for rule in self.in_force.rules.rules}
-        return sorted(ruled | set(np.flatnonzero(self.in_force.weighing.weights > 0).tolist()))
+    def _needed(self) -> Mask:
+        """The metrics that have a weight or a threshold: [metrics], or [nodes, metrics] with thresholds of nodes."""
+        ruled = np.zeros(len(self.in_force.metric_names), dtype=np.bool_)
+        ruled[[rule.column for rule in self.in_force.rules.rules]] = True
+        own_limits = self.own_limits
+        if own_limits is not None:
+            ruled = np.where(np.isnan(own_limits), ruled, own_limits > 0)
+        needed: Mask = ruled | (self.in_force.weighing.weights > 0)
+        return needed
 
 
 class View:

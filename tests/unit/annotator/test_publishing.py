@@ -83,6 +83,34 @@ def test_an_unusable_annotation_is_replaced_whatever_the_change(node: Node) -> N
     assert len(plan(node, {"cpu_avg_5m": 0.3})) == 1
 
 
+def own(node: Node, text: str) -> Node:
+    """The same node with thresholds of its own."""
+    return builders.node(node.name, annotations={**node.annotations, "evenload.io/thresholds": text})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patches"),
+    [
+        pytest.param(0.895, 0.905, 1, id="crossing the node's own threshold is written at once"),
+        pytest.param(0.645, 0.655, 0, id="crossing the policy's, which it replaces, is not"),
+        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's line still is"),
+    ],
+)
+def test_a_nodes_own_threshold_decides_what_is_written_at_once(before: float, after: float, patches: int) -> None:
+    node = own(written(cpu_avg_5m=before), '{"cpu_avg_5m": 0.9}')
+    rules = publishing.Rules.of(schema.defaults(), [node], crane=False)
+    assert len(plan(node, {"cpu_avg_5m": after}, rules=rules)) == patches
+
+
+def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:
+    node = own(written(cpu_avg_5m=0.95), '{"cpu_avg_5m": 0.9}')
+    rules = publishing.Rules.of(schema.defaults(), [node], crane=False)
+    patches = plan(node, {"cpu_avg_5m": 0.85}, rules=rules)
+    standing = {node.name: node.annotations[annotations.KEY]}
+    assert publishing.cooled(patches, standing, rules) == node.name
+    assert publishing.cooled(patches, standing, RULES) == ""
+
+
 def test_a_reading_is_as_old_as_its_oldest_value() -> None:
     book = {"node-1": {"cpu_avg_5m": collecting.Held(0.3, NOW), "cpu_max_1h": collecting.Held(0.5, NOW - 60)}}
     (patch,) = publishing.plan([builders.node("node-1")], book, {}, standing={}, rules=RULES, now_seconds=NOW)

@@ -21,11 +21,16 @@ def load_text(values: Mapping[str, float], at_seconds: float = NOW) -> str:
 
 
 def node(
-    name: str, load: Mapping[str, float] | str | None, *, relief: str | None = None, **fields: Any
+    name: str,
+    load: Mapping[str, float] | str | None,
+    *,
+    relief: str | None = None,
+    thresholds: str | None = None,
+    **fields: Any,
 ) -> objects.Node:
     """A node of 8 cores and 32 GiB that carries a reading, a raw text, or nothing."""
     text = load if isinstance(load, str) or load is None else load_text(load)
-    carried = {annotations.KEY: text, "evenload.io/relief": relief}
+    carried = {annotations.KEY: text, "evenload.io/relief": relief, "evenload.io/thresholds": thresholds}
     return builders.node(
         name, annotations={key: value for key, value in carried.items() if value is not None}, **fields
     )
