@@ -27,6 +27,7 @@ SUBCOMMANDS = {
     "extender": Subcommand("extender.__main__", "answer kube-scheduler: filter, prioritize, preempt"),
     "nodes": Subcommand("cli.nodes", "show the load that scheduling goes by, per node"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
+    "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),
     "scheduler-config": Subcommand(
         "cli.scheduler_config", "write the stanza that makes kube-scheduler ask the extender"
     ),

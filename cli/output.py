@@ -50,10 +50,14 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def as_yaml(value: object) -> str:
-    """Block YAML in the order given, small innermost maps and lists on one line, no line break at its end."""
+def as_yaml(value: object, *, block: bool = False) -> str:
+    """YAML in the order given, no line break at its end; small innermost maps and lists are on one line.
+
+    With `block` every entry has a line of its own, and no line is wrapped.
+    """
+    flow, width = (False, sys.maxsize) if block else (None, _WIDTH)
     text: str = yaml.dump(
-        value, Dumper=_Plain, sort_keys=False, default_flow_style=None, width=_WIDTH, allow_unicode=True
+        value, Dumper=_Plain, sort_keys=False, default_flow_style=flow, width=width, allow_unicode=True
     )
     return text.rstrip("\n")
 
