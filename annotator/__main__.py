@@ -18,8 +18,10 @@ from kube.door import KubeDoor
 from policy import loading
 from policy.problems import PolicyError
 from policy.schema import LoadPolicy
+from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
+from promql import telemetry as promql_telemetry
 from runtime import clock, exits, logs, loop, options
 from runtime.exits import Exit
 from runtime.reloading import Reloading
@@ -58,18 +60,24 @@ def main(
     with exits.reported(CODES):
         policy = Reloading(options.policy, loading.load, clock=wall)
         policy.load()
-        prometheus, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        rng = random.Random()  # noqa: S311 - jitter, not secrets
+        asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
+        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         settings = cycle.Settings(options.namespace, collecting.NodeLabel(node_label, node_selector), crane_annotations)
         telemetry = Telemetry(registry, wall.now)
         annotator = cycle.Annotator(prometheus, door, settings, clock=wall, telemetry=telemetry)
         if options.once:
             raise SystemExit(_once(annotator, door, policy))
-        stop, rng = loop.stop_on_signals(), random.Random()  # noqa: S311 - jitter, not secrets
+        stop = loop.stop_on_signals()
         election = _election(door, options, wall, rng) if leader_elect else None
         leads = election.is_leader if election else lambda: True
         telemetry.export_leadership(leads)
         news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
-        running = service.Service(annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news)
+        running = service.Service(
+            annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news, circuit=lambda: prometheus.line
+        )
         with service.serving(running, telemetry, registry, options):
             electing = loop.start_thread("election", election.run, stop) if election else None
             running.run(stop)

@@ -119,6 +119,7 @@ class Annotator:
         self._book: collecting.Book = collecting.EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: dict[str, str] = {}  # of the nodes in the book
+        self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.cooled
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
@@ -136,7 +137,10 @@ class Annotator:
 
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        asked = collecting.ask(self._query, metrics, directory(world.nodes), self._settings.label)
+        asked = collecting.ask(
+            self._query, metrics, directory(world.nodes), self._settings.label, failed_before=self._failed
+        )
+        self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
@@ -232,7 +236,7 @@ class Annotator:
 
     def _report(self, asked: Sequence[collecting.Asked]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
-        failed = {metric.name: str(error) for metric, _, error in asked if error is not None}
+        failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
         for name in failed:
             self._telemetry.query_failures.labels(name).inc()
         first_error = next(iter(failed.values()), "")
@@ -252,6 +256,11 @@ class Annotator:
         refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
         self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
         self._complaints.update("partial answer", _few(answer.warnings), metric=metric.name)
+
+
+def _cause(error: errors.PromqlError) -> str:
+    """The failure itself, also while the circuit is open: one lasting trouble is one text, and so one log line."""
+    return str(error.last if isinstance(error, errors.Paused) else error)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -39,9 +39,11 @@ class Service:
         clock: clock.Clock,
         rng: random.Random,
         news: reloads.News | None = None,
+        circuit: Callable[[], str] | None = None,
     ) -> None:
         self._annotator = annotator
         self._news = news
+        self._circuit = circuit
         self._policy = policy
         self._leads = leads
         self._clock = clock
@@ -99,6 +101,7 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
+            health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]

@@ -314,3 +314,30 @@ def test_other_moves_are_written_once(bench: Bench, before: float, after: float)
     assert bench.sync().patches == {"written": 1}
     bench.clock.advance(30)
     assert bench.sync().patches == {}
+
+
+def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_only_them(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    for name in ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"):
+        bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
+    bench.sync()
+    bench.prometheus.asked.clear()
+    outcome = bench.sync()
+    names = {expression: name for name, expression in EXPRESSIONS.items()}
+    assert [names[expression] for expression in bench.prometheus.asked] == [
+        *("memory_avg_5m", "memory_max_1h", "memory_max_1d"),
+        *("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"),
+    ]
+    assert outcome.answered == 3
+    assert list(bench.reading("node-1").values) == ["memory_avg_5m", "memory_max_1h", "memory_max_1d"]
+
+
+def test_a_pause_of_the_circuit_is_the_same_complaint_as_the_failure_behind_it(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    down = errors.Unreachable("Prometheus at http://p cannot be reached")
+    for error in (down, errors.Paused(down), down):
+        for expression in EXPRESSIONS.values():
+            bench.prometheus.fail(expression, error)
+        bench.sync()
+    assert caplog.text.count("queries failed") == 1
