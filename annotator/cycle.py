@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import bindings, collecting, complaints, effectiveness, publishing, resuming
+from annotator import bindings, collecting, complaints, effectiveness, matching, publishing, resuming, staleness
 from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube.door import KubeDoor
@@ -60,6 +60,7 @@ class Outcome:
     patches: Mapping[str, int]
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
+    unmatched: str = ""  # why nodes have no values, see annotator.matching
 
     @property
     def read_nothing(self) -> bool:
@@ -78,10 +79,8 @@ class Outcome:
         found = [str(self.errors[0])] if self.errors else []
         if len(self.errors) > 1:
             found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
-        if self.without_values:
-            found.append(
-                f"{len(self.without_values)} of {self.nodes} nodes have no values: {_few(self.without_values)}"
-            )
+        if self.unmatched:
+            found.append(self.unmatched)
         if self.patch_error is not None:
             found.append(f"node annotations not written: {self.patch_error}")
         if self.heartbeat_error is not None:
@@ -132,14 +131,28 @@ class Annotator:
             outcome = self._sync(world, rules)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
+        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
         self.last = outcome
         return outcome
 
+    def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
+        """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
+        names = [metric.name for metric in policy.metrics_in_force]
+        stale_after_seconds = policy.sync.stale_after_seconds
+        return staleness.by_metric(
+            self._book, names, now_seconds=self._clock.now(), stale_after_seconds=stale_after_seconds
+        )
+
+    def freshness_line(self, policy: LoadPolicy) -> str:
+        """The same in words, for /readyz?verbose."""
+        if not self._book:
+            return "nothing read since the start; nodes keep what they carry until it is stale"
+        return staleness.line(self.unusable(policy), len(self._book))
+
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        asked = collecting.ask(
-            self._query, metrics, directory(world.nodes), self._settings.label, failed_before=self._failed
-        )
+        known, label = directory(world.nodes), self._settings.label
+        asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
@@ -149,12 +162,13 @@ class Annotator:
         self._hold(asked, world.nodes, rules.policy, now_seconds)
         published = self._publish(world, rules, now_seconds)
         without = tuple(sorted(node.name for node in world.nodes if not self._book.get(node.name)))
-        self._complaints.update("nodes have no values", _few(without), nodes=len(without))
+        unmatched = matching.sentence(world.nodes, without, asked, known, label)
+        self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(world.nodes), without, failures, answered, partial, *published)
+        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched)
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         with self._telemetry.query_seconds.labels(metric.name).time():

@@ -159,6 +159,9 @@ def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
     assert outcome.without_values == ("node-2",)
     assert not outcome.whole
     assert bench.value("evenload_annotator_nodes", state="unmatched") == 1.0
+    assert outcome.problems() == [
+        "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
+    ]
 
 
 def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) -> None:
@@ -341,3 +344,18 @@ def test_a_pause_of_the_circuit_is_the_same_complaint_as_the_failure_behind_it(
             bench.prometheus.fail(expression, error)
         bench.sync()
     assert caplog.text.count("queries failed") == 1
+
+
+def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> None:
+    assert "nothing read since the start" in bench.annotator.freshness_line(POLICY)
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY) == "all 6 metrics fresh for all 2 nodes"
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Unreachable("away"))
+    bench.clock.advance(300)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
+    states = ("fresh", "stale", "missing")
+    name = "evenload_annotator_metric_nodes"
+    assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]

@@ -91,6 +91,8 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.service.sync()
     assert bench.service.tally.left_out == 0
     assert bench.prometheus.asked == []
+    verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
+    assert "[+]freshness ok: another replica leads" in verbose
 
 
 def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> None:
