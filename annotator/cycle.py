@@ -7,7 +7,7 @@ which complaints were logged already; everything else is read from the cluster, 
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ class World(NamedTuple):
     """The cluster as a sync finds it."""
 
     nodes: Sequence[Node]
-    pods: Iterable[Pod]
+    pods: Collection[Pod]
 
 
 class Rulebook(NamedTuple):
@@ -227,17 +227,20 @@ class Annotator:
         self._complaints.update("node annotations not written", error, failed=counted[publishing.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        texts = publishing.digest_texts(standing, patches, results)
-        return counted, error, self._beat(texts, rules, now_seconds)
+        if counted[publishing.WRITTEN]:
+            self._telemetry.wakeups.inc(sum(1 for pod in world.pods if bindings.waits(pod)))
+        vouched = publishing.vouched(standing, patches, results)
+        return counted, error, self._beat(vouched, rules, now_seconds)
 
     def _hot(self, world: World, policy: LoadPolicy, now_seconds: float) -> dict[str, Mapping[str, int]]:
         counted = bindings.hot_counts(world.pods, policy.hot_spots, now_seconds=now_seconds)
         none = bindings.none(policy.hot_spots)
         return {node.name: counted.get(node.name, none) for node in world.nodes}
 
-    def _beat(self, texts: Mapping[str, str], rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+    def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
-        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts))
+        texts, excluded = vouched
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts), excluded)
         try:
             publishing.beat(self._kube, self._settings.namespace, data)
         except kube_errors.KubeError as error:

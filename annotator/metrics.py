@@ -88,6 +88,15 @@ class Telemetry:
             "failed and skipped mean nodes keep old values that soon turn stale.",
             "result",
         )
+        self.sent_bytes = self._counter(
+            "evenload_annotator_sent_bytes",
+            "Bytes of request bodies sent to the apiserver by kind; a rise means more or larger writes.",
+            "kind",
+        )
+        self.wakeups = self._counter(
+            "evenload_annotator_wakeups",
+            "Pods without a node at syncs that patched nodes: scheduling tries our writes may have caused.",
+        )
         self.heartbeats = self._counter(
             "evenload_annotator_heartbeats",
             "Heartbeats by result; without written ones quiet nodes turn stale.",

@@ -56,6 +56,11 @@ class Bench:
         for expression in EXPRESSIONS.values():
             self.prometheus.answer(expression, values)
 
+    def load_by_name(self, **ratios: float) -> None:
+        """The same, with series that carry the nodes' names."""
+        for expression in EXPRESSIONS.values():
+            self.prometheus.answer(expression, {name.replace("_", "-"): ratio for name, ratio in ratios.items()})
+
     def nodes(self) -> list[Node]:
         return [
             builders.node(
@@ -178,23 +183,38 @@ def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) ->
     assert bench.value("evenload_annotator_invalid_samples_total", reason="double") == 1.0
 
 
-def test_a_failed_patch_leaves_its_bucket_unconfirmed(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
+def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
+    mates = [name for name in (f"node-{n}" for n in range(1, 5000)) if heartbeat.bucket_of(name) == 7][:2]
+    bench.names = mates
+    stuck, mate = mates
+    ratio = {name.replace("-", "_"): 0.3 for name in mates}
+    bench.load_by_name(**ratio)
     bench.sync()
-    bench.kube.fail("node-1", kube_errors.Forbidden("PATCH node-1", status=403, reason="Forbidden", message="no"))
-    bench.load(node_1=0.9, node_2=0.7)
-    bench.clock.advance(30)
-    outcome = bench.sync()
-    assert not outcome.whole
-    assert any("PATCH node-1" in problem for problem in outcome.problems())
+    bench.kube.fail(stuck, kube_errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no"))
+    bench.load_by_name(**{**ratio, stuck.replace("-", "_"): 0.9})
     seen = heartbeat.EffectiveTimes()
     for name, text in bench.texts.items():
         seen.put(name, text)
-    seen.accept(bench.heartbeat(), bench.clock.now())
-    assert seen.settle() == {"node-2"}
-    bench.kube.fail("node-1", None)
+    for _ in range(3):
+        bench.clock.advance(30)
+        outcome = bench.sync()
+        assert any("PATCH" in problem for problem in outcome.problems())
+        seen.accept(bench.heartbeat(), bench.clock.now())
+        assert seen.settle() == {mate}, "the same bucket, and yet it is renewed"
+    bench.kube.fail(stuck, None)
     assert bench.sync().patches == {"written": 1}
-    assert bench.reading("node-1").values["cpu_avg_5m"] == 0.9
+    assert bench.reading(stuck).values["cpu_avg_5m"] == 0.9
+    assert bench.heartbeat().excluded == frozenset()
+
+
+def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    pods = [builders.pod("waits-1"), builders.pod("waits-2"), builders.pod("bound", node="node-1")]
+    world = cycle.World(bench.nodes(), pods)
+    bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2
+    bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2, "a sync that patches nothing wakes nobody"
 
 
 def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
