@@ -25,6 +25,11 @@ def binding(pod: Pod) -> Binding | None:
     return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
 
 
+def waits(pod: Pod) -> bool:
+    """Whether the pod has no node yet: a node patch makes the scheduler try such pods again."""
+    return not (pod.node_name or pod.finished or pod.deleting)
+
+
 def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
     """The placement that a watch event tells of for the first time, if it was made at or after `since_seconds`.
 

@@ -12,7 +12,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import bindings, collecting, complaints, effectiveness, publishing, resuming, usage
+from annotator import (
+    bindings,
+    collecting,
+    complaints,
+    effectiveness,
+    matching,
+    publishing,
+    resuming,
+    staleness,
+    usage,
+)
 from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube.door import KubeDoor
@@ -64,6 +74,7 @@ class Outcome:
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
     usage_problem: str = ""
+    unmatched: str = ""  # why nodes have no values, see annotator.matching
 
     @property
     def read_nothing(self) -> bool:
@@ -82,10 +93,8 @@ class Outcome:
         found = [str(self.errors[0])] if self.errors else []
         if len(self.errors) > 1:
             found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
-        if self.without_values:
-            found.append(
-                f"{len(self.without_values)} of {self.nodes} nodes have no values: {_few(self.without_values)}"
-            )
+        if self.unmatched:
+            found.append(self.unmatched)
         if self.patch_error is not None:
             found.append(f"node annotations not written: {self.patch_error}")
         if self.heartbeat_error is not None:
@@ -125,6 +134,7 @@ class Annotator:
         self._book: collecting.Book = collecting.EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: dict[str, str] = {}  # of the nodes in the book
+        self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.cooled
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
@@ -140,12 +150,29 @@ class Annotator:
                 outcome = dataclasses.replace(outcome, usage_problem=self._usage.sync(world.pods, rules.policy))
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
+        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
         self.last = outcome
         return outcome
 
+    def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
+        """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
+        names = [metric.name for metric in policy.metrics_in_force]
+        stale_after_seconds = policy.sync.stale_after_seconds
+        return staleness.by_metric(
+            self._book, names, now_seconds=self._clock.now(), stale_after_seconds=stale_after_seconds
+        )
+
+    def freshness_line(self, policy: LoadPolicy) -> str:
+        """The same in words, for /readyz?verbose."""
+        if not self._book:
+            return "nothing read since the start; nodes keep what they carry until it is stale"
+        return staleness.line(self.unusable(policy), len(self._book))
+
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        asked = collecting.ask(self._query, metrics, directory(world.nodes), self._settings.label)
+        known, label = directory(world.nodes), self._settings.label
+        asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
+        self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
@@ -154,12 +181,13 @@ class Annotator:
         self._hold(asked, world.nodes, rules.policy, now_seconds)
         published = self._publish(world, rules, now_seconds)
         without = tuple(sorted(node.name for node in world.nodes if not self._book.get(node.name)))
-        self._complaints.update("nodes have no values", _few(without), nodes=len(without))
+        unmatched = matching.sentence(world.nodes, without, asked, known, label)
+        self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(world.nodes), without, failures, answered, partial, *published)
+        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         with self._telemetry.query_seconds.labels(metric.name).time():
@@ -218,17 +246,20 @@ class Annotator:
         self._complaints.update("node annotations not written", error, failed=counted[publishing.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        texts = publishing.digest_texts(standing, patches, results)
-        return counted, error, self._beat(texts, rules, now_seconds)
+        if counted[publishing.WRITTEN]:
+            self._telemetry.wakeups.inc(sum(1 for pod in world.pods if bindings.waits(pod)))
+        vouched = publishing.vouched(standing, patches, results)
+        return counted, error, self._beat(vouched, rules, now_seconds)
 
     def _hot(self, world: World, policy: LoadPolicy, now_seconds: float) -> dict[str, Mapping[str, int]]:
         counted = bindings.hot_counts(world.pods, policy.hot_spots, now_seconds=now_seconds)
         none = bindings.none(policy.hot_spots)
         return {node.name: counted.get(node.name, none) for node in world.nodes}
 
-    def _beat(self, texts: Mapping[str, str], rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+    def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
-        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts))
+        texts, excluded = vouched
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts), excluded)
         try:
             publishing.beat(self._kube, self._settings.namespace, data)
         except kube_errors.KubeError as error:
@@ -241,7 +272,7 @@ class Annotator:
 
     def _report(self, asked: Sequence[collecting.Asked]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
-        failed = {metric.name: str(error) for metric, _, error in asked if error is not None}
+        failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
         for name in failed:
             self._telemetry.query_failures.labels(name).inc()
         first_error = next(iter(failed.values()), "")
@@ -261,6 +292,11 @@ class Annotator:
         refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
         self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
         self._complaints.update("partial answer", _few(answer.warnings), metric=metric.name)
+
+
+def _cause(error: errors.PromqlError) -> str:
+    """The failure itself, also while the circuit is open: one lasting trouble is one text, and so one log line."""
+    return str(error.last if isinstance(error, errors.Paused) else error)
 
 
 def _few(names: Sequence[str]) -> str:

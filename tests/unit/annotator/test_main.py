@@ -41,6 +41,14 @@ def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments:
     assert said in run.stderr
 
 
+@pytest.mark.parametrize("given", [["--dry-run"], ["-o", "json"]])
+def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, given: list[str]) -> None:
+    common = ["--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
+    run = CliRunner().invoke(entry.main, [*common, "--prometheus", "http://p", *given])
+    assert run.exit_code == 2
+    assert "together with --once" in run.stderr
+
+
 def test_every_option_stands_in_the_docs() -> None:
     root = pathlib.Path(__file__).parents[3] / "docs"
     docs = (root / "annotator.md").read_text(encoding="utf-8") + (root / "promql.md").read_text(encoding="utf-8")
