@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from annotator import collecting, cycle, service
 from annotator.metrics import Telemetry
-from kube import config, kinds, lease
+from kube import config, kinds, lease, reloads
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from policy import loading
@@ -68,7 +68,8 @@ def main(
         election = _election(door, options, wall, rng) if leader_elect else None
         leads = election.is_leader if election else lambda: True
         telemetry.export_leadership(leads)
-        running = service.Service(annotator, door, policy, leads=leads, clock=wall, rng=rng)
+        news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
+        running = service.Service(annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news)
         with service.serving(running, telemetry, registry, options):
             electing = loop.start_thread("election", election.run, stop) if election else None
             running.run(stop)

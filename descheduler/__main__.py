@@ -19,7 +19,7 @@ from descheduler.ledger import Ledger, LedgerError
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer
-from kube import config, events, lease
+from kube import config, events, lease, reloads
 from kube import errors as kube_errors
 from policy import loading
 from policy.problems import PolicyError
@@ -88,6 +88,7 @@ def main(
             rng=rng,
             leads=election.is_leader if elects else lambda: True,
             stopping=stop,
+            news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),
         )
         parts.telemetry.export_leadership(parts.leads)
         if options.once:

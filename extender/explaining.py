@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from extender import decisions, nodes, verbs, view
+from extender import comparing, decisions, nodes, verbs, view
 from kube import objects
 from policy import filtering, freshness, recent, schema, scoring
 from runtime import clock
@@ -111,6 +111,7 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
         "policy": candidates.in_force.content_hash,
         "heartbeat": _heartbeat(seen, now_seconds),
         "owner_usage": _owner_usage(seen, now_seconds),
+        "view": comparing.digests(seen, now_seconds)._asdict(),
         "assumed_placements": seen.placements.assumed(now_seconds),
         "nodes": rows,
     }

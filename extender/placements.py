@@ -161,6 +161,12 @@ class PlacementTable:
             self._expire(now_seconds)
             return tuple(placement.binding for placement in self._pods.values())
 
+    def confirmed(self, now_seconds: float) -> tuple[Placement, ...]:
+        """The placements that the watch knows and that still count in some window."""
+        with self._lock:
+            self._expire(now_seconds)
+            return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
+
     def _use(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
         self._estimates = estimates.Estimates.under(policy, self._estimates.published)
         self._metrics = policy.metrics_in_force

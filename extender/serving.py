@@ -10,7 +10,6 @@ import ctypes
 import logging
 import pathlib
 import signal
-import socket
 import sys
 import threading
 from typing import Any, Final, Protocol
@@ -25,7 +24,6 @@ from runtime import clock, options
 
 DEFAULT_PORT: Final = 8900
 KEEPALIVE_SECONDS: Final = 120  # over the 90 s for which kube-scheduler keeps idle connections: it must close first
-_TICKING: Final = clock.WallClock()
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _SHARED_MEMORY: Final = pathlib.Path("/dev/shm")  # noqa: S108 - gunicorn's own heartbeat file, on a read-only root
 
@@ -98,27 +96,33 @@ def _die_with_parent(_server: object, _worker: object) -> None:
 
 
 class Worker(gthread.ThreadWorker):  # type: ignore[misc]
-    """gunicorn's threads, except that a stopping worker goes on accepting while it lingers over kept connections.
+    """gunicorn's threads, except that a stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds.
 
     A connection that the kernel took just before the signal, or that a Service still sends for a moment after it, would
     wait in the queue and be reset at the end: a failed filter. Its answer says `Connection: close` like all late ones.
     """
 
-    _accepts_until = 0.0  # monotonic; set when stopping
+    ticking: clock.Clock = clock.WallClock()
+    _accepts_until = 0.0  # monotonic; 0 unless stopping
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """As asked; while stopping, off only after the linger."""
         if enabled or self.alive:
             super().set_accept_enabled(enabled)
         else:
-            self._accepts_until = _TICKING.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+            self._accepts_until = self.ticking.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+            self.nr_conns += 1  # the open port counts as one: gunicorn leaves as soon as there is none
 
-    def accept(self, listener: socket.socket) -> None:
-        """Take the connection, or stop taking any when the linger is over: an endless stream must not hold the exit."""
-        if self.alive or _TICKING.monotonic() < self._accepts_until:
-            super().accept(listener)
-        else:
+    def murder_pending(self) -> None:
+        """What gunicorn does in each round; the first one after the linger closes the port.
+
+        However many connections keep coming, the exit does not wait for them.
+        """
+        super().murder_pending()
+        if self._accepts_until and self.ticking.monotonic() >= self._accepts_until:
+            self._accepts_until = 0.0
             super().set_accept_enabled(False)
+            self.nr_conns -= 1
 
 
 class _Log(glogging.Logger):  # type: ignore[misc]

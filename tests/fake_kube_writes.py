@@ -18,6 +18,7 @@ class FakeKubeWrites:
     def __init__(self) -> None:
         self.patches: list[tuple[str, Mapping[str, Any]]] = []
         self.config_maps: dict[str, dict[str, str]] = {}
+        self.events: list[str] = []
         self.lists: dict[str, tuple[objects.Object, ...]] = {}
         self._failures: dict[str, errors.KubeError] = {}
 
@@ -43,7 +44,10 @@ class FakeKubeWrites:
     def create(
         self, kind: kinds.Kind[T], body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
     ) -> None:
-        """Keep a ConfigMap."""
+        """Keep a ConfigMap, or the reason of an Event."""
+        if kind is kinds.EVENTS:
+            self.events.append(body["reason"])
+            return
         name = body["metadata"]["name"]
         self._check(name)
         self.config_maps[f"{namespace}/{name}"] = dict(body["data"])

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import cluster
-from tests.e2e import policies, services
+from tests.e2e import policies, services, waiting
 
 SERVICES = ("annotator", "extender", "descheduler")
 ASKS_PROMETHEUS = ("annotator", "descheduler")
@@ -49,13 +49,15 @@ users: [{{name: me, user: {{token: planted-secret}}}}]
 
 
 def once(service: str, directory: pathlib.Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a minute at the latest."""
+    """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a while at the latest."""
     command = [sys.executable, "-m", service, "--once", *map(str, arguments)]
     if service in ASKS_PROMETHEUS and "--prometheus" not in command:
         command += ["--prometheus", "http://127.0.0.1:1"]
     if service == "descheduler":
         command += ["--ledger", str(directory / "ledger.sqlite")]
-    return subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, cwd=services.ROOT, capture_output=True, text=True, timeout=waiting.START_SECONDS, check=False
+    )
 
 
 def assert_clear(run: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
