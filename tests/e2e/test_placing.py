@@ -131,11 +131,6 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
     assert evenload.per_node("fresh-", 12)[HOT] == 0
 
 
-def unseen(evenload: stack.Stack, node: str) -> bool:
-    """Whether neither the annotation nor the extender has a value of a node."""
-    return not evenload.readings().get(node) and not evenload.view_of(node)["values"]
-
-
 def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
     evenload.heat(HOT, cpu_ratio=0.9)
     waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
@@ -169,6 +164,11 @@ def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Sta
     estimate = found["decisions"][0]["estimate"]
     assert estimate["cpu_by"].startswith("owner's mean over "), estimate
     assert 600 < estimate["cpu_millicores"] < 1000, estimate
+
+
+def unseen(evenload: stack.Stack, node: str) -> bool:
+    """Whether neither the annotation nor the extender has a value of a node."""
+    return not evenload.readings().get(node) and not evenload.view_of(node)["values"]
 
 
 def nothing_usable(evenload: stack.Stack) -> bool:
