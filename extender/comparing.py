@@ -37,7 +37,7 @@ def digests(seen: view.View, now_seconds: float) -> Digests:
 
 
 def of_view(policy_hash: str, loads: nodes.NodeLoads, usage: owner_usage.Published = owner_usage.NOTHING) -> str:
-    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, nodes' own thresholds; then
+    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, own thresholds; then
     the time and number of the owners' means: the annotator writes no two states of one second.
     """
     names = sorted(loads.index)
