@@ -5,27 +5,29 @@ worth a write. `write` carries a plan out in parallel; `Standing` remembers our 
 so that the digest is over the texts as they now stand in the cluster. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
-* a node whose patch failed enters the digest with the text it should carry, so its bucket does not match and its old
-  text ages in the extender instead of being renewed by our heartbeat;
+* a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
+  being renewed, and the texts of all others are renewed as ever;
 * nothing at all is written by a sync in which no query succeeded (`annotator.cycle`).
 """
 
 import concurrent.futures
+import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import collecting, crane
+from annotator import collecting, crane, writing
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
-from policy import annotations, freshness, heartbeat
+from policy import annotations, freshness, heartbeat, node_thresholds
 from policy.annotations import Reading
 from policy.schema import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
 PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
+STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, writing.NotAllowedError)
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
 
 
@@ -47,19 +49,35 @@ class Patch(NamedTuple):
 class Rules:
     """When a change is worth a write: minChange, the thresholds whose crossing always is, and crane's keys or not.
 
-    `hot_above` are the filter's thresholds alone: pods are refused by nodes over one of them.
+    `hot_above` are the filter's thresholds alone: pods are refused by nodes over one of them. `own` are the rules of
+    the nodes that have filter thresholds of their own (`policy.node_thresholds`).
     """
 
     min_change_ratio: float
     crossings: annotations.Crossings
     hot_above: Mapping[str, float]
     crane: bool = False
+    own: Mapping[str, "Rules"] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, policy: LoadPolicy, *, crane: bool) -> "Rules":
-        """The rules of a policy."""
-        hot_above = {name: limit for name, limit in policy.filter.thresholds.items() if limit > 0}
-        return cls(policy.sync.min_change_ratio, policy.crossings(), hot_above, crane)
+    def of(cls, policy: LoadPolicy, nodes: Iterable[Node] = (), *, crane: bool) -> "Rules":
+        """The rules of a policy for these nodes."""
+        own = {}
+        for node in nodes:
+            given = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+            if given is not None and given.limits:
+                own[node.name] = cls._with(policy, given.limits, crane=crane)
+        return dataclasses.replace(cls._with(policy, {}, crane=crane), own=own)
+
+    @classmethod
+    def _with(cls, policy: LoadPolicy, limits: Mapping[str, float], *, crane: bool) -> "Rules":
+        thresholds = {**policy.filter.thresholds, **limits}
+        hot_above = {name: limit for name, limit in thresholds.items() if limit > 0}
+        return cls(policy.sync.min_change_ratio, policy.crossings(limits), hot_above, crane)
+
+    def on(self, node: str) -> "Rules":
+        """The rules for one node."""
+        return self.own.get(node, self)
 
 
 def plan(
@@ -84,7 +102,7 @@ def plan(
         text = standing.get(node.name)
         if text is None and not reading.values:
             continue
-        if node.name == again or _worth_writing(text, reading, rules, now_seconds):
+        if node.name == again or _worth_writing(text, reading, rules.on(node.name), now_seconds):
             extra = crane.annotations(reading) if rules.crane else {}
             patches.append(Patch(node.name, node.uid, annotations.encode(reading), extra))
     return tuple(patches)
@@ -127,7 +145,7 @@ def cooled(patches: Sequence[Patch], standing: Mapping[str, str], rules: Rules) 
         (
             patch.node
             for patch in patches
-            if _is_hot(standing.get(patch.node), rules) and not _is_hot(patch.text, rules)
+            if _is_hot(standing.get(patch.node), rules.on(patch.node)) and not _is_hot(patch.text, rules.on(patch.node))
         ),
         "",
     )
@@ -191,8 +209,9 @@ class Written(NamedTuple):
 def write(door: KubeDoor, patches: Sequence[Patch]) -> dict[str, Written]:
     """Carry a plan out, at most 8 at a time; how each went, by node.
 
-    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached or
-    does not know us, the rest is `skipped`: five thousand time limits in a row would outlast any period.
+    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
+    not know us or wants fewer requests than even a patient writer sends, and once this replica must not write any more,
+    the rest is `skipped`: five thousand time limits in a row would outlast any period.
     """
     if not patches:
         return {}
@@ -207,29 +226,44 @@ def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> Written:
         return Written(SKIPPED)
     try:
         door.merge_patch(kinds.NODES, patch.node, patch.body)
-    except (errors.NotFound, errors.Conflict):
+    except errors.NotFound:
         return Written(GONE)
+    except errors.Conflict as error:
+        return Written(GONE) if _is_another_machine(error) else Written(FAILED, error)
     except errors.KubeError as error:
-        if isinstance(error, errors.Unreachable | errors.Unauthorized):
+        if isinstance(error, STOPPING):
             stop.set()
         return Written(FAILED, error)
     return Written(WRITTEN)
 
 
-def digest_texts(
-    standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]
-) -> dict[str, str]:
-    """The texts the heartbeat vouches for: as they stand, with the intended text where a patch was tried.
+def _is_another_machine(error: errors.Conflict) -> bool:
+    """Our uid precondition, in the apiserver's words; any other conflict is a race that the next sync tries again."""
+    return "uid in precondition" in error.message.lower()
 
-    A vanished node leaves the set; a failed patch makes its bucket differ, so that the old text is not renewed.
+
+class Vouched(NamedTuple):
+    """What a heartbeat vouches for: the texts as they stand, and the nodes that are left out."""
+
+    texts: Mapping[str, str]
+    excluded: frozenset[str]
+
+
+def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]) -> Vouched:
+    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed.
+
+    What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
+    other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
+    it should carry: its bucket does not match, which is as safe and less precise.
     """
-    texts = dict(standing)
+    texts, excluded = dict(standing), list[str]()
     for patch in patches:
-        if results[patch.node].result == GONE:
-            texts.pop(patch.node, None)
-        else:
+        if results[patch.node].result == WRITTEN or len(excluded) >= heartbeat.EXCLUDED_MOST:
             texts[patch.node] = patch.text
-    return texts
+        else:
+            texts.pop(patch.node, None)
+            excluded.append(patch.node)
+    return Vouched(texts, frozenset(excluded))
 
 
 def confirmed_seconds(book: collecting.Book, *, now_seconds: float) -> float:

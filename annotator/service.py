@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 
 from annotator import bindings, cycle, effectiveness
 from annotator.metrics import Telemetry
-from kube import kinds, reflector
+from kube import kinds, reflector, reloads
 from kube.door import KubeDoor
 from kube.objects import Pod
 from policy.schema import LoadPolicy
-from runtime import clock, health, loop, ops, options
+from runtime import clock, health, loop, ops, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
@@ -38,8 +38,12 @@ class Service:
         leads: Callable[[], bool],
         clock: clock.Clock,
         rng: random.Random,
+        news: reloads.News | None = None,
+        circuit: Callable[[], str] | None = None,
     ) -> None:
         self._annotator = annotator
+        self._news = news
+        self._circuit = circuit
         self._policy = policy
         self._leads = leads
         self._clock = clock
@@ -54,7 +58,7 @@ class Service:
         """Work until `stop` is set."""
         self.nodes.start(stop)
         self.pods.start(stop)
-        polling = loop.Loop("policy", self._poll, period_seconds=lambda: POLL_SECONDS, clock=self._clock, rng=self._rng)
+        polling = loop.Loop("policy", self.poll, period_seconds=lambda: POLL_SECONDS, clock=self._clock, rng=self._rng)
         loop.start_thread("policy", polling.run, stop)
         syncing = loop.Loop(
             "sync",
@@ -73,6 +77,12 @@ class Service:
         world = cycle.World(tuple(self.nodes.snapshot().values()), self.pods.snapshot().values())
         self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
 
+    def poll(self) -> None:
+        """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
+        self._policy.poll()
+        if self._news is not None:
+            self._news.tell()
+
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Judge a scheduling result by what is known of the nodes at this moment."""
         if not self._leads():
@@ -82,14 +92,17 @@ class Service:
             self.tally = self.tally.with_placement(placed.node, self._levels())
 
     def app(self, registry: CollectorRegistry) -> flask.Flask:
-        """The application of the plain routes."""
+        """The application of the plain routes, with the policy file's state on /metrics."""
+        registry.register(reload_metrics.ReloadCollector(self._policy))
         app = flask.Flask("annotator")
         late = self._heartbeat.check(
             "sync loop", self._clock, limit_seconds=lambda: LATE_SECONDS + 3 * self._policy.current.sync.period_seconds
         )
         ready = [
-            health.Check("policy", lambda: None, self._policy_state),
+            health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
+            health.Check("freshness", lambda: None, self._freshness),
+            health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]
@@ -101,36 +114,29 @@ class Service:
         policy, last = self._policy, self._annotator.last
         return {
             "policy": policy.current.as_file(),
-            "policyState": {
-                "hash": policy.content_hash,
-                "loadedAt": clock.to_rfc3339(policy.loaded_at_seconds),
-                "error": policy.error,
-            },
+            "policyState": policy.state(),
             "leader": self._leads(),
             "lastSync": None if last is None else last.as_json(),
         }
 
-    def _policy_state(self) -> str:
-        policy = self._policy
-        refused = f"; a newer file is refused: {policy.error}" if policy.error else ""
-        return f"{policy.content_hash} since {clock.to_rfc3339(policy.loaded_at_seconds)}{refused}"
-
     def _sync_state(self) -> str:
         """Never a reason to be unready: stale data means neutral answers and an alert, not an outage."""
         last = self._annotator.last
+        if not self._leads():
+            return "another replica leads"
         if last is None:
-            return "none yet" if self._leads() else "another replica leads"
+            return "none yet"
         with_values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
         return "; ".join([with_values, *last.problems()])
+
+    def _freshness(self) -> str:
+        return self._annotator.freshness_line(self._policy.current) if self._leads() else "another replica leads"
 
     def _ready(self) -> bool:
         return self._leads() and self.nodes.synced.is_set() and self.pods.synced.is_set()
 
     def _period_seconds(self) -> float:
         return self._policy.current.sync.period_seconds if self._ready() else IDLE_SECONDS
-
-    def _poll(self) -> None:
-        self._policy.poll()
 
     def _levels(self) -> effectiveness.Levels | None:
         seen = self._annotator.levels

@@ -32,6 +32,7 @@ class Story(msgspec.Struct, frozen=True):
     omitted: int = 0
     steps: tuple[str, ...] = ()
     bound_to: str = ""
+    estimate: answers.Estimate | None = None
 
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
@@ -77,9 +78,17 @@ def _head(story: Story, weight: int) -> list[str]:
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
         *exempt,
+        *([_expected_of(story.estimate)] if story.estimate else []),
         f"terms: {' + '.join(names)} = base; base - hot = score, rounded",
         scheduler_config.arithmetic(weight)[-1],
     ]
+
+
+def _expected_of(estimate: answers.Estimate) -> str:
+    """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio)`."""
+    cpu = f"cpu {estimate.cpu_millicores:.0f}m ({estimate.cpu_by})"
+    memory = f"memory {estimate.memory_bytes / 2**20:.0f}Mi ({estimate.memory_by})"
+    return f"expected of the pod: {cpu}, {memory}"
 
 
 def _row(node: answers.Node, weight: int) -> list[str]:
@@ -107,7 +116,8 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
     for name in node.terms:
         rule = rules.get(name)
         reading = answers.percent(node.values.get(name)) if name in node.values else node.unusable.get(name)
-        limit = answers.percent(rule.limit) if rule is not None else answers.MISSING
+        limit = f"{answers.percent(rule.limit)}{' (own)' if rule.own else ''}" if rule is not None else answers.MISSING
+        limit = "off (own)" if name in node.rules_off else limit
         said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
         expected, term = f"+{100 * node.expected.get(name, 0.0):.1f}%", answers.points(node.terms[name])
         cells = [node.name, name, reading or answers.MISSING, expected, limit, term, answers.age(node.age_seconds)]
@@ -117,7 +127,7 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
 
 def _comparison(rule: answers.Rule) -> str:
     """`cpu_avg_5m 97.0% > 65% (90.0% read 12s ago, 7.0% expected)`."""
-    limit = f"{100 * rule.limit:g}%"
+    limit = f"{100 * rule.limit:g}%{' of its own' if rule.own else ''}"
     if rule.value is None:
         return f"{rule.metric} missing, limit {limit}"
     read = f"{100 * (rule.reading or 0.0):.1f}% read {answers.age(rule.age_seconds)} ago"

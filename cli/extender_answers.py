@@ -24,6 +24,7 @@ class Rule(msgspec.Struct, frozen=True):
     expected: float | None = None
     age_seconds: float | None = None
     broken: bool = False
+    own: bool = False
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -46,6 +47,8 @@ class Node(msgspec.Struct, frozen=True):
     allowed: bool = True
     rejected: str | None = None
     rules: tuple[Rule, ...] = ()
+    rules_off: tuple[str, ...] = ()
+    thresholds_ignored: str | None = None
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -53,6 +56,15 @@ class Nodes(msgspec.Struct, frozen=True):
 
     policy: str
     nodes: tuple[Node, ...]
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """The load expected of the pod that is asked about, and by what each resource was estimated."""
+
+    cpu_millicores: float
+    cpu_by: str
+    memory_bytes: float
+    memory_by: str
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -67,12 +79,13 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     assumed: str = ""
     nodes: tuple[Node, ...] | None = None
     omitted: int = 0
+    estimate: Estimate | None = None
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -89,6 +102,7 @@ class Explained(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
+    estimate: Estimate | None = None
 
 
 def percent(ratio: float | None) -> str:

@@ -151,6 +151,9 @@ def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) ->
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
         raise SystemExit(int(exits.Exit.PARTIAL))
+    for node in nodes:
+        if node.thresholds_ignored:
+            output.say(f"warning: of evenload.io/thresholds on {node.name} is not in force: {node.thresholds_ignored}")
     blind = [node for node in nodes if not node.usable]
     output.say(f"policy {policy_hash}; next: evenload explain pod NAME -n NAMESPACE")
     if blind:

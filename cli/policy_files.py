@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import click
 
 from cli import output
-from policy import loading, problems
+from policy import loading, problems, trees
 from policy.schema import LoadPolicy
 from runtime import reloading
 
@@ -29,7 +29,7 @@ class PolicyFile(NamedTuple):
 
 def read(file: str) -> bytes:
     """The file's bytes, a few more than a policy may have at the most; an unreadable file ends the command."""
-    most = loading.MAX_BYTES + 1
+    most = trees.MAX_BYTES + 1
     try:
         if file == STDIN:
             return sys.stdin.buffer.read(most)
@@ -44,16 +44,21 @@ def name(file: str) -> str:
     return "stdin" if file == STDIN else file
 
 
-def parse(file: str) -> PolicyFile:
-    """The policy in a file. Raises problems.PolicyError with everything wrong, a text that is not UTF-8 included."""
+def text(file: str) -> tuple[bytes, str]:
+    """The file's bytes and the text they are. Raises problems.PolicyError for what is no UTF-8."""
     content = read(file)
     try:
-        text = content.decode()
+        return content, content.decode()
     except UnicodeDecodeError as error:
-        if len(content) <= loading.MAX_BYTES:
+        if len(content) <= trees.MAX_BYTES:
             raise problems.PolicyError(name(file), [_not_text(content, error)]) from error
-        text = content.decode(errors="replace")  # cut inside a character: too large, and the loader says so
-    return PolicyFile(name(file), reloading.content_hash(content), loading.load(text, name(file)))
+        return content, content.decode(errors="replace")  # cut inside a character: too large, and the reader says so
+
+
+def parse(file: str) -> PolicyFile:
+    """The policy in a file. Raises problems.PolicyError with everything wrong, a text that is not UTF-8 included."""
+    content, written = text(file)
+    return PolicyFile(name(file), reloading.content_hash(content), loading.load(written, name(file)))
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:

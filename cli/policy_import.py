@@ -1,18 +1,16 @@
 """`evenload policy import`: a crane DynamicSchedulerPolicy in, our policy as YAML out, remarks on stderr.
 
-Reads the file as crane's own loader does (YAML 1.1, first document), within the limits of a policy file, lets
-`policy.crane` convert it, and holds the result to our own loader before it is printed.
+Reads the file as strictly as a policy of our own (`policy.trees`), lets `policy.crane` convert it, and holds the result
+to our own loader before it is printed.
 """
 
 from typing import Final
 
 import click
-import yaml
 
 from cli import output, policy_files, policy_presets
-from policy import crane, loading, problems, schema
+from policy import crane, loading, problems, schema, trees
 
-_MAX_DEPTH: Final = 16
 _BEYOND: Final = (
     "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep our defaults; "
     "`evenload policy show` reads them back"
@@ -34,7 +32,7 @@ def main(file: str) -> None:
     """
     source = policy_files.name(file)
     try:
-        imported = crane.convert(_tree(policy_files.read(file), source))
+        imported = crane.convert(_tree(file, source))
         text = _text(imported, source)
         loading.load(text, f"the policy made of {source}")
     except crane.CraneError as error:
@@ -56,28 +54,9 @@ def _text(imported: crane.Imported, source: str) -> str:
     return "\n".join([policy_presets.schema_line(), comment, output.as_yaml(document)])
 
 
-def _tree(content: bytes, source: str) -> object:
-    """The plain tree of the first document; anything that could cost more than it says ends the command."""
-    if len(content) > loading.MAX_BYTES:
-        output.fail(f"{source} is larger than {loading.MAX_BYTES // 1024} KiB: no policy is")
-    try:
-        text = content.decode()
-        _refuse_depth(text, source)
-        return next(yaml.safe_load_all(text), None)
-    except UnicodeDecodeError:
-        output.fail(f"{source} is no UTF-8 text: save it as UTF-8")
-    except yaml.YAMLError as error:
-        output.fail(f"{source} is no YAML: {' '.join(str(error).split())}")
-    except (ValueError, OverflowError) as error:  # int() and dates inside the constructor
-        output.fail(f"{source} holds a value that YAML cannot mean: {error}")
-
-
-def _refuse_depth(text: str, source: str) -> None:
-    """End the command for aliases and deep nesting, before a tree is built of them."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > _MAX_DEPTH:
-            what = "an alias (*name)" if isinstance(event, yaml.AliasEvent) else f"more than {_MAX_DEPTH} levels"
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            output.fail(f"{source}:{line}: {what}: crane's policy needs none, write it out")
+def _tree(file: str, source: str) -> trees.Tree:
+    """The plain tree of the file, read like a policy of ours. Raises problems.PolicyError with all that is wrong."""
+    document = trees.read_tree(policy_files.text(file)[1])
+    if document.findings:
+        raise problems.PolicyError(source, document.findings)
+    return document.tree

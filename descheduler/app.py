@@ -17,7 +17,7 @@ from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema import LoadPolicy
 from promql.errors import PromqlError
-from runtime import clock, ops
+from runtime import clock, ops, reload_metrics
 from runtime.clock import Clock
 from runtime.health import Check
 from runtime.reloading import Reloading
@@ -33,12 +33,17 @@ def create_app(
     clock: Clock,
     livez: collections.abc.Sequence[Check],
     registry: CollectorRegistry,
+    circuit: collections.abc.Callable[[], str] | None = None,
 ) -> flask.Flask:
-    """The application of one descheduler."""
+    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands."""
     app = flask.Flask("descheduler")
-    # Not whether the last run could read its doors: that is `trouble` in /configz and a counter, and no reason to
-    # be replaced.
-    readyz = (Check("policy", lambda: policy.error),)
+    registry.register(reload_metrics.ReloadCollector(policy))
+    # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
+    # and on /metrics, and no reason to be replaced.
+    readyz = (
+        Check("policy", lambda: None, policy.line),
+        Check("circuit to Prometheus", lambda: None, circuit),
+    )
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
 
@@ -110,11 +115,7 @@ def _configz(service: Service, policy: Reloading[LoadPolicy]) -> dict[str, objec
     last = service.last
     return {
         "policy": policy.current.as_file(),
-        "policyState": {
-            "hash": policy.content_hash,
-            "loadedAt": clock.to_rfc3339(policy.loaded_at_seconds),
-            "error": policy.error,
-        },
+        "policyState": policy.state(),
         "lastRun": None if last is None else {"at": clock.to_rfc3339(last.run.at_seconds), "summary": last.summary},
         "trouble": service.trouble,
     }

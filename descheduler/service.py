@@ -21,6 +21,7 @@ from descheduler.planning import EvictionPlan, NodePlan
 from descheduler.reading import Reader
 from descheduler.snapshot import Snapshot
 from descheduler.telling import Announcer
+from kube import reloads
 from kube.door import KubeDoor
 from kube.errors import KubeError
 from kube.objects import Node
@@ -75,6 +76,7 @@ class Parts:
     rng: random.Random
     leads: collections.abc.Callable[[], bool]
     stopping: threading.Event
+    news: reloads.News | None = None
 
 
 class Service:
@@ -113,8 +115,12 @@ class Service:
         return self._parts.policy.current.descheduler.interval_seconds if self._parts.leads() else FOLLOWER_SECONDS
 
     def poll(self) -> None:
-        """Takes up a changed policy file; an invalid one is refused and named in /readyz and /configz."""
+        """Takes up a changed policy file; an invalid one is refused and shows in /readyz and /configz. Then the
+        Event.
+        """
         self._parts.policy.poll()
+        if self._parts.news is not None:
+            self._parts.news.tell()
 
     def cycle(self) -> None:
         """One run for the loop: a door that does not answer is a reason to do nothing, not a crash."""

@@ -12,7 +12,7 @@ import random
 import click
 
 from extender import explaining, service, serving, tls, view
-from kube import config, door, errors
+from kube import config, door, errors, reloads
 from policy import loading, problems
 from runtime import clock, exits, logs, options, reloading
 
@@ -58,6 +58,7 @@ def main(
 
     def make() -> service.Service:
         connected = config.connect(options.kubeconfig, options.context)  # a connection must not be shared across a fork
+        news = reloads.News(policy_file, connected, reloads.speaker("extender", options), clock=ticking)
         return service.Service(
             connected,
             policy_file,
@@ -65,6 +66,7 @@ def main(
             ticking=ticking,
             rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
             security=security,
+            news=news,
         )
 
     serving.run(options.listen, make, security=security)

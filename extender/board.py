@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from extender import directory, nodes, protocol, verbs, view
+from extender import directory, nodes, protocol, view
 from policy import scoring
 
 Bytes = npt.NDArray[np.object_]
@@ -134,7 +134,7 @@ _COLUMNS: Final = ("allowed", "reasons", "refusals", "base", "penalty", "raw", "
 def _write(board: Board, changed: view.Candidates) -> None:
     """Judge and score the changed rows into the columns of a board that nobody else has yet."""
     rows = changed.rows
-    verdicts = verbs.verdicts(changed, each_alone=True)
+    verdicts = changed.verdicts(each_alone=True)
     board.allowed[rows] = verdicts.allowed
     hot = rows[~verdicts.allowed]
     if len(hot):

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from extender import nodes, view
 from kube import objects
+from policy import owner_usage
 
 KEPT_SECONDS: Final = 3600.0
 LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 nodes may take
-WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 60 of 500 nodes
+WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 200 of 500 nodes
 BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
 REJECTED_KEPT: Final = 16
@@ -50,13 +51,15 @@ class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`view.Asked`). `omitted` nodes were left out when it was condensed.
+    (`view.Asked`). `omitted` nodes were left out when it was condensed; `mean` is what the pod's owner was known to
+    use.
     """
 
     seen: view.Candidates | view.Asked = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
+    mean: owner_usage.Mean | None = None
 
     @property
     def candidates(self) -> view.Candidates:
@@ -72,7 +75,8 @@ class Inputs:
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
         rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         kept = _apart(self.seen.only(self._marked({*best, *rejected})))
-        return Inputs(kept, self.pod, rejected, self.omitted + len(self.seen.rows) - len(kept.names))
+        omitted = self.omitted + len(self.seen.rows) - len(kept.names)
+        return Inputs(kept, self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
@@ -89,6 +93,7 @@ class Inputs:
         """
         loads = self.loads
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
+        arrays += 0 if loads.own_limits is None else loads.own_limits.nbytes
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
         if isinstance(self.seen, view.Asked):
             every = self.seen.standing
@@ -108,8 +113,8 @@ class Inputs:
 class Decision(msgspec.Struct, frozen=True):
     """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
 
-    `degraded` lists the causes that made it less than whole: a missing or stale reading, nodes unknown here, all
-    rejected.
+    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
+    whole: a missing or stale reading, nodes unknown here, all rejected.
     """
 
     verb: str
@@ -120,7 +125,7 @@ class Decision(msgspec.Struct, frozen=True):
     candidates: int
     passed: int
     policy_hash: str
-    exempt: bool = False
+    exempt: str | None = None
     rejected: dict[str, int] = {}
     degraded: tuple[str, ...] = ()
     best: tuple[Ranked, ...] = ()
@@ -242,5 +247,6 @@ def _apart(candidates: view.Candidates) -> view.Candidates:
         loads.effective_seconds[taken],
         loads.per_allocatable[taken],
         {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs},
+        None if loads.own_limits is None else loads.own_limits[taken],
     )
     return dataclasses.replace(candidates, loads=small, rows=np.where(known, np.cumsum(known), nodes.UNKNOWN))

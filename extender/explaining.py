@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from extender import decisions, nodes, verbs, view
+from extender import comparing, decisions, nodes, verbs, view
 from kube import objects
-from policy import filtering, freshness, schema, scoring
+from policy import filtering, freshness, recent, schema, scoring
 from runtime import clock
 
 Json = dict[str, object]
@@ -31,7 +31,8 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
     """
     candidates = seen.candidates(names, now_seconds, besides=pod.uid)
     judged = verbs.judge(candidates, pod)
-    breakdown = verbs.score(candidates, pod)
+    mean = seen.mean(pod, now_seconds)
+    breakdown = verbs.score(candidates, pod, mean)
     rows = _rows(candidates, breakdown, seen.nodes.facts(), judged.rejected)
     for at, row in enumerate(rows):
         row |= _ranked(breakdown, at)
@@ -40,6 +41,7 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
         "policy": candidates.in_force.content_hash,
         "at": clock.to_rfc3339(now_seconds),
         "exempt": judged.exempt,
+        "estimate": _estimate(candidates.estimate(pod, mean)),
         "degraded": list(judged.degraded or candidates.degradations()),
         "nodes": rows,
     }
@@ -68,7 +70,7 @@ def _decided_nodes(decision: decisions.Decision) -> Json:
     inputs = decision.inputs
     if inputs is None:
         return {"nodes": [], "omitted": decision.candidates}
-    breakdown = verbs.score(inputs.candidates, inputs.pod)
+    breakdown = verbs.score(inputs.candidates, inputs.pod, inputs.mean)
     rows = _rows(inputs.candidates, breakdown, None, inputs.rejected)
     best = {ranked.node: ranked for ranked in decision.best}
     for at, row in enumerate(rows):
@@ -79,7 +81,18 @@ def _decided_nodes(decision: decisions.Decision) -> Json:
         else:  # median and stretch need all nodes: what they gave is in the decision
             ranked = best.get(inputs.candidates.names[at])
             row |= _remembered(ranked, neutral=bool(breakdown.ranking.neutral[at])) if ranked else _UNRANKED
-    return {"nodes": rows, "omitted": inputs.omitted}
+    estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
+    return {"nodes": rows, "omitted": inputs.omitted, "estimate": estimate}
+
+
+def _estimate(estimate: recent.Estimate) -> Json:
+    """The load expected of the pod, and by what each resource was estimated."""
+    return {
+        "cpu_millicores": estimate.load.cpu_millicores,
+        "cpu_by": estimate.cpu_by,
+        "memory_bytes": estimate.load.memory_bytes,
+        "memory_by": estimate.memory_by,
+    }
 
 
 def all_nodes(seen: view.View, now_seconds: float) -> Json:
@@ -88,7 +101,7 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
     """
     candidates = seen.all_nodes(now_seconds)
     breakdown = verbs.score(candidates, None)
-    reasons = filtering.verdicts(candidates.values, candidates.expected, candidates.in_force.rules).reasons
+    reasons = candidates.verdicts().reasons
     rejected = {name: reason for name, reason in zip(candidates.names, reasons, strict=True) if reason}
     rows = _rows(candidates, breakdown, seen.nodes.facts(), rejected)
     for at, row in enumerate(rows):
@@ -97,6 +110,8 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
         "at": clock.to_rfc3339(now_seconds),
         "policy": candidates.in_force.content_hash,
         "heartbeat": _heartbeat(seen, now_seconds),
+        "view": comparing.digests(seen, now_seconds)._asdict(),
+        "owner_usage": _owner_usage(seen, now_seconds),
         "assumed_placements": seen.placements.assumed(now_seconds),
         "nodes": rows,
     }
@@ -113,6 +128,14 @@ def states(seen: view.View, now_seconds: float) -> dict[str, int]:
     return counted
 
 
+def thresholds(seen: view.View) -> dict[str, int]:
+    """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
+    in_force = seen.in_force.metric_names
+    given = [facts.own for facts in seen.nodes.facts().values() if facts.own is not None]
+    effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in given)
+    return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
+
+
 def _rows(
     candidates: view.Candidates,
     breakdown: scoring.Breakdown,
@@ -120,12 +143,12 @@ def _rows(
     rejected: collections.abc.Mapping[str, str],
 ) -> list[Json]:
     """Per node everything that does not depend on the other nodes; without `facts` as far as the arrays tell."""
-    verdicts = filtering.verdicts(candidates.values, candidates.expected, candidates.in_force.rules)
+    verdicts = candidates.verdicts()
     rows = []
     for at, name in enumerate(candidates.names):
         row = _row(candidates, facts, at) | _factors(candidates, breakdown, at)
         row |= {"allowed": name not in rejected, "rejected": rejected.get(name)}
-        rows.append(row | {"rules": _rules(candidates, verdicts, at)})
+        rows.append(row | {"rules": _rules(candidates, verdicts, at), "rules_off": _rules_off(verdicts, at)})
     return rows
 
 
@@ -144,7 +167,14 @@ def _row(candidates: view.Candidates, facts: Facts | None, at: int) -> Json:
         "unusable": unusable,
         "hot": {spot.window: int(n) for spot, n in zip(_hot_spots(candidates), candidates.counts[at], strict=True)},
         "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
+        "thresholds_ignored": _ignored(candidates, facts, at) or None,
     }
+
+
+def _ignored(candidates: view.Candidates, facts: Facts | None, at: int) -> str:
+    """What of the node's own thresholds is not in force and why; "" when all is, or when it is not known any more."""
+    known = None if facts is None else facts.get(candidates.names[at])
+    return "" if known is None or known.own is None else known.own.ignored(candidates.in_force.metric_names)
 
 
 def _age_seconds(candidates: view.Candidates, at: int) -> float | None:
@@ -219,14 +249,16 @@ def _remembered(ranked: decisions.Ranked, *, neutral: bool) -> Json:
 def _rules(candidates: view.Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
     """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
 
-    `value` is the reading and the expected load together.
+    `value` is the reading and the expected load together, `own` marks a threshold of the node's own.
     """
     values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
+    limits = verdicts.limits[at].tolist()
     age_seconds = _age_seconds(candidates, at)
     return [
         {
             "metric": rule.metric,
-            "limit": rule.limit_ratio,
+            "limit": limits[place],
+            "own": verdicts.own is not None and bool(verdicts.own[at, place]),
             "value": _number(values[rule.column] + expected[rule.column]),
             "reading": _number(values[rule.column]),
             "expected": expected[rule.column],
@@ -234,6 +266,15 @@ def _rules(candidates: view.Candidates, verdicts: filtering.Verdicts, at: int) -
             "broken": bool(verdicts.broken[at, place]),
         }
         for place, rule in enumerate(verdicts.rules)
+        if not math.isnan(limits[place])
+    ]
+
+
+def _rules_off(verdicts: filtering.Verdicts, at: int) -> list[str]:
+    """The metrics with a threshold in the policy that the node's own annotation sets to 0."""
+    limits = verdicts.limits[at].tolist()
+    return [
+        rule.metric for rule, limit in zip(verdicts.rules, limits, strict=True) if rule.limit_ratio and limit != limit
     ]
 
 
@@ -248,6 +289,18 @@ def _heartbeat(seen: view.View, now_seconds: float) -> Json:
         "matches": state.matches,
         "differing": list(state.differing),
         "problem": state.problem or None,
+    }
+
+
+def _owner_usage(seen: view.View, now_seconds: float) -> Json:
+    """How many owners pods are estimated by, and since when; 0 of them means that requests are what is known."""
+    known, problem = seen.placements.estimates, seen.usage_problem
+    at_seconds = known.published.at_seconds if known.published.at_seconds else None
+    return {
+        "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),
+        "age_seconds": None if at_seconds is None else round(now_seconds - at_seconds, 3),
+        "owners": known.owners(now_seconds),
+        "problem": problem or None,
     }
 
 

@@ -1,9 +1,9 @@
 """The hot verbs without a framework: a WSGI function that answers the usual /filter and /prioritize from the board.
 
 It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
-routes, whole nodes, names we do not know, lower-case keys, exempt pods, pods that already count somewhere, relief
-hints, `incomingPod`, a sample that is hot throughout, and whatever is not the JSON that Go writes. So the slow path
-stays the one definition of every answer, and this one may decline whenever it is in doubt.
+routes, whole nodes, names we do not know, lower-case keys, pods that are exempt or ask to be, pods that already count
+somewhere, relief hints, `incomingPod`, a sample that is hot throughout, and whatever is not the JSON that Go writes. So
+the slow path stays the one definition of every answer, and this one may decline whenever it is in doubt.
 
 What follows an answer (the assumed winner, the remembered decision, the counters) is done when the server closes the
 reply: after its last byte is sent, on the same thread, before the next request of that connection is read. It needs no
@@ -22,7 +22,7 @@ from wsgiref import types as wsgi
 
 import numpy as np
 
-from extender import app, board, directory, nodes, protocol, verbs, view
+from extender import app, board, decisions, directory, nodes, protocol, verbs, view
 from kube import objects
 
 _JSON: Final = frozenset({"", "application/json"})
@@ -136,9 +136,7 @@ class Lean:
         self._assume(asked.pod, winner, every.now_seconds)
         rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
         judged = verbs.Judgement((), rejected, None, causes)
-        app.note(
-            self._parts, verbs.decision("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
-        )
+        self._note("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
 
     def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
         current = self._boards.current(now_seconds)
@@ -161,7 +159,20 @@ class Lean:
         winner = best[0].node if not ranking.neutral.all() else ""
         self._assume(asked.pod, winner, every.now_seconds)
         judged = verbs.Judgement((), {}, None, causes)
-        app.note(self._parts, verbs.decision("prioritize", seen, asked.pod, judged, best=best, assumed=winner))
+        self._note("prioritize", seen, asked.pod, judged, best=best, assumed=winner)
+
+    def _note(
+        self,
+        verb: str,
+        seen: view.Asked,
+        pod: objects.Pod,
+        judged: verbs.Judgement,
+        *,
+        best: tuple[decisions.Ranked, ...] = (),
+        assumed: str,
+    ) -> None:
+        mean = self._parts.view.mean(pod, seen.standing.now_seconds)
+        app.note(self._parts, verbs.decision(verb, seen, pod, judged, best=best, assumed=assumed, mean=mean))
 
     def _assume(self, pod: objects.Pod, winner: str, now_seconds: float) -> None:
         """Note the winner, and make the board that the next request needs while nobody waits for it."""
@@ -199,9 +210,11 @@ class Lean:
 
 
 def _needs_more(current: board.Board, pod: objects.Pod) -> bool:
-    """Whether filtering this pod takes more than the board: it is exempt, or a relief hint may concern it."""
+    """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
     every = current.standing
-    return (pod.owner is not None and bool(every.loads.reliefs)) or verbs.exemption(every, pod) is not None
+    if pod.owner is not None and every.loads.reliefs:
+        return True
+    return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
 
 
 class _Sent:

@@ -48,10 +48,9 @@ class Standing(NamedTuple):
 
     assumed_placements: int
     nodes_by_state: dict[str, int]
+    nodes_by_thresholds: dict[str, int]
+    owners_estimated: int
     heartbeat_matches: bool
-    reload_successful: bool
-    reload_seconds: float
-    policy_hash: str
 
 
 class StandingCollector(registry.Collector):
@@ -62,21 +61,21 @@ class StandingCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _nodes, _heartbeat, _reload_successful, _reload_seconds, _config)]
+        return [family() for family in (_assumed, _nodes, _thresholds, _owners, _heartbeat)]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
-        assumed, nodes, heartbeat = _assumed(), _nodes(), _heartbeat()
-        successful, at, config = _reload_successful(), _reload_seconds(), _config()
+        assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
+        owners = _owners()
+        owners.add_metric([], now.owners_estimated)
         assumed.add_metric([], now.assumed_placements)
         for state, count in now.nodes_by_state.items():
             nodes.add_metric([state], count)
+        for state, count in now.nodes_by_thresholds.items():
+            thresholds.add_metric([state], count)
         heartbeat.add_metric([], now.heartbeat_matches)
-        successful.add_metric([], now.reload_successful)
-        at.add_metric([], now.reload_seconds)
-        config.add_metric([], {"hash": now.policy_hash})
-        return [assumed, nodes, heartbeat, successful, at, config]
+        return [assumed, nodes, thresholds, owners, heartbeat]
 
 
 def _assumed() -> core.GaugeMetricFamily:
@@ -89,20 +88,16 @@ def _nodes() -> core.GaugeMetricFamily:
     return core.GaugeMetricFamily("evenload_extender_nodes", text, labels=["state"])
 
 
+def _thresholds() -> core.GaugeMetricFamily:
+    text = "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it was written."
+    return core.GaugeMetricFamily("evenload_extender_node_thresholds", text, labels=["state"])
+
+
+def _owners() -> core.GaugeMetricFamily:
+    text = "Owners whose pods are estimated by what their replicas use; 0 means that all are estimated by request."
+    return core.GaugeMetricFamily("evenload_extender_owner_means", text, labels=[])
+
+
 def _heartbeat() -> core.GaugeMetricFamily:
     text = "1 while our view of the annotations is the annotator's; 0 for long means that readings only age."
     return core.GaugeMetricFamily("evenload_extender_heartbeat_matches", text, labels=[])
-
-
-def _reload_successful() -> core.GaugeMetricFamily:
-    text = "1 when the policy file as it stands is in force; 0 means that an older one still is."
-    return core.GaugeMetricFamily("evenload_config_last_reload_successful", text, labels=[])
-
-
-def _reload_seconds() -> core.GaugeMetricFamily:
-    text = "When the policy in force was loaded, Unix seconds."
-    return core.GaugeMetricFamily("evenload_config_last_reload_success_timestamp_seconds", text, labels=[])
-
-
-def _config() -> core.InfoMetricFamily:
-    return core.InfoMetricFamily("evenload_config", "The policy in force, by the hash of its file.", labels=[])

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kube import objects
-from policy import annotations, freshness, heartbeat, relief
+from policy import annotations, freshness, heartbeat, node_thresholds, relief
 from runtime import logs
 
 log = logs.get(__name__)
@@ -33,13 +33,16 @@ _ROWS_AT_FIRST: Final = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node as its object says it: the reading or why there is none, allocatable resources and the relief hint."""
+    """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint and the
+    thresholds of its own.
+    """
 
     reading: annotations.Reading | None
     problem: str
     cpu_millicores: float
     memory_bytes: float
     relief: relief.Relief | None
+    own: node_thresholds.Own | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ class NodeLoads:
     """The readings of all nodes at one moment; `names[row]` is whose the row is, "" for UNKNOWN and rows not in use.
 
     `values[rows, metrics]` are ratios, NaN where the metric is absent or invalid; `effective_seconds[rows]` is NaN
-    without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown. `index` and
-    `names` are the same objects in two views unless a node came or went between them.
+    without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown;
+    `own_limits[rows, metrics]` are nodes' own filter thresholds, NaN where a node has none (None: no node has any).
+    `index` and `names` are the same objects in two views unless a node came or went between them.
     """
 
     names: tuple[str, ...]
@@ -57,6 +61,7 @@ class NodeLoads:
     effective_seconds: Floats
     per_allocatable: Floats
     reliefs: collections.abc.Mapping[int, relief.Relief]
+    own_limits: Floats | None = None
 
     def rows(self, names: collections.abc.Sequence[str]) -> Rows:
         """The row of each name, in the order given."""
@@ -69,6 +74,7 @@ class Layout(NamedTuple):
 
     columns: dict[str, int]
     values: Floats
+    own_limits: Floats
     facts: dict[str, NodeFacts]
 
 
@@ -96,6 +102,7 @@ class NodeTable:
         self._index: dict[str, int] = {}
         self._free: list[int] = []
         self._values, self._effective, self._per_allocatable = _empty(_ROWS_AT_FIRST, len(self._columns))
+        self._own_limits = np.full(self._values.shape, math.nan)
         self._reliefs: dict[int, relief.Relief] = {}
         self._members: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._loads: NodeLoads | None = None
@@ -105,10 +112,11 @@ class NodeTable:
         columns = {name: column for column, name in enumerate(metric_names)}
         with self._lock:
             facts, rows, size = dict(self._facts), dict(self._index), len(self._values)
-        values = np.full((size, len(columns)), math.nan)
+        values, own_limits = np.full((2, size, len(columns)), math.nan)
         for name, known in facts.items():
             _write_values(values[rows[name]], columns, known)
-        return Layout(columns, values, facts)
+            _write_limits(own_limits[rows[name]], columns, known)
+        return Layout(columns, values, own_limits, facts)
 
     def use(self, layout: Layout) -> None:
         """Put a layout in force. Nodes that changed since it was made are written again, they alone."""
@@ -116,13 +124,14 @@ class NodeTable:
             if layout.columns == self._columns:
                 return
             self._columns, self._loads = layout.columns, None
-            values = np.full((len(self._effective), len(layout.columns)), math.nan)
-            values[: len(layout.values)] = layout.values
-            self._values = values
-            values[self._free] = math.nan
+            both = np.full((2, len(self._effective), len(layout.columns)), math.nan)
+            both[:, : len(layout.values)] = layout.values, layout.own_limits
+            both[:, self._free] = math.nan
+            self._values, self._own_limits = both
             for name, facts in self._facts.items():
                 if layout.facts.get(name) is not facts:
-                    _write_values(values[self._index[name]], self._columns, facts)
+                    _write_values(self._values[self._index[name]], self._columns, facts)
+                    _write_limits(self._own_limits[self._index[name]], self._columns, facts)
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A change from the Node watch; `new` None means that the node is gone."""
@@ -183,6 +192,7 @@ class NodeTable:
             for new, old in zip(grown, (self._values, self._effective, self._per_allocatable), strict=True):
                 new[:row] = old
             self._values, self._effective, self._per_allocatable = grown
+            self._own_limits = np.concatenate((self._own_limits, np.full(self._own_limits.shape, math.nan)))
         self._index[name], self._members = row, None
         return row
 
@@ -190,7 +200,7 @@ class NodeTable:
         if self._facts.pop(name, None) is None:
             return
         row = self._index.pop(name)
-        self._values[row] = self._effective[row] = math.nan
+        self._values[row] = self._own_limits[row] = self._effective[row] = math.nan
         self._per_allocatable[row] = 0.0
         self._reliefs.pop(row, None)
         self._free.append(row)
@@ -212,6 +222,7 @@ class NodeTable:
 
     def _write_row(self, row: int, name: str, facts: NodeFacts) -> None:
         _write_values(self._values[row], self._columns, facts)
+        _write_limits(self._own_limits[row], self._columns, facts)
         self._effective[row] = self._effective_seconds(name, facts)
         self._per_allocatable[row] = _inverse(facts.cpu_millicores), _inverse(facts.memory_bytes)
         self._reliefs.pop(row, None)
@@ -233,15 +244,18 @@ class NodeTable:
         values, effective_seconds, per_allocatable = (column[: len(names)].copy() for column in every)
         for column in (values, effective_seconds, per_allocatable):
             column.flags.writeable = False
-        return NodeLoads(names, index, values, effective_seconds, per_allocatable, dict(self._reliefs))
+        own_limits = self._own_limits[: len(names)]
+        limits = None if np.isnan(own_limits).all() else own_limits.copy()
+        return NodeLoads(names, index, values, effective_seconds, per_allocatable, dict(self._reliefs), limits)
 
 
 def facts_of(node: objects.Node) -> NodeFacts:
-    """A node's facts. An annotation or hint that cannot be read is a reason in /nodes, never an error."""
+    """A node's facts. An annotation, hint or threshold that cannot be read is a reason in /nodes, never an error."""
     reading, problem = _reading(node.annotations.get(annotations.KEY))
     hint = relief.decode(node.annotations.get(relief.KEY))
     allocatable = _allocatable(node)
-    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint)
+    own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+    return NodeFacts(reading, problem, allocatable.cpu_millicores, allocatable.memory_bytes, hint, own)
 
 
 def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, stale_after_seconds: float) -> str:
@@ -282,6 +296,13 @@ def _write_values(row: Floats, columns: collections.abc.Mapping[str, int], facts
     for metric, value in facts.reading.values.items() if facts.reading else ():
         if (column := columns.get(metric)) is not None:
             row[column] = value
+
+
+def _write_limits(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
+    row[:] = math.nan
+    for metric, limit in facts.own.limits.items() if facts.own else ():
+        if (column := columns.get(metric)) is not None:
+            row[column] = limit
 
 
 def _inverse(amount: float) -> float:

@@ -16,51 +16,28 @@ import heapq
 import math
 import operator
 import threading
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import watched
-from kube import objects
-from policy import hotspots, metrics, recent, schema
+from extender import counting, estimates
+from policy import hotspots, metrics, owner_usage, recent, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
-# The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
-LARGEST_AMOUNT: Final = 2.0**63
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
 
 
-class Countable(Protocol):
-    """What counting reads of a pod: a `watched.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
-
-    @property
-    def uid(self) -> str: ...
-    @property
-    def node_name(self) -> str: ...
-    @property
-    def finished(self) -> bool: ...
-    @property
-    def deleting(self) -> bool: ...
-    @property
-    def is_daemonset(self) -> bool: ...
-    @property
-    def labels(self) -> collections.abc.Mapping[str, str]: ...
-    @property
-    def owner(self) -> objects.OwnerReference | None: ...
-    @property
-    def requests(self) -> objects.Resources: ...
-    @property
-    def scheduled_at_seconds(self) -> float | None: ...
-
-
 class Placement(NamedTuple):
-    """A pod that counts on a node, with the load expected of it; an assumed one counts until a moment."""
+    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
+    until a moment.
+    """
 
     binding: hotspots.Binding
     load: recent.Load
+    asked: estimates.Asked
     until_seconds: float = math.inf
 
     def amount(self, resource: metrics.Resource) -> float:
@@ -94,13 +71,20 @@ class PlacementTable:
     it from what the watch has, leaving alone the pods of which it heard more since, and `succeed` ends that.
     """
 
-    def __init__(self, policy: schema.LoadPolicy, now_seconds: float, *, aside: bool = False) -> None:
+    def __init__(
+        self,
+        policy: schema.LoadPolicy,
+        now_seconds: float,
+        *,
+        published: owner_usage.Published = owner_usage.NOTHING,
+        aside: bool = False,
+    ) -> None:
         self._lock = threading.Lock()
         self._told: set[str] | None = set() if aside else None
-        self._recent = policy.recent_pods
+        self._estimates = estimates.Estimates.under(policy, published)
         self._metrics = policy.metrics_in_force
         self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
-        self._groups = _columns_by_window(self._metrics) if self._recent.enabled else {}
+        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
         self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
         self._origin_seconds = self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
@@ -110,7 +94,7 @@ class PlacementTable:
         self._touched: set[int] = set()
         self._counts, self._offset, self._slope = self._empty(1)
 
-    def count_anew(self, pods: collections.abc.Iterable[Countable], now_seconds: float) -> None:
+    def count_anew(self, pods: collections.abc.Iterable[counting.Countable], now_seconds: float) -> None:
         """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
         for pod in pods:
             with self._lock:
@@ -131,7 +115,24 @@ class PlacementTable:
         with self._lock:
             return [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
 
-    def pod_changed(self, old: Countable | None, new: Countable | None, now_seconds: float) -> None:
+    @property
+    def estimates(self) -> estimates.Estimates:
+        """By what pods are estimated at this moment."""
+        return self._estimates
+
+    def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
+        """Estimate by other means of owners from now on; the pods that count are estimated anew, so that replicas of
+        the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
+        do not wait for all of them.
+        """
+        with self._lock:
+            self._estimates = dataclasses.replace(self._estimates, published=published)
+            nodes = list(self._by_node)
+        for node in nodes:
+            with self._lock:
+                self._estimate_anew(node, now_seconds)
+
+    def pod_changed(self, old: counting.Countable | None, new: counting.Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
         with self._lock:
             if self._told is not None:
@@ -142,17 +143,16 @@ class PlacementTable:
             if new is not None:
                 self._put(new, now_seconds)
 
-    def assume(self, pod: Countable, node: str, now_seconds: float) -> None:
+    def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
-        if not counts(pod):
+        if not counting.counts(pod):
             return
         with self._lock:
             known = self._pods.get(pod.uid)
             if known is None or known.until_seconds < math.inf:
                 at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
-                binding = hotspots.Binding(node, pod.uid, at_seconds)
-                load = estimate(pod, self._recent)
-                self._add(Placement(binding, load, now_seconds + ASSUMED_SECONDS), now_seconds)
+                placement = self._placement(pod, node, at_seconds, now_seconds)
+                self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
 
     def crowding(
         self, index: collections.abc.Mapping[str, int], rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
@@ -195,6 +195,12 @@ class PlacementTable:
             self._expire(now_seconds)
             return tuple(placement.binding for placement in self._pods.values())
 
+    def confirmed(self, now_seconds: float) -> tuple[Placement, ...]:
+        """The placements that the watch knows and that still count in some window."""
+        with self._lock:
+            self._expire(now_seconds)
+            return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
+
     def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         offset, slope = np.zeros((2, rows, len(self._metrics)))
         return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
@@ -220,19 +226,32 @@ class PlacementTable:
                 new[: len(old)] = old
             self._counts, self._offset, self._slope = grown
 
-    def _put(self, pod: Countable, now_seconds: float) -> None:
-        if not pod.node_name or not counts(pod):
+    def _put(self, pod: counting.Countable, now_seconds: float) -> None:
+        if not pod.node_name or not counting.counts(pod):
             if pod.node_name or pod.deleting or pod.finished:
                 self._remove(pod.uid, now_seconds)
             return
         at_seconds = min(self._bound_at_seconds(pod, now_seconds), now_seconds)
         if self._windows and at_seconds + self._windows[-1] > now_seconds:
-            binding = hotspots.Binding(pod.node_name, pod.uid, at_seconds)
-            self._add(Placement(binding, estimate(pod, self._recent)), now_seconds)
+            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
         else:  # most pods of a cluster: what they would use is not even estimated
             self._remove(pod.uid, now_seconds)
 
-    def _bound_at_seconds(self, pod: Countable, now_seconds: float) -> float:
+    def _placement(self, pod: counting.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
+        asked = estimates.asked(pod)
+        load = self._estimates.of(asked, now_seconds).load
+        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
+
+    def _estimate_anew(self, node: str, now_seconds: float) -> None:
+        here = self._by_node.get(node, {})
+        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
+        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
+        for uid, load in moved.items():
+            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
+        if moved:
+            self._write_row(node, now_seconds)
+
+    def _bound_at_seconds(self, pod: counting.Countable, now_seconds: float) -> float:
         """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
         if pod.scheduled_at_seconds is not None:
             return pod.scheduled_at_seconds
@@ -320,25 +339,6 @@ class PlacementTable:
         amounts = [placement.amount(resource) for placement in fresh]
         moments = [placement.binding.at_seconds - self._origin_seconds for placement in fresh]
         return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
-
-
-def counts(pod: Countable) -> bool:
-    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no placeholder."""
-    if pod.finished or pod.deleting or pod.is_daemonset:
-        return False
-    return pod.labels.get(watched.PLACEHOLDER_LABEL) != "true"
-
-
-def estimate(pod: Countable, recent_pods: schema.RecentPods) -> recent.Load:
-    """The load expected of a pod; requests that cannot be read are no requests, as the apiserver lets none of them
-    in.
-    """
-    try:
-        requests = pod.requests
-    except (ValueError, OverflowError):
-        requests = objects.NOTHING
-    amounts = requests.cpu_millicores, requests.memory_bytes
-    return recent.estimate(recent.Load(*(min(amount, LARGEST_AMOUNT) for amount in amounts)), recent_pods)
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

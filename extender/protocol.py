@@ -2,7 +2,8 @@
 
 `app` hands bodies in and sends the bytes out; `verbs` works with the types between. Only what we need is decoded: of
 a pod its identity, requests and owner, of a full Node its name, while the rest is skipped or passed on untouched.
-Go's field names are upper-case; schedulers and tools that write lower-case keys are read too. Replies use Go's names.
+Go's field names are upper-case; the tags of schedulers before 1.17 and names that are lower-case throughout are read
+too, as Go would. Replies use Go's names, which every Go client reads.
 
 Where a request cannot be answered, `ProtocolError` carries the HTTP status: kube-scheduler takes any status but 200
 as an error.
@@ -74,16 +75,29 @@ class _Victims(msgspec.Struct, frozen=True):
     pods_upper: list[_Victim] | None = msgspec.field(name="Pods", default=None)
     pods_lower: list[_Victim] | None = msgspec.field(name="pods", default=None)
     violations_upper: int = msgspec.field(name="NumPDBViolations", default=0)
-    violations_lower: int = msgspec.field(name="numPDBViolations", default=0)
+    violations_camel: int = msgspec.field(name="numPDBViolations", default=0)
+    violations_lower: int = msgspec.field(name="numpdbviolations", default=0)
+
+
+_VictimsMap = dict[str, _Victims | None] | None
 
 
 class _PreemptionArgs(msgspec.Struct, frozen=True):
     pod_upper: objects.Pod | None = msgspec.field(name="Pod", default=None)
     pod_lower: objects.Pod | None = msgspec.field(name="pod", default=None)
-    meta_upper: dict[str, _Victims | None] | None = msgspec.field(name="NodeNameToMetaVictims", default=None)
-    meta_lower: dict[str, _Victims | None] | None = msgspec.field(name="nodeNameToMetaVictims", default=None)
-    whole_upper: dict[str, _Victims | None] | None = msgspec.field(name="NodeNameToVictims", default=None)
-    whole_lower: dict[str, _Victims | None] | None = msgspec.field(name="nodeNameToVictims", default=None)
+    meta_upper: _VictimsMap = msgspec.field(name="NodeNameToMetaVictims", default=None)
+    meta_camel: _VictimsMap = msgspec.field(name="nodeNameToMetaVictims", default=None)
+    meta_lower: _VictimsMap = msgspec.field(name="nodenametometavictims", default=None)
+    whole_upper: _VictimsMap = msgspec.field(name="NodeNameToVictims", default=None)
+    whole_camel: _VictimsMap = msgspec.field(name="nodeNameToVictims", default=None)
+    whole_lower: _VictimsMap = msgspec.field(name="nodenametovictims", default=None)
+    whole_old: _VictimsMap = msgspec.field(name="nodeToVictims", default=None)
+
+    @property
+    def victims(self) -> "dict[str, _Victims | None]":
+        """The map that the scheduler filled, whatever it calls it."""
+        meta = self.meta_upper or self.meta_camel or self.meta_lower
+        return meta or self.whole_upper or self.whole_camel or self.whole_lower or self.whole_old or {}
 
 
 class Args(msgspec.Struct, frozen=True):
@@ -182,8 +196,7 @@ def decode_preemption(body: bytes) -> PreemptionArgs:
     """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
-    victims = wire.meta_upper or wire.meta_lower or wire.whole_upper or wire.whole_lower or {}
-    return PreemptionArgs(pod, {node: _victims(found) for node, found in victims.items()})
+    return PreemptionArgs(pod, {node: _victims(found) for node, found in wire.victims.items()})
 
 
 def encode_filter(
@@ -266,4 +279,5 @@ def _victims(found: _Victims | None) -> Victims:
     if found is None:
         return Victims((), 0)
     pods = found.pods_upper or found.pods_lower or ()
-    return Victims(tuple(pod.uid for pod in pods), found.violations_upper or found.violations_lower)
+    violations = found.violations_upper or found.violations_camel or found.violations_lower
+    return Victims(tuple(pod.uid for pod in pods), violations)

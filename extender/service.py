@@ -5,6 +5,7 @@ report.
 Nothing is connected and no thread runs before `start`.
 """
 
+import functools
 import gc
 import random
 import threading
@@ -13,17 +14,18 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, decisions, explaining, lean, metrics, tls, view, watched
-from kube import door, errors, kinds, objects, reflector
-from policy import heartbeat, schema
-from runtime import clock, health, logs, loop, ops, reloading
+from extender import app, comparing, decisions, explaining, lean, metrics, tls, view, watched
+from kube import door, errors, kinds, objects, reflector, reloads
+from policy import heartbeat, owner_usage, schema
+from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
 
 log = logs.get(__name__)
 
 # Ended pods are never sent, so that their going is a deletion and a cluster full of finished Jobs costs nothing.
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 HEARTBEAT_ONLY: Final = f"metadata.name={heartbeat.CONFIG_MAP}"
-STUCK_SECONDS: Final = 60.0
+USAGE_ONLY: Final = f"metadata.name={owner_usage.CONFIG_MAP}"
+STUCK_SECONDS: Final = 120.0  # over the 75 s for which an apiserver that trickles can hold the loop's Event
 
 PolicyFile = reloading.Reloading[schema.LoadPolicy]
 
@@ -40,8 +42,10 @@ class Service:
         ticking: clock.Clock,
         rng: random.Random,
         security: tls.Security | None = None,
+        news: reloads.News | None = None,
     ) -> None:
         self._clock = ticking
+        self._news = news
         self._policy_file = policy_file
         self._security = security
         self._registry = prometheus_client.CollectorRegistry()
@@ -49,6 +53,7 @@ class Service:
         if security is not None:
             self._registry.register(tls.ReloadCollector(security))
         self._registry.register(metrics.StandingCollector(self._standing))
+        self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
         self._nodes = reflector.Reflector(
             kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed, direct=True
@@ -62,15 +67,11 @@ class Service:
             on_change=self._pod_changed,
             direct=True,
         )
-        self._heartbeats = reflector.Reflector(
-            kube,
-            kinds.CONFIG_MAPS,
-            clock=ticking,
-            rng=rng,
-            namespace=namespace,
-            field_selector=HEARTBEAT_ONLY,
-            on_change=self._heartbeat_changed,
+        config_map = functools.partial(
+            reflector.Reflector, kube, kinds.CONFIG_MAPS, clock=ticking, rng=rng, namespace=namespace
         )
+        self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
+        self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         self._settled = False
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
@@ -98,7 +99,7 @@ class Service:
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches and the policy loop; they end when `stop` is set."""
-        for watch in (self._nodes, self._pods, self._heartbeats):
+        for watch in (self._nodes, self._pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
 
@@ -119,11 +120,13 @@ class Service:
             self._settled = True
 
     def poll_policy(self) -> None:
-        """Take over a changed policy file; an invalid one is refused and the last good one stays."""
+        """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
         if self._policy_file.poll():
             current, content_hash = self._policy_file.current, self._policy_file.content_hash
             self.view.use_policy(current, content_hash, lambda: self._pods.snapshot().values(), self._clock.now())
             log.info("policy in force", hash=content_hash)
+        if self._news is not None:
+            self._news.tell()
 
     def _readiness(self) -> list[health.Check]:
         """Ready once nodes and pods were listed: before, every answer would be neutral. Stale readings do not matter
@@ -132,11 +135,12 @@ class Service:
         checks = [
             health.event_check("nodes", self._nodes.synced, "not listed yet"),
             health.event_check("pods", self._pods.synced, "not listed yet"),
-            health.Check("policy", lambda: None, lambda: _file_detail(self._policy_file)),
+            health.Check("policy", lambda: None, self._policy_file.line),
+            health.Check("view", lambda: None, self._digests),
         ]
         security = self._security
         if security is not None:
-            checks.append(health.Check("certificate", lambda: None, lambda: _file_detail(security)))
+            checks.append(health.Check("certificate", lambda: None, lambda: _certificate(security)))
         return checks
 
     def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
@@ -146,30 +150,30 @@ class Service:
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
 
+    def _usage_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        self.view.usage_changed(None if new is None else new.data, self._clock.now())
+
+    def _digests(self) -> str:
+        """What replicas are compared by."""
+        found = comparing.digests(self.view, self._clock.now())
+        return f"{found.view}; placements {found.placements}"
+
     def _standing(self) -> metrics.Standing:
         now_seconds = self._clock.now()
         return metrics.Standing(
             assumed_placements=self.view.placements.assumed(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
+            nodes_by_thresholds=explaining.thresholds(self.view),
+            owners_estimated=self.view.placements.estimates.owners(now_seconds),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
-            reload_successful=self._policy_file.error is None,
-            reload_seconds=self._policy_file.loaded_at_seconds,
-            policy_hash=self._policy_file.content_hash,
         )
 
     def _configz(self) -> object:
-        held = self._policy_file
-        return {
-            "policy": held.current.as_file(),
-            "hash": held.content_hash,
-            "error": held.error,
-            "loaded_at": clock.to_rfc3339(held.loaded_at_seconds),
-            "checked_at": clock.to_rfc3339(held.checked_at_seconds),
-        }
+        return {"policy": self._policy_file.current.as_file(), "policyState": self._policy_file.state()}
 
 
-def _file_detail(held: PolicyFile | tls.Security) -> str:
-    return held.content_hash + (f"; the file as it is now is refused: {held.error}" if held.error else "")
+def _certificate(held: tls.Security) -> str:
+    return held.content_hash + (f"; the files as they are now are refused: {held.error}" if held.error else "")
 
 
 def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_seconds: float) -> None:
@@ -178,8 +182,13 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
         seen.nodes.node_changed(None, node)
     for pod in kube.list(watched.PODS, field_selector=LIVING).items:
         seen.pod_changed(None, pod, now_seconds)
+    seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
+    seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
+
+
+def _data(kube: door.KubeDoor, name: str, namespace: str) -> dict[str, str] | None:
+    """A ConfigMap's data, None when there is no such ConfigMap."""
     try:
-        beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)
+        return kube.get(kinds.CONFIG_MAPS, name, namespace=namespace).data
     except errors.NotFound:
-        return
-    seen.nodes.heartbeat_changed(beat.data, now_seconds)
+        return None

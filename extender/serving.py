@@ -11,7 +11,6 @@ import logging
 import pathlib
 import select
 import signal
-import socket
 import sys
 import threading
 from typing import Any, Final, Protocol
@@ -30,7 +29,6 @@ STAY_SECONDS: Final = 0.02  # a scheduler at 50 pods/s or more never leaves its 
 STAYING: Final = 2  # of 8 threads
 # While one thread decodes a page of pods, others get the interpreter after this long instead of Python's 5 ms.
 SWITCH_SECONDS: Final = 0.0005
-_TICKING: Final = clock.WallClock()
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _SHARED_MEMORY: Final = pathlib.Path("/dev/shm")  # noqa: S108 - gunicorn's own heartbeat file, on a read-only root
 
@@ -103,13 +101,14 @@ def _die_with_parent(_server: object, _worker: object) -> None:
 
 
 class Worker(gthread.ThreadWorker):  # type: ignore[misc]
-    """gunicorn's threads, except that a stopping worker goes on accepting while it lingers over kept connections.
+    """gunicorn's threads, except that a stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds.
 
     A connection that the kernel took just before the signal, or that a Service still sends for a moment after it, would
     wait in the queue and be reset at the end: a failed filter. Its answer says `Connection: close` like all late ones.
     """
 
-    _accepts_until = 0.0  # monotonic; set when stopping
+    ticking: clock.Clock = clock.WallClock()
+    _accepts_until = 0.0  # monotonic; 0 unless stopping
     _stayed: threading.BoundedSemaphore | None = None
 
     def init_process(self) -> None:
@@ -150,14 +149,19 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         if enabled or self.alive:
             super().set_accept_enabled(enabled)
         else:
-            self._accepts_until = _TICKING.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+            self._accepts_until = self.ticking.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+            self.nr_conns += 1  # the open port counts as one: gunicorn leaves as soon as there is none
 
-    def accept(self, listener: socket.socket) -> None:
-        """Take the connection, or stop taking any when the linger is over: an endless stream must not hold the exit."""
-        if self.alive or _TICKING.monotonic() < self._accepts_until:
-            super().accept(listener)
-        else:
+    def murder_pending(self) -> None:
+        """What gunicorn does in each round; the first one after the linger closes the port.
+
+        However many connections keep coming, the exit does not wait for them.
+        """
+        super().murder_pending()
+        if self._accepts_until and self.ticking.monotonic() >= self._accepts_until:
+            self._accepts_until = 0.0
             super().set_accept_enabled(False)
+            self.nr_conns -= 1
 
 
 class _Log(glogging.Logger):  # type: ignore[misc]

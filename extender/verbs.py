@@ -13,7 +13,7 @@ import numpy as np
 
 from extender import decisions, protocol, view
 from kube import objects
-from policy import filtering, relief, scoring
+from policy import filtering, opting_out, owner_usage, relief, scoring
 
 
 class Outcome(NamedTuple):
@@ -43,20 +43,22 @@ def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Ou
     if winner:
         seen.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, judged.passed, judged.rejected)
-    return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner))
+    mean = seen.mean(args.pod, now_seconds)
+    return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
 def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
-    breakdown = score(candidates, args.pod)
+    mean = seen.mean(args.pod, now_seconds)
+    breakdown = score(candidates, args.pod, mean)
     best = ranked(candidates.names.__getitem__, breakdown.ranking)
     winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
     if winner:
         seen.assume(args.pod, winner, now_seconds)
     judged = Judgement(args.names, {}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, breakdown.scores.tolist())
-    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner))
+    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
 def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
@@ -66,16 +68,17 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
     candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
-    return Outcome(body, decision("preempt", candidates, args.pod, judged))
+    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
 
 
 def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
-    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, then the
-    rules.
+    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, pods that
+    opted out pass everywhere else, then the rules.
     """
     exempt = exemption(candidates, pod)
     if exempt is not None:
         return Judgement(candidates.names, {}, exempt, ())
+    asks_out = opted_out(candidates, pod)
     held = relieved(candidates, pod)
     rejected = dict.fromkeys(held, relief.REASON)
     free = (
@@ -83,28 +86,25 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
         if held
         else candidates
     )
-    judged = verdicts(free)
-    passed = tuple(itertools.compress(free.names, judged.allowed.tolist()))
+    if asks_out is not None:
+        return Judgement(free.names, rejected, asks_out, ())
+    verdicts = free.verdicts()
+    passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
     if len(passed) < len(free.names):
-        rejected.update((name, reason) for name, reason in zip(free.names, judged.reasons, strict=True) if reason)
+        rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)
     causes = candidates.degradations()
-    return Judgement(passed, rejected, None, (*causes, "all_rejected") if judged.kept_coolest else causes)
-
-
-def verdicts(candidates: view.Candidates, *, each_alone: bool = False) -> filtering.Verdicts:
-    """The rules' verdicts on these candidates, for any pod that is not exempt; `each_alone`: as if no other node was
-    asked about, so that `coolest` keeps nobody.
-    """
-    rules = candidates.in_force.rules
-    if each_alone:
-        rules = rules._replace(keep_coolest=False)
-    return filtering.verdicts(candidates.values, candidates.expected, rules)
+    return Judgement(passed, rejected, None, (*causes, "all_rejected") if verdicts.kept_coolest else causes)
 
 
 def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:
-    """Why the filter lets this pod pass everywhere, or None."""
+    """Why the policy lets this pod pass everywhere, or None."""
     rule = candidates.in_force.policy.filter.exempt
     return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
+
+
+def opted_out(candidates: view.Candidates, pod: objects.Pod) -> str | None:
+    """Why the policy leaves the thresholds out for this pod, which asks for it; or None."""
+    return opting_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
 
 
 def relieved(candidates: view.Candidates, pod: objects.Pod) -> frozenset[str]:
@@ -128,9 +128,14 @@ def usable_values(candidates: view.Candidates, at: int) -> dict[str, float]:
     return {name: value for name, value in values if value == value}
 
 
-def score(candidates: view.Candidates, pod: objects.Pod | None) -> scoring.Breakdown:
-    """Every factor of the candidates' scores for a pod; without one, as any pod would find them."""
-    incoming = None if pod is None else candidates.incoming(pod)
+def score(
+    candidates: view.Candidates, pod: objects.Pod | None, mean: owner_usage.Mean | None = None
+) -> scoring.Breakdown:
+    """Every factor of the candidates' scores for a pod; without one, as any pod would find them.
+
+    `mean` is what the replicas of its owner are known to use.
+    """
+    incoming = None if pod is None else candidates.incoming(pod, mean)
     return scoring.scores(
         candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
     )
@@ -157,6 +162,7 @@ def decision(
     *,
     best: tuple[decisions.Ranked, ...] = (),
     assumed: str = "",
+    mean: owner_usage.Mean | None = None,
 ) -> decisions.Decision:
     """What is remembered of an answer."""
     every = seen if isinstance(seen, view.Candidates) else seen.standing
@@ -169,10 +175,10 @@ def decision(
         candidates=len(seen.rows),
         passed=len(seen.rows) - len(judged.rejected),
         policy_hash=every.in_force.content_hash,
-        exempt=judged.exempt is not None,
+        exempt=judged.exempt,
         rejected=decisions.histogram(judged.rejected.values()),
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decisions.Inputs(seen, pod, judged.rejected),
+        inputs=decisions.Inputs(seen, pod, judged.rejected, mean=mean),
     )

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from extender import nodes, placements
+from extender import counting, estimates, nodes, placements
 from kube import objects
-from policy import filtering, freshness, hotspots, metrics, schema, scoring
+from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
 Mask = npt.NDArray[np.bool_]
 
@@ -74,18 +74,36 @@ class Candidates:
         return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
 
     @property
+    def own_limits(self) -> nodes.Floats | None:
+        """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
+        return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
+
+    def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
+        """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
+        about, so that `coolest` keeps nobody.
+        """
+        rules = self.in_force.rules
+        if each_alone:
+            rules = rules._replace(keep_coolest=False)
+        return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
+
+    @property
     def penalty(self) -> nodes.Floats:
         """Hot-spot points [nodes] on the 0..10 scale."""
         return hotspots.penalty(self.counts, self.in_force.policy.hot_spots)
 
-    def incoming(self, pod: objects.Pod) -> nodes.Floats | None:
-        """The pod's own expected load [nodes, metrics], if the policy adds it to the score."""
+    def incoming(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> nodes.Floats | None:
+        """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
         if not self.in_force.weighing.incoming_pod:
             return None
-        load = placements.estimate(pod, self.in_force.policy.recent_pods)
+        load = self.estimate(pod, mean).load
         columns = list(self.in_force.columns_of_resource)
         per_metric: nodes.Floats = np.array(load)[columns] * self.loads.per_allocatable[self.rows][:, columns]
         return per_metric
+
+    def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> recent.Estimate:
+        """What a pod is expected to use; `mean` is its owner's."""
+        return recent.estimate(estimates.asked(pod).request, self.in_force.policy.recent_pods, mean)
 
     def degradations(self) -> tuple[str, ...]:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
@@ -101,12 +119,18 @@ class Candidates:
             "unknown_node": unknown,
             "missing_reading": unread,
             "stale_reading": ~(self.fresh | unknown | unread),
-            "missing_metric": np.isnan(self.values[:, self._needed()]).any(axis=1) & self.fresh,
+            "missing_metric": (np.isnan(self.values) & self._needed()).any(axis=1) & self.fresh,
         }
 
-    def _needed(self) -> list[int]:
-        ruled = {rule.column for rule in self.in_force.rules.rules}
-        return sorted(ruled | set(np.flatnonzero(self.in_force.weighing.weights > 0).tolist()))
+    def _needed(self) -> Mask:
+        """The metrics that have a weight or a threshold: [metrics], or [nodes, metrics] with thresholds of nodes."""
+        ruled = np.zeros(len(self.in_force.metric_names), dtype=np.bool_)
+        ruled[[rule.column for rule in self.in_force.rules.rules]] = True
+        own_limits = self.own_limits
+        if own_limits is not None:
+            ruled = np.where(np.isnan(own_limits), ruled, own_limits > 0)
+        needed: Mask = ruled | (self.in_force.weighing.weights > 0)
+        return needed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +160,9 @@ class View:
         self._in_force = compiled(policy, content_hash)
         self._coming: placements.PlacementTable | None = None
         self.nodes = nodes.NodeTable(self._in_force.metric_names)
+        self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
+        self.usage_problem = estimates.NONE_SEEN
 
     @property
     def in_force(self) -> InForce:
@@ -147,7 +173,7 @@ class View:
         self,
         policy: schema.LoadPolicy,
         content_hash: str,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[placements.Countable]],
+        pods: collections.abc.Callable[[], collections.abc.Iterable[counting.Countable]],
         now_seconds: float,
     ) -> None:
         """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew.
@@ -156,8 +182,8 @@ class View:
         watch tells both tables meanwhile. One caller at a time: the policy loop.
         """
         in_force, at_seconds = compiled(policy, content_hash), moment(now_seconds)
-        coming = placements.PlacementTable(policy, at_seconds, aside=True)
         with self._lock:
+            coming = placements.PlacementTable(policy, at_seconds, published=self._usage, aside=True)
             self._coming = coming
         coming.count_anew(pods(), at_seconds)
         layout = self.nodes.laid_out(in_force.metric_names)
@@ -166,19 +192,29 @@ class View:
             coming.succeed(self.placements, at_seconds)
             self.placements, self._coming, self._in_force = coming, None, in_force
 
-    def pod_changed(
-        self, old: placements.Countable | None, new: placements.Countable | None, now_seconds: float
-    ) -> None:
+    def pod_changed(self, old: counting.Countable | None, new: counting.Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch."""
         with self._lock:
-            told = [table for table in (self.placements, self._coming) if table is not None]
+            told = self._tables()
         for table in told:
             table.pod_changed(old, new, moment(now_seconds))
 
-    def assume(self, pod: placements.Countable, node: str, now_seconds: float) -> None:
+    def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's until the watch knows better."""
         with self._lock:
             self.placements.assume(pod, node, moment(now_seconds))
+
+    def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
+        """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
+        published, self.usage_problem = estimates.read(data)
+        with self._lock:  # a table that is made aside from now on begins with it
+            self._usage, told = published, self._tables()
+        for table in told:
+            table.use_published(published, moment(now_seconds))
+
+    def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
+        """What the replicas of the pod's owner use on average, if that is known at this moment."""
+        return self.placements.estimates.mean(estimates.owner_of(pod), moment(now_seconds))
 
     def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
         """The nodes asked for as they stand now, with unknown names as nodes without a reading.
@@ -212,6 +248,9 @@ class View:
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""
         return self.candidates(tuple(sorted(self.nodes.loads().index)), now_seconds)
+
+    def _tables(self) -> list[placements.PlacementTable]:
+        return [table for table in (self.placements, self._coming) if table is not None]
 
 
 def _same(before: Candidates, in_force: InForce, loads: nodes.NodeLoads, at_seconds: float) -> bool:

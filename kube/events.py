@@ -1,6 +1,6 @@
 """The Kubernetes Events we write: their reasons, their form, and a writer that never fails its caller.
 
-The annotator and the descheduler post through EventWriter; `kubectl get events` and Event exporters read them. The API
+All three services post through EventWriter; `kubectl get events` and Event exporters read them. The API
 calls Events best effort, so nobody may depend on one: the ledger is the truth. Bodies are plain events.k8s.io/v1 JSON:
 the official model refuses Events of other writers whose eventTime is null.
 """
@@ -39,8 +39,8 @@ class Reason(enum.StrEnum):
     EVICTION_LOOP = "EvictionLoop"  # the replacement came back to the node it left
     EVICTION_FAILED = "EvictionFailed"  # the apiserver refused for another reason
     NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go
-    POLICY_RELOADED = "PolicyReloaded"
-    POLICY_RELOAD_FAILED = "PolicyReloadFailed"  # the changed policy is invalid, the last good one stays
+    POLICY_REFUSED = "PolicyRefused"  # the changed policy file is invalid, the last good one stays in force
+    POLICY_ACCEPTED = "PolicyAccepted"  # a changed policy file is in force, or a refused one was put back as it was
 
 
 def reference(kind: Kind[T], item: T) -> Reference:

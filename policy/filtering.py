@@ -3,7 +3,7 @@
 The extender compiles the policy's thresholds once (`rules`), then asks `verdicts` for all nodes of a request;
 `exempt` says first whether a pod is filtered at all. Predicted load is the usable reading plus the expected load of
 recent pods, both as arrays of [nodes, metrics] with the columns of `metrics_in_force`; NaN in the readings means
-missing, stale or invalid.
+missing, stale or invalid. A node's own thresholds (`policy.node_thresholds`) come as one more such array.
 """
 
 import collections.abc
@@ -35,6 +35,10 @@ class Rule(NamedTuple):
         """The reason of a node over the threshold: the same text for all nodes, as the scheduler counts equal texts."""
         return f"{self.metric} over {self.limit_ratio:g}"
 
+    def over_own(self, limit_ratio: float) -> str:
+        """The reason of a node over a threshold of its own, in whole percent, so that there are few different texts."""
+        return f"{self.metric} over {max(round(limit_ratio, 2), 0.01):g}"
+
     @property
     def missing(self) -> str:
         """The reason of a node rejected because the metric cannot be used."""
@@ -42,11 +46,15 @@ class Rule(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The policy's filter, compiled: thresholds over 0 in the file's order, and what to do in the two odd cases."""
+    """The policy's filter, compiled: thresholds over 0 in the file's order, and what to do in the two odd cases.
+
+    `dormant` are the metrics without a threshold: rules of limit 0 that only a node's own threshold turns on.
+    """
 
     rules: tuple[Rule, ...]
     reject_missing: bool
     keep_coolest: bool
+    dormant: tuple[Rule, ...] = ()
 
 
 class Verdict(NamedTuple):
@@ -60,12 +68,15 @@ class Verdict(NamedTuple):
 class Verdicts:
     """The verdicts over all nodes of a request.
 
-    `allowed` [nodes]; `broken` [nodes, rules] marks every rule that rejects a node, `missing` [nodes, rules] every
-    rule whose metric cannot be used. `degraded` is true when some rule could not be judged, or when `coolest` kept
-    nodes that break rules.
+    `limits` [nodes, rules] are the ratios in force, NaN where a node's own threshold turns the rule off, and `own`
+    [nodes, rules] marks the node's own ones (None: no node has any). `allowed` [nodes]; `broken` [nodes, rules] marks
+    every rule that rejects a node, `missing` [nodes, rules] every rule whose metric cannot be used. `degraded` is true
+    when some rule could not be judged, or when `coolest` kept nodes that break rules.
     """
 
     rules: tuple[Rule, ...]
+    limits: Floats
+    own: Mask | None
     allowed: Mask
     broken: Mask
     missing: Mask
@@ -80,16 +91,28 @@ class Verdicts:
         texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
         first = self.broken.argmax(axis=1)
         index = 2 * first + self.missing[np.arange(len(first)), first]
-        return tuple("" if ok else texts[at] for ok, at in zip(self.allowed.tolist(), index.tolist(), strict=True))
+        found = ["" if ok else texts[at] for ok, at in zip(self.allowed.tolist(), index.tolist(), strict=True)]
+        for node in self._rejected_by_own(first):
+            found[node] = self._reason(node, int(first[node]))
+        return tuple(found)
 
     def verdict(self, node: int) -> Verdict:
         """Everything about the node in row `node`, for explain."""
-        reasons = [
-            rule.missing if self.missing[node, at] else rule.over
-            for at, rule in enumerate(self.rules)
-            if self.broken[node, at]
-        ]
+        reasons = [self._reason(node, at) for at in range(len(self.rules)) if self.broken[node, at]]
         return Verdict(bool(self.allowed[node]), tuple(reasons))
+
+    def _rejected_by_own(self, first: npt.NDArray[np.intp]) -> list[int]:
+        """The nodes rejected by a threshold of their own."""
+        if self.own is None:
+            return []
+        rejected: list[int] = np.flatnonzero(~self.allowed & self.own[np.arange(len(first)), first]).tolist()
+        return rejected
+
+    def _reason(self, node: int, at: int) -> str:
+        rule = self.rules[at]
+        if self.missing[node, at]:
+            return rule.missing
+        return rule.over_own(float(self.limits[node, at])) if self.own is not None and self.own[node, at] else rule.over
 
 
 def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Metric]) -> Rules:
@@ -98,27 +121,47 @@ def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Met
     compiled = tuple(
         Rule(name, columns[name], limit) for name, limit in filter_.thresholds.items() if limit > 0 and name in columns
     )
-    return Rules(compiled, filter_.on_missing == "reject", filter_.when_all_rejected == "coolest")
+    ruled = {rule.column for rule in compiled}
+    dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if column not in ruled)
+    return Rules(compiled, filter_.on_missing == "reject", filter_.when_all_rejected == "coolest", dormant)
 
 
-def verdicts(values: Floats, expected: Floats, compiled: Rules) -> Verdicts:
+def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | None = None) -> Verdicts:
     """Judge every node: rejected iff u'_m > t_m (strictly) for some rule, u'_m = u_m + expected load.
 
     `values` and `expected` are [nodes, metrics] ratios, NaN in `values` = unusable: such a rule rejects under
-    `onMissing: reject` and passes otherwise. When every node is rejected and the policy says `coolest`, a cool-first
-    prefix of at least one node is allowed after all and the result is degraded.
+    `onMissing: reject` and passes otherwise. `own` [nodes, metrics] are the nodes' own thresholds, NaN where a node has
+    none for the metric: there they stand for t_m, and 0 turns the rule off. When every node is rejected and the policy
+    says `coolest`, a cool-first prefix of at least one node is allowed after all and the result is degraded.
     """
-    columns = [rule.column for rule in compiled.rules]
-    limits = np.array([rule.limit_ratio for rule in compiled.rules], dtype=np.float64)
-    excess = values[:, columns] + expected[:, columns] - limits
-    missing = np.isnan(excess)
-    over: Mask = np.greater(values[:, columns] + expected[:, columns], limits)
+    rules = compiled.rules if own is None else compiled.rules + _awake(compiled.dormant, own)
+    columns = [rule.column for rule in rules]
+    limits = _limits(rules, None if own is None else own[:, columns], len(values))
+    predicted = values[:, columns] + expected[:, columns]
+    excess = predicted - limits
+    missing = np.isnan(predicted) & ~np.isnan(limits)
+    over: Mask = np.greater(predicted, limits)
     broken = over | missing if compiled.reject_missing else over
     allowed: Mask = np.logical_not(broken.any(axis=1))
     kept = compiled.keep_coolest and len(allowed) > 0 and not allowed.any()
     if kept:
         allowed = coolest(excess)
-    return Verdicts(compiled.rules, allowed, broken, missing, bool(kept or missing.any()), kept)
+    marked = None if own is None else ~np.isnan(own[:, columns])
+    return Verdicts(rules, limits, marked, allowed, broken, missing, bool(kept or missing.any()), kept)
+
+
+def _awake(dormant: tuple[Rule, ...], own: Floats) -> tuple[Rule, ...]:
+    """The rules that only some of these nodes' own thresholds turn on."""
+    return tuple(rule for rule in dormant if (own[:, rule.column] > 0).any())
+
+
+def _limits(rules: tuple[Rule, ...], own: Floats | None, nodes: int) -> Floats:
+    """The threshold in force [nodes, rules], NaN where the rule is off; `own` has the columns of `rules`."""
+    policy = np.array([rule.limit_ratio for rule in rules], dtype=np.float64)
+    if own is None:
+        return np.broadcast_to(policy, (nodes, len(rules)))
+    chosen = np.where(np.isnan(own), policy, own)
+    return np.where(chosen > 0, chosen, np.nan)
 
 
 def coolest(excess: Floats) -> Mask:

@@ -77,6 +77,17 @@ class MetricEntry(sections.Section):
         )
 
 
+class OptOut(sections.Section):
+    """Whether pods may leave the filter by an annotation of their own."""
+
+    enabled: units.Flag = pydantic.Field(
+        default=True, description='Whether the annotation evenload.io/filter: "off" on a pod counts.'
+    )
+    except_namespaces: tuple[units.Text, ...] = pydantic.Field(
+        default=(), alias="exceptNamespaces", description="Namespaces whose pods are filtered all the same."
+    )
+
+
 class Exempt(sections.Section):
     """Pods the filter lets pass without looking at load."""
 
@@ -90,6 +101,9 @@ class Exempt(sections.Section):
         default=SYSTEM_NODE_CRITICAL,
         alias="priorityAtLeast",
         description="Pods of this priority or more are never filtered.",
+    )
+    opt_out: OptOut = pydantic.Field(
+        default_factory=OptOut, alias="optOut", description="Pods that ask not to be filtered."
     )
 
 
@@ -166,6 +180,11 @@ class RecentPods(sections.Section):
     """Expected load of pods that the windows cannot show yet; it decays as each window fills."""
 
     enabled: units.Flag = pydantic.Field(default=True, description="Whether recent pods count at all.")
+    owner_usage: units.Flag = pydantic.Field(
+        default=True,
+        alias="ownerUsage",
+        description="Estimate a pod by the mean use of its owner's running replicas where that is known.",
+    )
     usage_per_request: PerResource = pydantic.Field(
         default_factory=PerResource, alias="usagePerRequest", description="Expected use of what a pod requests."
     )
@@ -207,10 +226,13 @@ class LoadPolicy(sections.Section):
         """The metrics that are read, written and judged: the columns of every load array."""
         return metrics.in_force([entry.metric() for entry in self.metrics])
 
-    def crossings(self) -> dict[str, tuple[float, ...]]:
-        """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds."""
+    def crossings(self, own: collections.abc.Mapping[str, float] | None = None) -> dict[str, tuple[float, ...]]:
+        """By metric name the ratios whose crossing is written at once: filter and descheduler thresholds.
+
+        `own` are a node's own filter thresholds, which replace the policy's metric by metric.
+        """
         limits: dict[str, set[float]] = {}
-        for name, limit in self.filter.thresholds.items():
+        for name, limit in {**self.filter.thresholds, **(own or {})}.items():
             limits.setdefault(name, set()).update({limit} - {0.0})
         for name, band in self.descheduler.thresholds.items():
             limits.setdefault(name, set()).update({band.evict_above_ratio, band.evict_until_ratio})

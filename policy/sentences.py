@@ -7,7 +7,7 @@ says so. The descheduler's section is in `policy.descheduling_sentences`.
 import collections.abc
 from typing import NamedTuple
 
-from policy import descheduling_sentences, metrics, schema, wording
+from policy import descheduling_sentences, metrics, opting_out, schema, wording
 
 Sentences = collections.abc.Iterator[str]
 
@@ -74,6 +74,7 @@ def _filter(policy: schema.LoadPolicy) -> Sentences:
         "coolest": "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",
     }[rules.when_all_rejected]
     yield _exempt(rules.exempt)
+    yield _opt_out(rules.exempt.opt_out)
 
 
 def _exempt(exempt: schema.Exempt) -> str:
@@ -81,6 +82,14 @@ def _exempt(exempt: schema.Exempt) -> str:
     who += [f"pods in {wording.listed(sorted(exempt.namespaces))}"] if exempt.namespaces else []
     who += [f"pods of priority {exempt.priority_at_least} or more"]
     return f"no node is skipped for {wording.listed(who, 'or')}"
+
+
+def _opt_out(opt_out: schema.OptOut) -> str:
+    asking = f'pods annotated {opting_out.KEY}: "{opting_out.OFF}"'
+    if not opt_out.enabled:
+        return f"{asking} are filtered like all others"
+    but = f", except in {wording.listed(sorted(opt_out.except_namespaces))}" if opt_out.except_namespaces else ""
+    return f"no node is skipped for {asking}{but}, unless it was just relieved of their workload"
 
 
 def _score(policy: schema.LoadPolicy) -> Sentences:

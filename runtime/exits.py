@@ -1,7 +1,7 @@
 """What a process's exit code means, the same for every service and command.
 
 Scripts and Jobs act on these numbers (design.md section 5), so they are spelt here once. `reported` is how an entry
-point turns the errors of a door into one line on stderr and the right code instead of a traceback.
+point turns the errors of a door into lines on stderr and the right code instead of a traceback.
 """
 
 import contextlib
@@ -22,7 +22,8 @@ class Exit(enum.IntEnum):
 
 @contextlib.contextmanager
 def reported(codes: Mapping[type[Exception], Exit]) -> Iterator[None]:
-    """Run the body; an exception of a listed type becomes `error: <its text>` on stderr and SystemExit with its code.
+    """Run the body; an exception of a listed type becomes its text on stderr, each line after `error: `, and SystemExit
+    with its code.
 
     The most specific listed type wins, whatever the order of the mapping. Anything else passes: a traceback is then a
     bug of ours.
@@ -31,5 +32,6 @@ def reported(codes: Mapping[type[Exception], Exit]) -> Iterator[None]:
         yield
     except tuple(codes) as error:
         kind = next(base for base in type(error).__mro__ if base in codes)
-        sys.stderr.write(f"error: {error}\n")
+        lines = str(error).splitlines() or [kind.__name__]
+        sys.stderr.write("".join(f"error: {line}\n" for line in lines))
         raise SystemExit(int(codes[kind])) from error

@@ -61,16 +61,14 @@ def render(checks: Sequence[Check], *, verbose: bool, exclude: Collection[str] =
     A healthy answer without `verbose` is just `ok`; a failing one always lists everything. Excluded checks are not
     probed.
     """
-    lines, failed = [], False
-    for check in checks:
-        if check.name in exclude:
-            lines.append(f"[+]{check.name} excluded: ok")
-            continue
-        reason = check.probe()
-        failed = failed or reason is not None
-        lines.append(_line(check, reason))
+    reasons = [None if check.name in exclude else check.probe() for check in checks]
+    failed = any(reason is not None for reason in reasons)
     if not failed and not verbose:
-        return 200, "ok\n"
+        return 200, "ok\n"  # no line is made: a detail may cost something
+    lines = [
+        f"[+]{check.name} excluded: ok" if check.name in exclude else _line(check, reason)
+        for check, reason in zip(checks, reasons, strict=True)
+    ]
     return (503 if failed else 200), "\n".join([*lines, "check failed" if failed else "check passed", ""])
 
 

@@ -30,6 +30,8 @@ class ServiceOptions:
     listen: str = ""  # HOST:PORT
     once: bool = False
     namespace: str = DEFAULT_NAMESPACE
+    pod_name: str = ""  # ours, to show Events on; "" outside a pod
+    pod_uid: str = ""
     logging_format: str = "text"
     verbosity: int = 0
 
@@ -72,6 +74,8 @@ def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callabl
         click.option("--listen", default=f":{default_port}", show_default=True, metavar="HOST:PORT", callback=_valid),
         click.option("--once", is_flag=True, help="Do one cycle and exit: 0 done, 3 cannot reach, 4 partial data."),
         click.option("--namespace", metavar="NAME", help="Ours, for Leases and the heartbeat. Default: the pod's own."),
+        click.option("--pod-name", envvar="POD_NAME", default="", metavar="NAME", help="Our pod, for Events about us."),
+        click.option("--pod-uid", envvar="POD_UID", default="", metavar="UID", help="And its uid."),
         click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
         click.option("-v", "verbosity", count=True, help="More lines; twice for the libraries' own."),
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from runtime import clock, logs
+from runtime.clock import to_rfc3339
 
 log = logs.get(__name__)
 
@@ -36,6 +37,7 @@ class Reloading(Generic[T]):
         self._seen_hash = ""
         self.content_hash = ""  # of `current`: 12 hex digits of SHA-256 over the bytes
         self.error: str | None = None  # why the file as it stands now is refused
+        self.refused_hash = ""  # of the content that is refused; "" when none is, or when the file cannot be read
         self.loaded_at_seconds = 0.0
         self.checked_at_seconds = 0.0
 
@@ -59,9 +61,24 @@ class Reloading(Generic[T]):
         if found_hash == self._seen_hash:
             return False
         if found_hash == self.content_hash:  # put back as it was
-            self._seen_hash, self.error = found_hash, None
+            self._seen_hash, self.error, self.refused_hash = found_hash, None, ""
             return False
         return self._try(content, found_hash)
+
+    def line(self) -> str:
+        """What is in force, since when, and why a newer file is not: for /readyz?verbose."""
+        refused = f"; the file as it is now is refused: {self.error}" if self.error else ""
+        return f"{self.content_hash} since {to_rfc3339(self.loaded_at_seconds)}{refused}"
+
+    def state(self) -> dict[str, object]:
+        """The same as data, for /configz; `error` is null while the file as it stands is in force."""
+        return {
+            "hash": self.content_hash,
+            "loadedAt": to_rfc3339(self.loaded_at_seconds),
+            "checkedAt": to_rfc3339(self.checked_at_seconds),
+            "refusedHash": self.refused_hash or None,
+            "error": self.error,
+        }
 
     def _try(self, content: bytes, found_hash: str) -> bool:
         try:
@@ -76,13 +93,13 @@ class Reloading(Generic[T]):
     def _accept(self, value: T, found_hash: str) -> None:
         self.current = value
         self.content_hash = self._seen_hash = found_hash
-        self.error = None
+        self.error, self.refused_hash = None, ""
         self.loaded_at_seconds = self.checked_at_seconds = self._clock.now()
 
     def _refuse(self, reason: str, found_hash: str) -> None:
         if reason != self.error:
             log.warning("changed file refused, the last good one stays", path=str(self._path), error=reason)
-        self.error, self._seen_hash = reason, found_hash
+        self.error, self._seen_hash, self.refused_hash = reason, found_hash, found_hash
 
 
 def content_hash(content: bytes) -> str:

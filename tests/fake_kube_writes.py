@@ -18,6 +18,7 @@ class FakeKubeWrites:
     def __init__(self) -> None:
         self.patches: list[tuple[str, Mapping[str, Any]]] = []
         self.config_maps: dict[str, dict[str, str]] = {}
+        self.events: list[str] = []
         self.lists: dict[str, tuple[objects.Object, ...]] = {}
         self._failures: dict[str, errors.KubeError] = {}
 
@@ -43,7 +44,10 @@ class FakeKubeWrites:
     def create(
         self, kind: kinds.Kind[T], body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
     ) -> None:
-        """Keep a ConfigMap."""
+        """Keep a ConfigMap, or the reason of an Event."""
+        if kind is kinds.EVENTS:
+            self.events.append(body["reason"])
+            return
         name = body["metadata"]["name"]
         self._check(name)
         self.config_maps[f"{namespace}/{name}"] = dict(body["data"])
@@ -68,9 +72,22 @@ class FakeKubeWrites:
             raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
         self.config_maps[key].update(body["data"])
 
-    def replace(self, kind: kinds.Kind[T], name: str, body: Mapping[str, object], **_: object) -> None:
-        """Not served."""
-        raise NotImplementedError(name)
+    def replace(
+        self,
+        kind: kinds.Kind[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Put a ConfigMap that exists."""
+        self._check(name)
+        key = f"{namespace}/{name}"
+        if key not in self.config_maps:
+            raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
+        self.config_maps[key] = dict(body["data"])
 
     def delete(self, kind: kinds.Kind[T], name: str, **_: object) -> None:
         """Not served."""

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 ROOT = pathlib.Path(__file__).parents[2]
-SMALL = ["--nodes", "3", "--span", "8", "--settle", "6", "-o", "json"]
+SMALL = ["--nodes", "3", "--span", "8", "--settle", "12", "-o", "json"]
 _NEVER = threading.Event()
 
 
@@ -42,7 +42,7 @@ def left_running(tmp_path: pathlib.Path) -> list[str]:
 
 def test_a_small_run_ends_with_the_figures_of_both_phases_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
     process = demo(tmp_path, *SMALL)
-    out, progress = process.communicate(timeout=240)
+    out, progress = process.communicate(timeout=600)
     assert process.returncode == 0, progress
     found = json.loads(out)
     assert found["settings"]["seed"] == 1
@@ -60,13 +60,13 @@ def test_a_small_run_ends_with_the_figures_of_both_phases_and_leaves_nothing(tmp
 
 def test_ctrl_c_ends_everything_that_was_started(tmp_path: pathlib.Path) -> None:
     process = demo(tmp_path, *SMALL)
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 300
     while not any("annotator" in words for words in left_running(tmp_path)):
         assert process.poll() is None, "the demo ended before the annotator was there"
-        assert time.monotonic() < limit, "no annotator within two minutes"
+        assert time.monotonic() < limit, "no annotator within five minutes"
         _NEVER.wait(0.2)
     process.send_signal(signal.SIGINT)
-    _, progress = process.communicate(timeout=60)
+    _, progress = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "everything that was started has been stopped" in progress
     assert left_running(tmp_path) == []
@@ -76,7 +76,7 @@ def test_a_policy_with_mistakes_is_refused_before_anything_starts(tmp_path: path
     policy = tmp_path / "policy.yaml"
     policy.write_text("kind: LoadPolicy\nsync: {perod: 1s}\n", encoding="utf-8")
     process = demo(tmp_path, "--policy", str(policy))
-    out, complaint = process.communicate(timeout=30)
+    out, complaint = process.communicate(timeout=120)
     assert process.returncode == 2
     assert out == ""
     assert f"{policy}:2:" in complaint

@@ -55,7 +55,7 @@ class World:
             values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
             text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
             self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
-        waiting.eventually(lambda: self.run("nodes").exit_code == 0, 20, "the extender to read all nodes")
+        waiting.eventually(lambda: self.run("nodes").exit_code == 0, 90, "the extender to read all nodes")
 
     def place(self, name: str) -> str:
         """Create a pod; the node the scheduler bound it to."""
@@ -63,7 +63,7 @@ class World:
         spec = {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
         self.door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
         return waiting.eventually(
-            lambda: self.door.get(kinds.PODS, name, namespace="default").node_name, 40, f"{name} to be bound"
+            lambda: self.door.get(kinds.PODS, name, namespace="default").node_name, 90, f"{name} to be bound"
         )
 
 

@@ -10,6 +10,7 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import signal
 import socket
 import ssl
@@ -20,19 +21,13 @@ import pytest
 
 from cluster import certificates, ports
 from runtime import clock
+from tests import kubeconfigs
 from tests.e2e import waiting
 from tests.goclient import asking
 
 ROOT = pathlib.Path(__file__).parents[2]
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {}}]
-"""
+FILTERS = r'evenload_extender_request_duration_seconds_count{[^}]*verb="filter"[^}]*} (\S+)'
 
 
 class Place:
@@ -45,7 +40,7 @@ class Place:
         self._ports = ports.Ports(random.Random())  # below those of outgoing connections, which restarts would meet
         self.authority = certificates.Authority.create(now_seconds=self.now())
         self.write("policy.yaml", "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n")
-        self.write("kubeconfig", KUBECONFIG)
+        self.write("kubeconfig", kubeconfigs.text())
         self.write("ca.pem", self.authority.pair.certificate)
         self.renew()
         self.client("scheduler", self.authority)
@@ -113,7 +108,7 @@ class Replica:
     def __enter__(self) -> "Replica":
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", *self._command], cwd=ROOT, stdout=log, stderr=log)
-        waiting.eventually(self._alive, 30, f"the extender to serve; log: {self.log_path}")
+        waiting.eventually(self._alive, waiting.START_SECONDS, f"the extender to serve; log: {self.log_path}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,7 +129,14 @@ class Replica:
         """SIGTERM, and the exit code after the drain."""
         self.signal(signal.SIGTERM)
         assert self._process is not None
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=90)
+
+    def await_filters(self, count: int) -> None:
+        """Waits until it has answered so many filters since it started, so that clients are surely at work."""
+        waiting.eventually(lambda: self._filters() >= count, waiting.LIMIT_SECONDS, f"{count} filters", self._filters)
+
+    def _filters(self) -> float:
+        return sum(float(count) for count in re.findall(FILTERS, self.status("GET", "/metrics")[1]))
 
     def log(self) -> str:
         """All it has logged."""
@@ -143,7 +145,7 @@ class Replica:
     def connect(self, client: str = "") -> http.client.HTTPConnection:
         """A connection, with NAME's client certificate if one is given."""
         if not self.secure:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         context = ssl.create_default_context(cafile=self.place.path("ca.pem"))
         if client:
             context.load_cert_chain(self.place.path(f"{client}.crt"), self.place.path(f"{client}.key"))
@@ -178,14 +180,15 @@ def gaps_around_one_second(place: Place, keepalive: int) -> asking.Report:
     """Hundreds of schedulers whose pauses lie around a keep-alive of one second."""
     with Replica(place, keepalive=keepalive) as replica:
         replica.take_new_connections()
-        with place.ask("-clients", "300", "-seconds", "8", "-min-gap", "970ms", "-max-gap", "1070ms") as client:
-            return client.wait()
+        with place.ask("-clients", "300", "-min-gap", "970ms", "-max-gap", "1070ms") as client:
+            replica.await_filters(2000)
+            return client.finish()
 
 
 def test_idle_gaps_lose_no_request_with_our_keepalive(place: Place) -> None:
     seen = gaps_around_one_second(place, 120)
     assert seen.errors == {}, seen
-    assert seen.requests > 1000
+    assert seen.requests >= 2000
     assert sum(seen.connections.values()) == 300
 
 
@@ -215,6 +218,7 @@ def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool
 
 def roll(old: Replica, new: Replica) -> None:
     """Abandon some connections to the old one, send new ones to the new one, and stop the old one at once."""
+    old.await_filters(100)
     for _ in range(50):
         socket.create_connection(("127.0.0.1", old.port)).close()
     answered_before = old.status("GET", "/livez")[0]
@@ -226,7 +230,7 @@ def test_a_stop_ends_by_itself_though_new_connections_keep_coming(place: Place) 
     with Replica(place) as replica:
         replica.take_new_connections()
         with place.ask("-per-connection", "1", "-max-gap", "5ms") as client:
-            waiting.eventually(lambda: replica.status("GET", "/livez")[0] == 200, 10, "an answer under load")
+            waiting.eventually(lambda: replica.status("GET", "/livez")[0] == 200, 90, "an answer under load")
             code = replica.stop()
             seen = client.finish()
     assert code == 0
@@ -240,8 +244,8 @@ def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
         with place.ask("-max-gap", "20ms", "-per-connection", "10") as client:
             for boots in (2, 3):
                 replica.signal(signal.SIGHUP)
-                waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 20, "a new worker")  # type: ignore[misc]
-                waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 20, "the drain")  # type: ignore[misc]
+                waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 90, "a new worker")  # type: ignore[misc]
+                waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 90, "the drain")  # type: ignore[misc]
             seen = client.finish()
     assert seen.errors == {}, seen
     assert seen.requests > 100
@@ -253,7 +257,7 @@ def test_a_new_certificate_is_served_without_a_failed_filter(place: Place) -> No
         with place.ask_securely("-max-gap", "20ms", "-per-connection", "10") as client:
             for count in (1, 2):
                 place.renew()
-                waiting.eventually(lambda n=count: reloads(replica) == n, 20, "the certificate to be reloaded")  # type: ignore[misc]
+                waiting.eventually(lambda n=count: reloads(replica) == n, 90, "the certificate to be reloaded")  # type: ignore[misc]
             seen = client.finish()
     assert seen.errors == {}, seen
     assert len(seen.serials) == 3, seen
@@ -268,11 +272,11 @@ def reloads(replica: Replica) -> int:
 def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: Place) -> None:
     with Replica(place, *place.tls_options()) as replica:
         place.write("tls.key", certificates.key_pem(certificates.new_key()))
-        waiting.eventually(lambda: "refused" in replica.status("GET", "/readyz?verbose")[1], 20, "the refusal")
+        waiting.eventually(lambda: "refused" in replica.status("GET", "/readyz?verbose")[1], 90, "the refusal")
         assert "certificate_last_reload_successful 0.0" in replica.status("GET", "/metrics")[1]
         assert replica.status("POST", "/filter", "scheduler")[0] == 200
         place.renew()
-        waiting.eventually(lambda: reloads(replica) == 1, 20, "the certificate to be reloaded")
+        waiting.eventually(lambda: reloads(replica) == 1, 90, "the certificate to be reloaded")
         assert "certificate_last_reload_successful 1.0" in replica.status("GET", "/metrics")[1]
 
 
@@ -328,7 +332,7 @@ def test_a_client_of_another_ca_is_refused_in_the_handshake(guarded: Replica) ->
 
 
 def test_plain_http_on_the_tls_port_gets_no_answer(guarded: Replica) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=90)
     connection.request("GET", "/livez")
     with pytest.raises((OSError, http.client.HTTPException)):
         connection.getresponse()

@@ -52,7 +52,7 @@ class World:
             text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
             body = {"metadata": {"annotations": {annotations.KEY: text}}}
             self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
-        waiting.eventually(lambda: self._shows(cpu_ratio), 20, f"the extender to see {cpu_ratio}")
+        waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}")
 
     def _shows(self, cpu_ratio: dict[str, float]) -> bool:
         rows = {row["name"]: row for row in self.nodes()}
@@ -89,7 +89,7 @@ class World:
             return found if len(found) == count else []
 
         return collections.Counter(
-            pod.node_name for pod in waiting.eventually(bound, 40, f"{count} pods {prefix}* to be bound")
+            pod.node_name for pod in waiting.eventually(bound, 90, f"{count} pods {prefix}* to be bound")
         )
 
     def failure(self, pod: str) -> str:
@@ -106,7 +106,7 @@ class World:
         """No pods, cool nodes, the extender running, the scheduler asking it."""
         for pod in self.pods():
             self.cluster.api.delete(f"api/v1/namespaces/default/pods/{pod.name}")
-        waiting.eventually(lambda: not self.pods(), 40, "all pods to go")
+        waiting.eventually(lambda: not self.pods(), 90, "all pods to go")
         self.load(node_0=0.1, node_1=0.1, node_2=0.1)
 
 
@@ -150,7 +150,7 @@ def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
         values = dict.fromkeys(METRICS, 0.6)
         text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
-    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 20, "scores 9 and 4")
+    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 90, "scores 9 and 4")
     world.create(prefix, 1)
     assert world.placed(prefix, 1) == {"node-0": 1}
 
@@ -168,7 +168,7 @@ def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> Non
 def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
     for node in NODES:
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: None}}})
-    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 20, "no node to be usable")
+    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 90, "no node to be usable")
     world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
     assert len(world.placed(prefix, 9)) == 3
 
@@ -178,7 +178,7 @@ def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wa
 ) -> None:
     world.load(node_0=0.7, node_1=0.8, node_2=0.9)
     world.create(prefix, 1)
-    note = waiting.eventually(lambda: world.failure(f"{prefix}-0"), 30, "a FailedScheduling event")
+    note = waiting.eventually(lambda: world.failure(f"{prefix}-0"), 90, "a FailedScheduling event")
     assert note.count(" over ") == 1
     assert f"3 {REASON}" in note
     assert re.search(r"preemption: 0/3 nodes are available: 3 Preemption is not helpful", note)
@@ -229,7 +229,7 @@ def test_nobody_is_killed_for_a_place_on_hot_nodes(world: World, prefix: str, cl
     fill(world, prefix, classes)
     world.load(node_0=0.9, node_1=0.9, node_2=0.9)
     world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
-    waiting.eventually(lambda: world.failure(f"{prefix}-urgent-0"), 30, "a FailedScheduling event")
+    waiting.eventually(lambda: world.failure(f"{prefix}-urgent-0"), 90, "a FailedScheduling event")
     answer = world.extender.json(f"/decisions?pod={prefix}-urgent-0")
     assert isinstance(answer, dict)
     verbs = {decision["verb"]: decision for decision in answer["decisions"]}

@@ -45,7 +45,7 @@ class Scheduler:
         client = {"clientConnection": {"kubeconfig": str(self._directory / "kubeconfig")}}
         given.write_text(yaml.safe_dump(configuration | client))
         arguments = [f"--config={given}", f"--write-config-to={written}", "--secure-port=0"]
-        ran = subprocess.run([self._command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run([self._command, *arguments], capture_output=True, text=True, timeout=150, check=False)
         assert written.exists(), ran.stderr
         answer: dict[str, Any] = yaml.safe_load(written.read_text())
         return answer

@@ -8,6 +8,7 @@ import pathlib
 
 import yaml
 
+STALE_SECONDS = 30  # as in life several periods: a busy machine that stalls for ten must not make readings stale
 WINDOWS_SECONDS = {"avg_5m": 5, "max_1h": 8, "max_1d": 10}
 METRICS = [
     {
@@ -22,9 +23,9 @@ METRICS = [
 BASE: dict[str, object] = {
     "apiVersion": "evenload.io/v1alpha1",
     "kind": "LoadPolicy",
-    "sync": {"period": "1s", "staleAfter": "10s"},
+    "sync": {"period": "1s", "staleAfter": f"{STALE_SECONDS}s"},
     "metrics": METRICS,
-    "hotSpots": [{"window": "10s", "pods": 2, "penalty": 1}, {"window": "30s", "pods": 5, "penalty": 1}],
+    "hotSpots": [{"window": "10s", "pods": 2, "penalty": 1}, {"window": "2m", "pods": 5, "penalty": 1}],
     "descheduler": {
         "interval": "2s",
         "overloadedFor": "4s",

@@ -5,26 +5,30 @@ dies by itself fails the test with the end of its log.
 """
 
 import collections.abc
+import itertools
 import json
 import os
 import pathlib
+import random
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 
+from cluster import ports
 from tests.e2e import waiting
 
 ROOT = pathlib.Path(__file__).parents[2]
+ANSWER_SECONDS = 30.0  # how long a living service may take to answer before the test gives up on it
+
+
+_PORTS, _NUMBERS = ports.Ports(random.SystemRandom()), itertools.count()
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port no service here has, below those of outgoing connections: they would take it while one is restarted."""
+    return _PORTS.of(str(next(_NUMBERS)))
 
 
 class Service:
@@ -43,6 +47,11 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def running(self) -> bool:
+        """Whether it was started and lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """The process id of the running service."""
         assert self._process is not None, f"{self.name} was not started"
@@ -52,7 +61,11 @@ class Service:
         """Starts it and waits until /readyz says ok."""
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, env=self._environment())
-        waiting.eventually(self._is_ready, 40, f"{self.name} to be ready; log: {self.log_path}")
+        try:
+            waiting.eventually(self._is_ready, waiting.START_SECONDS, f"{self.name} to be ready", self.log)
+        except BaseException:
+            self.kill()  # nobody else ends it: the fixture that started it has not come to its `finally`
+            raise
 
     def stop(self) -> int:
         """SIGTERM, and the exit code it ends with."""
@@ -64,12 +77,12 @@ class Service:
 
     def json(self, path: str) -> object:
         """The JSON that GET `path` answers."""
-        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS) as answer:
             return json.load(answer)
 
     def text(self, path: str) -> str:
         """The text that GET `path` answers."""
-        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS) as answer:
             body: bytes = answer.read()
             return body.decode()
 
@@ -98,6 +111,6 @@ class Service:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(signal_number)
-        code = self._process.wait(timeout=20)
+        code = self._process.wait(timeout=waiting.LIMIT_SECONDS)
         self._process = None
         return code

@@ -21,6 +21,7 @@ from tests.e2e import bodies, services, waiting
 NAMESPACE = "default"
 SYSTEM_NAMESPACE = "evenload-system"
 IDLE = {"cpu_ratio": 0.1, "memory_ratio": 0.1, "hidden": False}
+NEAR_RATIO = 0.1  # a played load counts as arrived within this much of it
 
 
 class Stack:
@@ -46,7 +47,7 @@ class Stack:
             part.start()
 
     def use_extender(self) -> None:
-        """Restarts kube-scheduler with our extender, as docs/extender.md says to configure it."""
+        """Restarts kube-scheduler with our extender, as docs/extender.md says but for more time on a busy machine."""
         self.cluster.start_scheduler(
             extenders=[
                 {
@@ -55,7 +56,7 @@ class Stack:
                     "prioritizeVerb": "prioritize",
                     "preemptVerb": "preempt",
                     "weight": 2,
-                    "httpTimeout": "500ms",
+                    "httpTimeout": "10s",
                     "nodeCacheCapable": True,
                     "ignorable": True,
                 }
@@ -78,7 +79,7 @@ class Stack:
         request = urllib.request.Request(
             f"{self.cluster.exporter_url}/nodes/{node}", data=json.dumps(values).encode(), method="POST"
         )
-        urllib.request.urlopen(request, timeout=5).close()
+        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
 
     # what the apiserver says
 
@@ -91,7 +92,7 @@ class Stack:
         found = self.door.list(kinds.PODS, namespace=NAMESPACE).items
         return [pod for pod in found if pod.name.startswith(prefix) and not pod.deleting and not pod.finished]
 
-    def placed(self, prefix: str, count: int, *, timeout_seconds: float = 90) -> list[objects.Pod]:
+    def placed(self, prefix: str, count: int, *, timeout_seconds: float = waiting.LIMIT_SECONDS) -> list[objects.Pod]:
         """Waits until `count` living pods of that prefix are bound, and returns them."""
 
         def bound() -> list[objects.Pod]:
@@ -109,20 +110,41 @@ class Stack:
         texts = {name: node.annotations.get("evenload.io/load") for name, node in self.nodes().items()}
         return {name: json.loads(text)["m"] for name, text in texts.items() if text}
 
-    def await_reading(self, node: str, metric: str, low: float, high: float, *, timeout_seconds: float = 45) -> None:
-        """Waits until the annotated value of a metric lies within low..high."""
+    def view_of(self, node: str) -> dict[str, typing.Any]:
+        """The extender's row of GET /nodes for one node, {} while it does not know the node."""
+        return next((row for row in self.view() if row["name"] == node), {})
+
+    def view(self) -> list[dict[str, typing.Any]]:
+        """The extender's rows of GET /nodes."""
+        answer = self.extender.json("/nodes")
+        assert isinstance(answer, dict)
+        rows: list[dict[str, typing.Any]] = answer["nodes"]
+        return rows
+
+    def await_reading(
+        self, node: str, metric: str, low: float, high: float, *, timeout_seconds: float = waiting.LIMIT_SECONDS
+    ) -> None:
+        """Waits until the annotated value of a metric lies within low..high, and the extender, if it runs, knows."""
         waiting.eventually(
-            lambda: low <= self.readings().get(node, {}).get(metric, -1.0) <= high,
+            lambda: all(low <= values.get(node, {}).get(metric, -1.0) <= high for values in self._told()),
             timeout_seconds,
             f"{metric} of {node} between {low} and {high}",
+            lambda: [values.get(node) for values in self._told()],
         )
 
     def heat(self, node: str, **ratios: float) -> None:
-        """Makes a node hot and waits until the extender's view has it."""
+        """Makes a node hot and waits until the annotation says so and the extender knows."""
         self.set_load(node, **ratios)
         for resource in ("cpu", "memory"):
             if (ratio := ratios.get(f"{resource}_ratio")) is not None:
-                self.await_reading(node, f"{resource}_avg_5m", ratio - 0.1, ratio + 0.1)
+                self.await_reading(node, f"{resource}_avg_5m", ratio - NEAR_RATIO, ratio + NEAR_RATIO)
+
+    def _told(self) -> list[dict[str, dict[str, float]]]:
+        """Values by node, as annotated and, while it runs, as the extender goes by them: its watch may lag behind."""
+        views = [self.readings()]
+        if self.extender.running:
+            views.append({row["name"]: row["values"] for row in self.view() if row["usable"]})
+        return views
 
     # what users do
 
@@ -137,10 +159,10 @@ class Stack:
             self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
         for budget in self.door.list(kinds.BUDGETS, namespace=NAMESPACE).items:
             self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
-        waiting.eventually(self._no_pods_left, 60, "all pods of the last test to go")
+        waiting.eventually(self._no_pods_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
         for node in self.nodes():
             self.set_load(node, **IDLE)
-        waiting.eventually(self._all_cool, 60, "every node to read cool again")
+        waiting.eventually(self._all_cool, waiting.LIMIT_SECONDS, "every node to read cool again", self._told)
 
     def _no_pods_left(self) -> bool:
         pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
@@ -151,9 +173,12 @@ class Stack:
         return not pods
 
     def _all_cool(self) -> bool:
-        readings = self.readings()
-        cool = [values for values in readings.values() if len(values) == 6 and max(values.values()) < 0.3]
-        return len(cool) == len(self.nodes())
+        nodes = self.nodes()
+        return all(_cool(values.get(node, {})) for values in self._told() for node in nodes)
+
+
+def _cool(values: collections.abc.Mapping[str, float]) -> bool:
+    return len(values) == 6 and max(values.values()) < 0.3
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 import cluster
-from tests.e2e import policies, services
+from tests import kubeconfigs
+from tests.e2e import policies, services, waiting
 
 SERVICES = ("annotator", "extender", "descheduler")
 ASKS_PROMETHEUS = ("annotator", "descheduler")
@@ -33,36 +34,28 @@ def policy(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def kubeconfig(path: pathlib.Path, server: str) -> pathlib.Path:
-    """A kubeconfig for a server without authentication."""
-    path.write_text(
-        f"""
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{{name: it, context: {{cluster: it, user: me}}}}]
-clusters: [{{name: it, cluster: {{server: "{server}"}}}}]
-users: [{{name: me, user: {{token: planted-secret}}}}]
-""",
-        encoding="utf-8",
-    )
+    """A kubeconfig for that server, with a token that must not be seen again."""
+    path.write_text(kubeconfigs.text(server), encoding="utf-8")
     return path
 
 
 def once(service: str, directory: pathlib.Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a minute at the latest."""
+    """`python -m SERVICE --once …`, a ledger of its own in `directory`, ended after a while at the latest."""
     command = [sys.executable, "-m", service, "--once", *map(str, arguments)]
     if service in ASKS_PROMETHEUS and "--prometheus" not in command:
         command += ["--prometheus", "http://127.0.0.1:1"]
     if service == "descheduler":
         command += ["--ledger", str(directory / "ledger.sqlite")]
-    return subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, cwd=services.ROOT, capture_output=True, text=True, timeout=waiting.START_SECONDS, check=False
+    )
 
 
 def assert_clear(run: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
     """The exit code, every word of the message, no traceback, no secret."""
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr
-    assert "planted-secret" not in run.stderr + run.stdout
+    assert kubeconfigs.TOKEN not in run.stderr + run.stdout
     for word in words:
         assert word in run.stderr, run.stderr
 

@@ -25,7 +25,7 @@ def full() -> collections.abc.Iterator[stack.Stack]:
     with stack.started(3, policies.write) as running:
         running.start(running.annotator, running.extender)
         running.use_extender()
-        waiting.eventually(lambda: len(running.readings()) == 3, 60, "three annotated nodes")
+        waiting.eventually(lambda: len(running.readings()) == 3, 90, "three annotated nodes")
         apply(running, replicas=3 * FITTING + 6)
         waiting.eventually(lambda: len(placeholders(running, pending=False)) == 3 * FITTING, 90, "the nodes to be full")
         yield running
@@ -53,9 +53,9 @@ def test_a_high_priority_burst_takes_the_placeholders_room_and_starts_at_once(fu
     held_before = len(placeholders(full, pending=False))
     full.create_pods("burst-", 8, cpu_request="600m", memory_request="512Mi", priority_class="high-priority")
     full.placed("burst-", 8)
-    waiting.eventually(lambda: all(pod.ready for pod in full.pods("burst-")), 30, "the burst to run")
+    waiting.eventually(lambda: all(pod.ready for pod in full.pods("burst-")), 90, "the burst to run")
     assert len(placeholders(full, pending=False)) < held_before
-    waiting.eventually(lambda: len(placeholders(full, pending=True)) >= 8, 30, "the displaced placeholders to wait")
+    waiting.eventually(lambda: len(placeholders(full, pending=True)) >= 8, 90, "the displaced placeholders to wait")
 
 
 def test_a_burst_does_not_kill_placeholders_on_a_node_that_stays_hot(full: stack.Stack) -> None:

@@ -80,7 +80,7 @@ def ready(evenload: stack.Stack, prefix: str, count: int) -> list[objects.Pod]:
         pods = [pod for pod in evenload.pods(prefix) if pod.ready]
         return pods if len(pods) == count else []
 
-    return waiting.eventually(found, 60, f"{count} pods {prefix}* to be ready")
+    return waiting.eventually(found, 90, f"{count} pods {prefix}* to be ready")
 
 
 def overload(
@@ -131,8 +131,8 @@ def test_an_overloaded_node_reaches_its_target_under_a_budget_that_is_never_viol
     moved = [pod for pod in landed if pod.uid not in first]
     assert moved
     assert all(pod.node_name != HOT for pod in moved), "an evicted pod came back to the hot node"
-    waiting.eventually(lambda: len(evicted_pods(evenload)) == len(moved), 10, "one ledger row per eviction")
-    waiting.eventually(lambda: evicted_pods(evenload) <= pod_events(evenload), 10, "one Event per eviction")
+    waiting.eventually(lambda: len(evicted_pods(evenload)) == len(moved), 90, "one ledger row per eviction")
+    waiting.eventually(lambda: evicted_pods(evenload) <= pod_events(evenload), 90, "one Event per eviction")
 
 
 def test_the_ledger_survives_a_killed_descheduler(evenload: stack.Stack) -> None:
@@ -151,7 +151,7 @@ def test_a_protected_pod_stays_however_hot_its_node_is(evenload: stack.Stack) ->
     overload(evenload, budget=None, annotations={"evenload.io/evictable": "false"})
     first = {pod.uid for pod in evenload.pods("web-")}
     evenload.descheduler.start()
-    waiting.eventually(lambda: plan_of(evenload, HOT), 60, "the plan to name the hot node")
+    waiting.eventually(lambda: plan_of(evenload, HOT), 90, "the plan to name the hot node")
     waiting.throughout(lambda: {pod.uid for pod in evenload.pods("web-")} == first, 15, "protected pods stayed")
     assert not ledger_rows(evenload)
     verdicts = {candidate["verdict"] for candidate in plan_of(evenload, HOT)["candidates"]}

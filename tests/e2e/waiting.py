@@ -1,10 +1,17 @@
-"""Waiting for something to become true, with a limit and a sentence for when it does not."""
+"""Waiting for something to become true, with a limit and a sentence for when it does not.
+
+A limit is for what will never happen, not for how fast it should: waiting costs nothing when it works, and on a busy
+machine everything may take twenty times as long. So limits are `LIMIT_SECONDS` or more; what has to be *soon* is proved
+by what else must not have happened before.
+"""
 
 import collections.abc
 import threading
 import time
 from typing import TypeVar
 
+LIMIT_SECONDS = 90.0
+START_SECONDS = 150.0  # a process of ours on a machine that also starts three control planes
 T = TypeVar("T")
 _NEVER = threading.Event()
 

@@ -34,15 +34,7 @@ class Asking:
 
     def finish(self) -> Report:
         """Let every client end its request, and read what was counted."""
-        out, _ = self._process.communicate(timeout=60)
-        return _report(out)
-
-    def wait(self) -> Report:
-        """As `finish`, after the time given with -seconds."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        out = self._process.stdout.read()
-        self._process.communicate(timeout=60)
+        out, _ = self._process.communicate(timeout=150)
         return _report(out)
 
     def __enter__(self) -> "Asking":

@@ -7,11 +7,12 @@ import prometheus_client
 import pytest
 
 from annotator import collecting, cycle, metrics, queries, service
+from kube import reloads
 from kube.objects import Pod
 from policy import loading
-from promql import errors
-from runtime import clock, reloading
-from tests import builders, clocks, fake_kube_writes, fake_prometheus
+from promql import breaker, client, errors, telemetry
+from runtime import clock, options, reloading
+from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
 
 SCHEDULED = clock.from_rfc3339(builders.SCHEDULED)
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -35,13 +36,16 @@ class Bench:
         self.annotator = cycle.Annotator(
             self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )
+        given = options.ServiceOptions(self.file, namespace="ours")
         self.service = service.Service(
             self.annotator,
             self.kube,
             self.policy,
             leads=lambda: self.leading,
+            news=reloads.News(self.policy, self.kube, reloads.speaker("annotator", given), clock=self.clock),
             clock=self.clock,
             rng=random.Random(1),
+            circuit=lambda: "as told",
         )
         for metric in self.policy.current.metrics_in_force:
             self.prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
@@ -87,6 +91,8 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.service.sync()
     assert bench.service.tally.left_out == 0
     assert bench.prometheus.asked == []
+    verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
+    assert "[+]freshness ok: another replica leads" in verbose
 
 
 def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> None:
@@ -95,7 +101,7 @@ def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> N
     assert bench.prometheus.asked == []
     bench.service.pods.synced.set()
     bench.service.sync()
-    assert len(bench.prometheus.asked) == 6
+    assert len(bench.prometheus.asked) == 8
 
 
 def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
@@ -108,18 +114,27 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
     assert "Prometheus is away" in answer.text
+    assert "[+]circuit to Prometheus ok: as told" in answer.text
     assert routes.get("/livez").status_code == 200
 
 
-def test_a_refused_policy_shows_without_making_it_unready(bench: Bench) -> None:
+def test_a_refused_policy_shows_everywhere_without_making_it_unready(bench: Bench) -> None:
     bench.caches_are_full()
     in_force = bench.policy.content_hash
     bench.file.write_text(POLICY + "nonsense: 1\n", encoding="utf-8")
-    bench.policy.poll()
-    answer = bench.service.app(bench.registry).test_client().get("/readyz?verbose")
+    bench.service.poll()
+    routes = bench.service.app(bench.registry).test_client()
+    answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
-    assert in_force in answer.text
+    loaded_at = clock.to_rfc3339(bench.policy.loaded_at_seconds)
+    assert f"[+]policy ok: {in_force} since {loaded_at}; the file as it is now is refused: " in answer.text
+    state = routes.get("/configz").json["policyState"]  # type: ignore[index]
+    assert (state["hash"], state["loadedAt"]) == (in_force, loaded_at)
     assert "nonsense" in answer.text
+    assert "nonsense" in state["error"]
+    assert bench.registry.get_sample_value("evenload_config_last_reload_successful") == 0
+    assert bench.registry.get_sample_value("evenload_config_info", {"hash": in_force}) == 1
+    assert bench.kube.events == ["PolicyRefused"]
 
 
 def test_configz_tells_what_is_in_force_and_how_the_last_sync_went(bench: Bench) -> None:
@@ -154,9 +169,10 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
     assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0]
 
 
-def test_every_exported_metric_stands_in_the_docs(bench: Bench) -> None:
+def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
     bench.telemetry.export_effectiveness(lambda: bench.service.tally)
     bench.telemetry.export_leadership(lambda: True)
-    docs = (pathlib.Path(__file__).parents[3] / "docs" / "annotator.md").read_text(encoding="utf-8")
-    families = {family.name for family in bench.registry.collect()} - {"evenload_build"}
-    assert {name for name in families if name not in docs} == {"evenload_build_info"}
+    guarded = breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
+    bench.registry.register(telemetry.DoorCollector(guarded, client.Traffic()))
+    text = bench.service.app(bench.registry).test_client().get("/metrics").text
+    assert metric_docs.exposed(text) == metric_docs.named("annotator.md")

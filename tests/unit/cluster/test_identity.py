@@ -39,7 +39,7 @@ def test_a_living_process_has_an_identity_that_stays() -> None:
 
 def test_a_signal_reaches_the_very_process(sleeper: subprocess.Popen[bytes]) -> None:
     assert identity.send(known(sleeper), signal.SIGTERM)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait(60) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,5 @@ def test_an_ended_process_has_no_identity(sleeper: subprocess.Popen[bytes]) -> N
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # a zombie still holds the pid
     assert identity.of(sleeper.pid) is None
-    sleeper.wait(10)
+    sleeper.wait(60)
     assert not identity.send(before, signal.SIGTERM)

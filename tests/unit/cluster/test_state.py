@@ -64,8 +64,8 @@ def test_stop_ends_what_is_recorded_even_if_it_ignores_sigterm(
     )
     reused = state.Record("gone", record("gone", stranger).process._replace(started_ticks=1), "")
     recorded = state.State((record("etcd", polite), record("kwok", stubborn), reused))
-    assert state.stop(recorded, grace_seconds=0.2) == ("etcd", "kwok")
-    assert (polite.wait(5), stubborn.wait(5)) == (-15, -9)
+    assert state.stop(recorded, grace_seconds=3) == ("etcd", "kwok")
+    assert (polite.wait(60), stubborn.wait(60)) == (-15, -9)
     assert stranger.poll() is None
 
 

@@ -1,9 +1,13 @@
 """The pages: the ledger's rows with filters, the plan of this moment, the breaker, and every wrong request."""
 
 import pathlib
+import random
 
 import pytest
 
+from promql import breaker, telemetry
+from promql import client as promql_client
+from tests import metric_docs
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.worlds import World
 
@@ -88,12 +92,33 @@ def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world:
     assert client.get("/configz").get_json()["trouble"] is None
 
 
-def test_an_invalid_policy_file_shows_in_readiness(world: World, tmp_path: pathlib.Path) -> None:
+def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world: World, tmp_path: pathlib.Path) -> None:
     (tmp_path / "policy.yaml").write_text("kind: Nonsense\n", encoding="utf-8")
     world.service.poll()
-    answer = world.pages().test_client().get("/readyz?verbose")
-    assert answer.status_code == 503
-    assert "[-]policy failed" in answer.text
+    in_force = world.policy.content_hash
+    client = world.pages().test_client()
+    answer = client.get("/readyz?verbose")
+    assert answer.status_code == 200
+    assert f"[+]policy ok: {in_force} since 2026-11-21T04:00:00Z; the file as it is now is refused: " in answer.text
+    state = client.get("/configz").get_json()["policyState"]
+    assert (state["hash"], state["loadedAt"]) == (in_force, "2026-11-21T04:00:00Z")
+    assert "Nonsense" in state["error"]
+    assert world.metric("evenload_config_last_reload_successful") == 0
+    assert world.metric("evenload_config_last_reload_success_timestamp_seconds") == world.clock.now()
+    assert world.metric("evenload_config_info", hash=in_force) == 1
+    (event,) = world.door.created
+    assert (event["reason"], event["regarding"]["name"]) == ("PolicyRefused", "ours")
+
+
+def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> None:
+    assert "[+]circuit to Prometheus ok: as told" in world.pages().test_client().get("/readyz?verbose").text
+
+
+def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+    guarded = breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
+    world.registry.register(telemetry.DoorCollector(guarded, promql_client.Traffic()))
+    text = world.pages().test_client().get("/metrics").text
+    assert metric_docs.exposed(text) == metric_docs.named("descheduler.md")
 
 
 def test_configz_shows_policy_and_last_run(world: World) -> None:

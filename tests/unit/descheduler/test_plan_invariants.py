@@ -111,7 +111,7 @@ HISTORIES = st.builds(
     ),
     in_flight=st.frozensets(st.sampled_from(["uid-w0", "uid-w1"])),
 )
-many = hypothesis.settings(max_examples=80, deadline=None)
+many = hypothesis.settings(max_examples=80)
 
 
 def obeying(caps: dict[str, object]) -> LoadPolicy:
@@ -228,7 +228,7 @@ def shuffled(scene: Scene, rng: random.Random) -> Scene:
 def test_the_random_clusters_do_lead_to_evictions() -> None:
     seen: list[EvictionPlan] = []
 
-    @hypothesis.settings(max_examples=150, deadline=None, database=None)
+    @hypothesis.settings(max_examples=150, database=None)
     @hypothesis.seed(1)
     @hypothesis.given(clusters(), CAPS)
     def collect(scene: Scene, caps: dict[str, Any]) -> None:

@@ -18,10 +18,12 @@ from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer
 from kube import kinds
 from kube.events import EventWriter
+from kube.reloads import News, speaker
 from policy import loading
 from policy.schema import LoadPolicy
 from promql import errors, node_queries, pod_queries
 from promql.door import Answer, RangeAnswer, Sample
+from runtime.options import ServiceOptions
 from runtime.reloading import Reloading
 from tests import clocks
 from tests.unit.descheduler import doors
@@ -93,6 +95,7 @@ class World:
         self.stopping = threading.Event()
         self.registry = CollectorRegistry()
         self.show(scene)
+        given = ServiceOptions(path, namespace="ours")
         writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
         self.service = Service(
             Parts(
@@ -107,6 +110,7 @@ class World:
                 rng=random.Random(1),
                 leads=lambda: self.leads,
                 stopping=self.stopping,
+                news=News(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
             )
         )
 
@@ -126,5 +130,11 @@ class World:
     def pages(self) -> flask.Flask:
         """The HTTP application."""
         return app.create_app(
-            self.service, self.ledger, self.policy, clock=self.clock, livez=[], registry=self.registry
+            self.service,
+            self.ledger,
+            self.policy,
+            clock=self.clock,
+            livez=[],
+            registry=self.registry,
+            circuit=lambda: "as told",
         )

@@ -44,6 +44,7 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
         "value": 0.97,
         "reading": 0.9,
         "expected": 0.07,
+        "own": False,
         "age_seconds": 0.0,
         "broken": True,
     }
@@ -53,6 +54,31 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
     assert abs(sum(row["terms"].values()) - row["own_base"]) < 1e-9
     assert row["raw_score"] == row["base"] - row["penalty"]
     assert row["hot"] == {"1m": 1, "5m": 1, "30m": 1}
+
+
+def test_a_nodes_own_threshold_is_marked_and_what_of_it_is_not_in_force_has_its_reason() -> None:
+    world = worlds.seen({"n": worlds.HOT, "plain": worlds.HOT})
+    text = '{"cpu_avg_5m": 0.95, "cpu_max_1h": 0, "disk": 0.5, "memory_avg_5m": 65}'
+    world.nodes.node_changed(None, worlds.node("n", worlds.HOT, thresholds=text))
+    row, plain = nodes(world)["n"], nodes(world)["plain"]
+    assert (row["rejected"], plain["rejected"]) == (None, "cpu_avg_5m over 0.65")
+    assert {rule["metric"]: (rule["limit"], rule["own"]) for rule in row["rules"]} == {
+        "cpu_avg_5m": (0.95, True),
+        "memory_avg_5m": (0.65, False),
+        "memory_max_1h": (0.75, False),
+    }
+    assert (row["rules_off"], plain["rules_off"]) == (["cpu_max_1h"], [])
+    assert row["thresholds_ignored"].startswith("memory_avg_5m: 65 is no ratio")
+    assert row["thresholds_ignored"].endswith("; disk: no metric of this name")
+    assert plain["thresholds_ignored"] is None
+    assert explaining.thresholds(world) == {"own": 1, "ignored": 1}
+
+
+def test_an_annotation_of_which_nothing_is_in_force_is_counted_as_ignored_only() -> None:
+    world = worlds.seen({})
+    world.nodes.node_changed(None, worlds.node("n", worlds.HOT, thresholds="cpu=0.9"))
+    assert nodes(world)["n"]["rejected"] == "cpu_avg_5m over 0.65"
+    assert explaining.thresholds(world) == {"own": 0, "ignored": 1}
 
 
 def test_explain_says_why_a_pod_is_exempt() -> None:

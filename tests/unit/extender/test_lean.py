@@ -13,15 +13,17 @@ import prometheus_client
 import pytest
 from hypothesis import strategies as st
 
-from extender import app, decisions, lean, metrics, view
+from extender import app, decisions, explaining, lean, metrics, view
 from kube import objects
-from policy import schema
+from policy import owner_usage, schema
 from runtime import ops
 from tests import builders, clocks
 from tests.unit.extender import worlds
 
 NAMES = tuple(f"node-{at}" for at in range(12))
 METRICS = tuple(worlds.IDLE)
+OWNERS = (("ReplicaSet", "web"), ("StatefulSet", "db"), None)
+PODS = tuple(f"b{at}" for at in range(12))
 
 
 class Side:
@@ -71,6 +73,12 @@ class Side:
             if not one.name.endswith(("_created", "_sum", "_bucket")) and one.value
         }
 
+    def shown(self) -> Any:
+        """What people are shown: the decisions with every factor, and the view of the nodes."""
+        found = self.ring.find("", "", 1000, now_seconds=self.clock.now())
+        newest = [explaining.decided([one], with_nodes=True) for one in found]
+        return newest, explaining.all_nodes(self.view, self.clock.now())
+
     def decided(self) -> list[Any]:
         """The decisions with everything they were made from."""
         found = self.ring.find("", "", 1000, now_seconds=self.clock.now())
@@ -91,7 +99,9 @@ def inputs_of(decision: decisions.Decision) -> Any:
     seen = inputs.candidates
     arrays = (seen.values, seen.expected, seen.counts, seen.fresh, seen.penalty)
     columns = [np.nan_to_num(np.asarray(one, dtype=np.float64), nan=-1.0).tolist() for one in arrays]
-    return seen.names, columns, dict(inputs.rejected), list(inputs.rejected), inputs.omitted, inputs.pod
+    own = None if seen.own_limits is None else np.nan_to_num(seen.own_limits, nan=-1.0).tolist()
+    rejected = list(inputs.rejected.items())
+    return seen.names, columns, own, rejected, inputs.omitted, inputs.pod, inputs.mean
 
 
 class Pair:
@@ -107,10 +117,17 @@ class Pair:
         """The time on both sides."""
         return self.fast.clock.now()
 
-    def node(self, name: str, load: dict[str, float] | None, age_seconds: int, relief: str | None) -> None:
-        """The Node watch."""
+    def node(
+        self,
+        name: str,
+        load: dict[str, float] | None,
+        age_seconds: int = 0,
+        relief: str | None = None,
+        own: dict[str, float] | None = None,
+    ) -> None:
+        """The Node watch; `own` are its own thresholds."""
         text = None if load is None else worlds.load_text(load, self.now() - age_seconds)
-        node = worlds.node(name, text, relief=relief)
+        node = worlds.node(name, text, relief=relief, thresholds=None if own is None else json.dumps(own))
         for side in self.both:
             side.view.nodes.node_changed(self.nodes.get(name), node)
         self.nodes[name] = node
@@ -123,7 +140,7 @@ class Pair:
 
     def bind(self, pod: str, node: str, age_seconds: int) -> None:
         """The Pod watch: bound, or moved."""
-        new = worlds.bound(pod, node, self.now() - age_seconds, cpu="500m")
+        new = worlds.bound(pod, node, self.now() - age_seconds, cpu="500m", owner=OWNERS[int(pod[1:]) % len(OWNERS)])
         for side in self.both:
             side.view.pod_changed(self.pods.get(pod), new, self.now())
         self.pods[pod] = new
@@ -133,6 +150,12 @@ class Pair:
         gone = self.pods.pop(pod, None)
         for side in self.both:
             side.view.pod_changed(gone, None, self.now())
+
+    def usage(self, means: dict[str, owner_usage.Mean] | None, age_seconds: int) -> None:
+        """The ConfigMap of owners' means changes, or goes."""
+        data = None if means is None else owner_usage.encode(self.now() - age_seconds, means)
+        for side in self.both:
+            side.view.usage_changed(data, self.now())
 
     def policy(self, document: schema.LoadPolicy) -> None:
         """Another policy comes into force."""
@@ -149,6 +172,7 @@ class Pair:
     def compare(self) -> None:
         """Everything that stays of the answers."""
         assert self.fast.decided() == self.slow.decided()
+        assert self.fast.shown() == self.slow.shown()
         assert self.fast.counters() == self.slow.counters()
         assert self.fast.view.placements.bindings(self.now()) == self.slow.view.placements.bindings(self.now())
 
@@ -157,6 +181,7 @@ RATIOS = st.floats(0.0, 1.2).map(lambda value: round(value, 4))
 WHOLE = st.fixed_dictionaries(dict.fromkeys(METRICS, RATIOS))
 LOADS = WHOLE | st.none() | st.dictionaries(st.sampled_from(METRICS), RATIOS, min_size=1)
 CLUSTERS = st.sampled_from([WHOLE, LOADS]).flatmap(lambda of: st.lists(of, min_size=len(NAMES), max_size=len(NAMES)))
+OPTED_OUT = {"evenload.io/filter": "off"}
 RELIEF = '{"v":1,"until":"2026-11-21T05:00:00Z","workloads":["uid-web"]}'
 POLICIES = st.builds(
     worlds.policy,
@@ -166,6 +191,7 @@ POLICIES = st.builds(
             "thresholds": st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.3, 0.65, 0.75]), max_size=3),
             "onMissing": st.sampled_from(["pass", "reject"]),
             "whenAllRejected": st.sampled_from(["pending", "coolest"]),
+            "exempt": st.fixed_dictionaries({"optOut": st.fixed_dictionaries({"enabled": st.booleans()})}),
         }
     ),
     score=st.fixed_dictionaries(
@@ -176,19 +202,28 @@ POLICIES = st.builds(
         }
     ),
     hotSpots=st.sampled_from(
-        [[], [{"window": "1m", "pods": 1, "penalty": 1}, {"window": "5m", "pods": 2, "penalty": 2}]]
+        [[], *2 * ([{"window": "1m", "pods": 1, "penalty": 1}, {"window": "5m", "pods": 2, "penalty": 2}],)]
     ),
-    recentPods=st.fixed_dictionaries({"enabled": st.booleans()}),
+    recentPods=st.fixed_dictionaries({"enabled": st.sampled_from([True, True, False]), "ownerUsage": st.booleans()}),
 )
+OWN = st.none() | st.dictionaries(st.sampled_from(METRICS), st.sampled_from([0.0, 0.05, 0.333, 0.9]), max_size=3)
+MEANS = st.dictionaries(
+    st.sampled_from(["default/ReplicaSet/web", "default/StatefulSet/db"]),
+    st.builds(owner_usage.Mean, st.sampled_from([None, 50.0, 4000.0]), st.sampled_from([None, 2.0**33]), st.just(3)),
+)
+BINDINGS = st.tuples(st.sampled_from([*PODS, "p0", "p1"]), st.sampled_from(NAMES), st.integers(0, 400))
 STEPS = st.one_of(
-    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.sampled_from([0, 30, 400]), st.just(None)),
-    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.just(0), st.sampled_from([None, RELIEF])),
+    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.sampled_from([0, 30, 400]), st.none(), OWN),
+    st.tuples(st.just("node"), st.sampled_from(NAMES), LOADS, st.just(0), st.sampled_from([None, RELIEF]), OWN),
     st.tuples(st.just("node_gone"), st.sampled_from(NAMES)),
-    st.tuples(st.just("bind"), st.sampled_from(["p0", "p1", "p2", "p3"]), st.sampled_from(NAMES), st.integers(0, 400)),
-    st.tuples(st.just("pod_gone"), st.sampled_from(["p0", "p1", "p2", "p3"])),
+    BINDINGS.map(lambda binding: ("bind", *binding)),
+    st.tuples(st.just("pod_gone"), st.sampled_from([*PODS, "p0", "p1"])),
+    st.tuples(st.just("usage"), st.none() | MEANS, st.sampled_from([0, 0, 4000])),
     st.tuples(st.just("tick"), st.floats(0.1, 90.0)),
     st.tuples(st.just("policy"), POLICIES),
-    st.tuples(st.just("ask"), st.permutations(NAMES), st.integers(1, 12), st.integers(0, 5), st.booleans()),
+    st.tuples(
+        st.just("ask"), st.permutations(NAMES), st.integers(1, 12), st.integers(0, 5), st.booleans(), st.booleans()
+    ),
 )
 
 
@@ -196,13 +231,27 @@ STEPS = st.one_of(
 @hypothesis.given(
     policy=POLICIES,
     loads=CLUSTERS,
+    own=st.lists(OWN, min_size=len(NAMES), max_size=len(NAMES)) | st.just([None] * len(NAMES)),
+    bound=st.lists(BINDINGS, max_size=len(PODS)),
     steps=st.lists(STEPS, min_size=4, max_size=25),
+    means=MEANS,
+    opts_out=st.booleans(),
 )
-def test_both_paths_say_and_remember_the_same(policy: schema.LoadPolicy, loads: list[Any], steps: list[Any]) -> None:
+def test_both_paths_say_and_remember_the_same(
+    policy: schema.LoadPolicy,
+    loads: list[Any],
+    own: list[Any],
+    bound: list[Any],
+    steps: list[Any],
+    means: Any,
+    opts_out: bool,
+) -> None:
     pair = Pair()
     pair.policy(policy)
-    for name, load in zip(NAMES, loads, strict=True):
-        pair.node(name, load, 0, None)
+    for name, load, limits in zip(NAMES, loads, own, strict=True):
+        pair.node(name, load, own=limits)
+    for binding in bound:
+        pair.bind(*binding)
     for step in steps:
         kind, *values = step
         if kind == "tick":
@@ -212,16 +261,22 @@ def test_both_paths_say_and_remember_the_same(policy: schema.LoadPolicy, loads: 
             ask_as_the_scheduler_does(pair, *values)
         else:
             getattr(pair, kind)(*values)
-    ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 9, False)
+    ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 6, known_only=True, opts_out=opts_out)
+    ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 9, known_only=True)
+    pair.usage(means, 0)  # after a board of the same second
+    ask_as_the_scheduler_does(pair, NAMES, len(NAMES), 10, known_only=True)
     pair.compare()
 
 
-def ask_as_the_scheduler_does(pair: Pair, order: tuple[str, ...], count: int, pod: int, known_only: bool) -> None:
+def ask_as_the_scheduler_does(
+    pair: Pair, order: tuple[str, ...], count: int, pod: int, known_only: bool, opts_out: bool = False
+) -> None:
     """Filter, then prioritize over those that passed, as Go writes it."""
     names = [name for name in order[:count] if not known_only or name in pair.nodes]
-    passed = pair.ask("filter", go_body(names, f"p{pod}"))["NodeNames"]
+    fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": OPTED_OUT if opts_out else None}
+    passed = pair.ask("filter", go_body(names, f"p{pod}", **fields))["NodeNames"]
     if len(passed) > 1:
-        pair.ask("prioritize", go_body(passed, f"p{pod}"))
+        pair.ask("prioritize", go_body(passed, f"p{pod}", **fields))
 
 
 def go_body(names: list[str], pod: str, **fields: Any) -> bytes:
@@ -234,7 +289,7 @@ def go_body(names: list[str], pod: str, **fields: Any) -> bytes:
 def pair() -> Pair:
     made = Pair()
     for at, name in enumerate(NAMES):
-        made.node(name, worlds.HOT if at % 4 == 0 else {**worlds.IDLE, "cpu_max_1d": at / 20}, 0, None)
+        made.node(name, worlds.HOT if at % 4 == 0 else {**worlds.IDLE, "cpu_max_1d": at / 20})
     return made
 
 
@@ -257,8 +312,8 @@ def test_a_list_seen_before_is_read_anew_when_rows_changed_hands(pair: Pair) -> 
     names = list(NAMES)
     pair.ask("filter", go_body(names, "p"))
     pair.node_gone("node-1")
-    pair.node("another", worlds.HOT, 0, None)
-    pair.node("node-1", worlds.HOT, 0, None)
+    pair.node("another", worlds.HOT)
+    pair.node("node-1", worlds.HOT)
     assert "node-1" not in pair.ask("filter", go_body(names, "q"))["NodeNames"]
     pair.compare()
 
@@ -268,6 +323,7 @@ ODD = {
     "a name twice": go_body([*NAMES, NAMES[1]], "p"),
     "no names": go_body([], "p"),
     "an exempt pod": go_body(list(NAMES), "p", namespace="kube-system"),
+    "a pod that opted out": go_body(list(NAMES), "p", annotations=OPTED_OUT),
     "a DaemonSet's pod": go_body(list(NAMES), "p", owner=("DaemonSet", "agent")),
     "spaces": json.dumps({"Pod": builders.pod_body("p"), "Nodes": None, "NodeNames": list(NAMES)}).encode(),
     "lower-case keys": json.dumps({"pod": builders.pod_body("p"), "nodenames": list(NAMES)}).encode(),
@@ -305,6 +361,35 @@ def test_a_hint_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.node("node-1", worlds.HOT, 0, RELIEF)
     pair.ask("filter", go_body(list(NAMES), "p"))
     assert pair.fast.declined == 1
+    pair.compare()
+
+
+def test_a_pod_that_opted_out_makes_the_slow_path_answer(pair: Pair) -> None:
+    pair.ask("filter", go_body(list(NAMES), "p", annotations=OPTED_OUT))
+    assert pair.fast.declined == 1
+    pair.compare()
+
+
+def test_a_node_is_held_to_its_own_thresholds_without_flask(pair: Pair) -> None:
+    pair.node("node-1", worlds.IDLE, own={"cpu_avg_5m": 0.05})
+    pair.node("node-4", worlds.HOT, own={"cpu_avg_5m": 0.95})
+    answer = pair.ask("filter", go_body(list(NAMES), "p"))
+    assert answer["FailedAndUnresolvableNodes"]["node-1"] == "cpu_avg_5m over 0.05"
+    assert "node-4" in answer["NodeNames"]
+    pair.node("node-1", worlds.IDLE, own={"cpu_avg_5m": 0.02})
+    assert pair.ask("filter", go_body(list(NAMES), "q"))["FailedAndUnresolvableNodes"]["node-1"].endswith("0.02")
+    pair.node("node-1", worlds.IDLE)
+    assert "node-1" in pair.ask("filter", go_body(list(NAMES), "r"))["NodeNames"]
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
+def test_owners_means_reach_the_board_in_the_second_they_come(pair: Pair) -> None:
+    pair.bind("b0", "node-1", 0)
+    assert "node-1" in pair.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
+    pair.usage({"default/ReplicaSet/web": owner_usage.Mean(7000.0, None, 3)}, 0)
+    assert "node-1" not in pair.ask("filter", go_body(list(NAMES), "q"))["NodeNames"]
+    assert pair.fast.declined == 0
     pair.compare()
 
 

@@ -2,15 +2,16 @@
 
 import pathlib
 import random
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import pytest
 
-from extender import service, view
-from kube import door, errors, kinds, objects
+from extender import service, tls, view
+from kube import door, errors, kinds, objects, reloads
 from policy import annotations, heartbeat, loading
-from runtime import reloading
-from tests import builders, clocks
+from runtime import options, reloading
+from tests import builders, clocks, metric_docs
 from tests.unit.extender import worlds
 
 T = TypeVar("T", bound=objects.Identified)
@@ -25,11 +26,18 @@ class Listed:
         self._items = items
         self._beat = beat
         self.asked: list[tuple[str, str]] = []
+        self.events: list[str] = []
+        self.on_event: Callable[[], object] = lambda: None
 
     def list(self, kind: kinds.Kind[T], **selection: str) -> door.Listing[T]:
         """Every item of the kind."""
         self.asked.append((kind.plural, selection.get("field_selector", "")))
         return door.Listing(tuple(item for item in self._items if isinstance(item, kind.type)), "1")
+
+    def create(self, _kind: object, body: Mapping[str, object], *, namespace: str) -> None:
+        """An Event of ours."""
+        self.on_event()
+        self.events.append(f"{namespace}: {body['reason']}")
 
     def get(self, _kind: object, name: str, *, namespace: str) -> objects.ConfigMap:
         """The heartbeat, if there is one."""
@@ -47,8 +55,14 @@ class World:
         clock = clocks.ManualClock()
         held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
         held.load()
-        kube = cast(door.KubeDoor, Listed())
-        self.service = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1))
+        self.kube = Listed()
+        kube = cast(door.KubeDoor, self.kube)
+        by = reloads.speaker("extender", options.ServiceOptions(path, namespace="ns"))
+        news = reloads.News(held, kube, by, clock=clock)
+        security = tls.Security(tls.Files(path, path))  # nothing listens: only its state is asked for
+        self.service = service.Service(
+            kube, held, namespace="ns", ticking=clock, rng=random.Random(1), security=security, news=news
+        )
         self.client = self.service.app().test_client()
 
     def text(self, path: str) -> str:
@@ -94,14 +108,40 @@ def test_a_broken_edit_is_shown_everywhere_and_changes_nothing(world: World) -> 
     before = world.service.view.in_force.content_hash
     world.rewrite(HEAD + "filtre: {}\n")
     assert world.service.view.in_force.content_hash == before
-    assert 'did you mean "filter"' in world.text("/readyz?verbose")
+    ready = world.text("/readyz?verbose")
+    assert f"[+]policy ok: {before} since 2026-11-21T04:00:00Z; the file as it is now is refused: " in ready
+    assert 'did you mean "filter"' in ready
     shown: dict[str, Any] = world.client.get("/configz").get_json()
-    assert "filtre" in shown["error"]
-    assert shown["hash"] == before
+    assert "filtre" in shown["policyState"]["error"]
+    assert shown["policyState"]["hash"] == before
+    assert shown["policyState"]["loadedAt"] == "2026-11-21T04:00:00Z"
     assert shown["policy"]["filter"]["thresholds"]["cpu_avg_5m"] == 0.65
     metrics = world.text("/metrics")
     assert "evenload_config_last_reload_successful 0.0" in metrics
     assert f'evenload_config_info{{hash="{before}"}} 1.0' in metrics
+
+
+def test_a_refused_edit_and_the_next_good_one_are_told_by_events(world: World) -> None:
+    world.rewrite(HEAD + "filtre: {}\n")
+    world.service.poll_policy()
+    world.rewrite(STRICT)
+    world.service.poll_policy()
+    assert world.kube.events == ["ns: PolicyRefused", "ns: PolicyAccepted"]
+
+
+def test_a_policy_is_in_force_before_its_event_is_tried(world: World) -> None:
+    before = world.service.view.in_force.content_hash
+    hashes: list[str] = []
+
+    def refuse() -> None:
+        hashes.append(world.service.view.in_force.content_hash)
+        raise errors.Unreachable("POST events: connection refused")
+
+    world.kube.on_event = refuse
+    world.rewrite(STRICT)
+    world.service.poll_policy()
+    assert hashes == [world.service.view.in_force.content_hash]
+    assert hashes != [before]
 
 
 def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
@@ -113,6 +153,11 @@ def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
     assert 'evenload_extender_nodes{state="missing"} 1.0' in metrics
     assert "evenload_extender_assumed_placements 1.0" in metrics
     assert "evenload_config_last_reload_success_timestamp_seconds 1.7952336e+09" in metrics
+
+
+def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+    text = world.text("/metrics")
+    assert metric_docs.exposed(text) == metric_docs.named("extender.md")
 
 
 def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:

@@ -8,17 +8,11 @@ import pytest
 from gunicorn import config
 
 from extender import serving
+from tests import kubeconfigs
 
 ROOT = pathlib.Path(__file__).parents[3]
 KUBE_SCHEDULER_IDLE_SECONDS = 90
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {}}]
-"""
+KUBECONFIG = kubeconfigs.text()
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
 
@@ -60,7 +54,7 @@ def run(tmp_path: pathlib.Path, policy: str, kubeconfig: str, *more: str) -> sub
     (tmp_path / "config").write_text(kubeconfig, encoding="utf-8")
     command = [sys.executable, "-m", "extender", "--policy", str(tmp_path / "policy.yaml")]
     command += ["--kubeconfig", str(tmp_path / "config"), "--listen", "127.0.0.1:0", *more]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
 
 
 @pytest.mark.parametrize(

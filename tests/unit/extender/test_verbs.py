@@ -36,6 +36,24 @@ def test_a_hot_node_is_rejected_for_good_with_a_reason_that_names_the_rule() -> 
     assert filtered(world, ["hot", "cool"]) == (["cool"], {"hot": "cpu_avg_5m over 0.65"})
 
 
+def test_a_node_is_held_to_its_own_threshold_and_to_the_policys_again_when_the_annotation_goes() -> None:
+    world = worlds.seen({"n": HOT, "plain": HOT})
+    own, plain = (worlds.node("n", HOT, thresholds=text) for text in ('{"cpu_avg_5m": 0.95}', None))
+    world.nodes.node_changed(plain, own)
+    assert filtered(world, ["n", "plain"]) == (["n"], {"plain": "cpu_avg_5m over 0.65"})
+    world.nodes.node_changed(own, plain)
+    assert filtered(world, ["n", "plain"])[0] == []
+
+
+def test_a_reading_that_only_a_nodes_own_threshold_needs_degrades_the_decision() -> None:
+    in_force = worlds.policy(filter={"thresholds": {}}, score={"weights": {"cpu_avg_5m": 1}})
+    load = {"cpu_avg_5m": 0.1}
+    world = worlds.seen({"n": load}, in_force)
+    assert world.candidates(("n",), NOW).degradations() == ()
+    world.nodes.node_changed(None, worlds.node("n", load, thresholds='{"memory_avg_5m": 0.8}'))
+    assert world.candidates(("n",), NOW).degradations() == ("missing_metric",)
+
+
 def test_all_hot_nodes_share_one_reason() -> None:
     world = worlds.seen({f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)})
     passed, failed = filtered(world, [f"n{at}" for at in range(20)])
@@ -81,6 +99,38 @@ def test_a_node_without_a_usable_reading_does_what_on_missing_says(
 )
 def test_exempt_pods_pass_everywhere(pod: dict[str, Any]) -> None:
     assert filtered(worlds.seen({"hot": HOT}), ["hot", "unknown"], **pod) == (["hot", "unknown"], {})
+
+
+OFF = {"evenload.io/filter": "off"}
+
+
+@pytest.mark.parametrize(
+    ("opt_out", "annotations", "passes"),
+    [
+        pytest.param({}, OFF, True, id="a pod that opts out passes a hot node"),
+        pytest.param({}, {"evenload.io/filter": "on"}, False, id="another value means nothing"),
+        pytest.param({"exceptNamespaces": ["default"]}, OFF, False, id="in a namespace left out it is filtered"),
+        pytest.param({"exceptNamespaces": ["other"]}, OFF, True, id="another namespace left out does not matter"),
+        pytest.param({"enabled": False}, OFF, False, id="it counts nowhere when it is disabled"),
+    ],
+)
+def test_a_pod_may_opt_out_where_the_policy_lets_it(
+    opt_out: dict[str, object], annotations: dict[str, str], passes: bool
+) -> None:
+    world = worlds.seen({"hot": HOT}, worlds.policy(filter={"exempt": {"optOut": opt_out}}))
+    assert filtered(world, ["hot"], annotations=annotations)[0] == (["hot"] if passes else [])
+    decision = verbs.filter_nodes(world, worlds.args(["hot"], annotations=annotations), NOW).decision
+    assert decision.exempt == ("annotation evenload.io/filter: off" if passes else None)
+
+
+def test_opting_out_changes_no_score() -> None:
+    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    assert scored(world, ["hot", "cool"], annotations=OFF) == scored(world, ["hot", "cool"])
+
+
+def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> None:
+    world = relieved(NOW + 60, HOT)
+    assert filtered(world, ["n", "other"], annotations=OFF) == (["other"], {"n": relief.REASON})
 
 
 def test_an_all_hot_sample_keeps_its_coolest_nodes_if_the_policy_says_so() -> None:

@@ -5,13 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender import placements, watched
+from extender import counting, estimates, watched
 from kube import objects
 from tests import builders
-from tests.unit.extender import worlds
 
 COUNTED = ["uid", "key", "resource_version", "node_name", "finished", "deleting"]
-COUNTED += ["is_daemonset", "owner", "scheduled_at_seconds"]
+COUNTED += ["namespace", "is_daemonset", "owner", "scheduled_at_seconds"]
 
 
 def several(body: builders.Body) -> None:
@@ -43,15 +42,13 @@ def test_it_counts_as_the_whole_pod_does(fields: dict[str, Any]) -> None:
     body = builders.pod_body("web-1", **fields)
     whole, kept = builders.decoded(body, objects.Pod), builders.decoded(body, watched.Pod)
     assert [getattr(kept, name) for name in COUNTED] == [getattr(whole, name) for name in COUNTED]
-    assert placements.counts(kept) == placements.counts(whole)
-    recent = worlds.policy().recent_pods
-    assert placements.estimate(kept, recent) == placements.estimate(whole, recent)
+    assert counting.counts(kept) == counting.counts(whole)
+    assert estimates.asked(kept) == estimates.asked(whole)
 
 
 def test_a_quantity_that_cannot_be_read_is_no_request() -> None:
     odd = builders.decoded(builders.pod_body("p", cpu="a lot"), watched.Pod)
-    recent = worlds.policy().recent_pods
-    assert placements.estimate(odd, recent).cpu_millicores == recent.default.cpu_millicores
+    assert estimates.asked(odd).request.cpu_millicores == 0
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "bound"])

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extender import protocol, view, watched
+from extender import estimates, protocol, view, watched
 from kube import objects
-from policy import annotations, heartbeat, schema
+from policy import annotations, heartbeat, recent, schema
 from runtime import clock
 from tests import builders, clocks
 
@@ -21,11 +21,16 @@ def load_text(values: Mapping[str, float], at_seconds: float = NOW) -> str:
 
 
 def node(
-    name: str, load: Mapping[str, float] | str | None, *, relief: str | None = None, **fields: Any
+    name: str,
+    load: Mapping[str, float] | str | None,
+    *,
+    relief: str | None = None,
+    thresholds: str | None = None,
+    **fields: Any,
 ) -> objects.Node:
     """A node of 8 cores and 32 GiB that carries a reading, a raw text, or nothing."""
     text = load if isinstance(load, str) or load is None else load_text(load)
-    carried = {annotations.KEY: text, "evenload.io/relief": relief}
+    carried = {annotations.KEY: text, "evenload.io/relief": relief, "evenload.io/thresholds": thresholds}
     return builders.node(
         name, annotations={key: value for key, value in carried.items() if value is not None}, **fields
     )
@@ -69,6 +74,11 @@ def bound_body(name: str, node_name: str, at_seconds: float = NOW, *, uid: str =
         body["status"]["conditions"] = [condition]
 
     return builders.pod_body(name, node=node_name, mutate=scheduled, **fields)
+
+
+def estimate(pod: objects.Pod) -> recent.Load:
+    """What a pod is expected to use where nothing is known of its owner."""
+    return estimates.Estimates.under(policy()).of(estimates.asked(pod), NOW).load
 
 
 def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:

@@ -102,8 +102,8 @@ def test_reasons_are_pinned() -> None:
         "EvictionLoop",
         "EvictionFailed",
         "NoFittingNode",
-        "PolicyReloaded",
-        "PolicyReloadFailed",
+        "PolicyRefused",
+        "PolicyAccepted",
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from kube import door, errors, kinds, objects, reflector
 from tests import builders, clocks
 
-LIMIT_SECONDS = 10
+LIMIT_SECONDS = 60
 Nodes = reflector.Reflector[objects.Node]
 
 
@@ -337,7 +337,7 @@ def test_a_stop_ends_all_threads_soon(scene: Callable[..., Scene], stays: str) -
     played.thread = played.nodes.start(played.stop)
     assert played.nodes.synced.wait(LIMIT_SECONDS) if handler is None else not played.door.exhausted.wait(0.1)
     played.stop.set()
-    played.thread.join(4)
+    played.thread.join(LIMIT_SECONDS / 2)
     release.set()
     assert not played.thread.is_alive()
 

@@ -140,6 +140,56 @@ def test_coolest_keeps_a_tenth_and_everything_exactly_as_hot() -> None:
     assert filtering.coolest(np.full((30, 2), 0.3)).all()
 
 
+def _own(*rows: dict[int, float]) -> npt.NDArray[np.float64]:
+    """Thresholds of nodes by column, none where a column is not named."""
+    own = np.full((len(rows), 6), NAN)
+    for node, limits in enumerate(rows):
+        for column, limit in limits.items():
+            own[node, column] = limit
+    return own
+
+
+def _with_own(rules: filtering.Rules, own: npt.NDArray[np.float64], *rows: list[float]) -> filtering.Verdicts:
+    values = _array(*rows)
+    return filtering.verdicts(values, np.zeros_like(values), rules, own)
+
+
+def test_a_nodes_own_threshold_stands_for_the_policys_on_that_node_only() -> None:
+    verdicts = _with_own(_rules(), _own({0: 0.9}, {}, {0: 0.5}), _cpu(0.8), _cpu(0.8), _cpu(0.6))
+    assert verdicts.allowed.tolist() == [True, False, False]
+    assert verdicts.reasons == ("", "cpu_avg_5m over 0.65", "cpu_avg_5m over 0.5")
+    assert verdicts.verdict(2).reasons == ("cpu_avg_5m over 0.5",)
+
+
+def test_a_threshold_of_its_own_leaves_the_other_rules_of_a_node_in_force() -> None:
+    assert _with_own(_rules(), _own({0: 0.9}), [0.8, 0.1, 0.1, 0.8, 0.1, 0.1]).reasons == ("memory_avg_5m over 0.65",)
+
+
+def test_zero_turns_a_rule_off_on_that_node_also_for_missing_readings() -> None:
+    rules = _rules(onMissing="reject", thresholds={"cpu_avg_5m": 0.65})
+    verdicts = _with_own(rules, _own({0: 0}, {0: 0}, {}), _cpu(1.5), [NAN] * 6, [NAN] * 6)
+    assert verdicts.reasons == ("", "", "cpu_avg_5m missing")
+    assert np.isnan(verdicts.limits[:2]).all()
+
+
+def test_a_node_may_have_a_threshold_where_the_policy_has_none() -> None:
+    verdicts = _with_own(_rules(), _own({2: 0.5}, {}), [0.1, 0.1, 0.6, 0.1, 0.1, 0.1], [0.1, 0.1, 0.6, 0.1, 0.1, 0.1])
+    assert verdicts.reasons == ("cpu_max_1d over 0.5", "")
+
+
+def test_reasons_of_own_thresholds_are_few_texts() -> None:
+    limits = [0.5 + n / 10_000 for n in range(200)]
+    verdicts = _with_own(_rules(), _own(*[{0: limit} for limit in limits]), *[_cpu(0.9)] * 200)
+    assert set(verdicts.reasons) == {"cpu_avg_5m over 0.5", "cpu_avg_5m over 0.51", "cpu_avg_5m over 0.52"}
+    assert verdicts.limits[:, 0].tolist() == limits
+
+
+def test_coolest_measures_each_node_by_its_own_threshold() -> None:
+    rules = _rules(whenAllRejected="coolest", thresholds={"cpu_avg_5m": 0.5})
+    verdicts = _with_own(rules, _own({0: 0.9}, {}), _cpu(0.95), _cpu(0.6))
+    assert verdicts.allowed.tolist() == [True, False]
+
+
 _LOADS = st.lists(st.lists(st.floats(0, 1.5) | st.just(NAN), min_size=6, max_size=6), min_size=1, max_size=12)
 
 
@@ -158,6 +208,32 @@ def test_the_verdict_on_a_node_does_not_depend_on_the_order_of_the_nodes(
 @given(rows=_LOADS)
 def test_coolest_always_leaves_at_least_one_node(rows: list[list[float]]) -> None:
     assert _verdicts(_rules(onMissing="reject", whenAllRejected="coolest"), *rows).allowed.any()
+
+
+_OWN = st.dictionaries(st.integers(0, 5), st.integers(0, 100).map(lambda percent: percent / 100), max_size=6)
+
+
+@given(rows=_LOADS, on_missing=st.sampled_from(["pass", "reject"]), data=st.data())
+def test_own_thresholds_judge_a_node_as_a_policy_of_these_thresholds_would(
+    rows: list[list[float]], on_missing: str, data: st.DataObject
+) -> None:
+    own = data.draw(st.lists(_OWN, min_size=len(rows), max_size=len(rows)))
+    together = _with_own(_rules(onMissing=on_missing), _own(*own), *rows)
+    for node, (row, limits) in enumerate(zip(rows, own, strict=True)):
+        named = {IN_FORCE[column].name: limit for column, limit in limits.items()}
+        thresholds = {**schema.defaults().filter.thresholds, **named}
+        alone = _verdicts(_rules(onMissing=on_missing, thresholds=thresholds), row)
+        assert bool(together.allowed[node]) == bool(alone.allowed[0])
+        assert len(together.verdict(node).reasons) == len(alone.verdict(0).reasons)
+
+
+@given(rows=_LOADS, column=st.integers(0, 5), limit=st.floats(0.01, 0.99), less=st.floats(0, 0.9))
+def test_a_lower_threshold_never_allows_a_node_that_a_higher_one_rejects(
+    rows: list[list[float]], column: int, limit: float, less: float
+) -> None:
+    lower = max(limit * (1 - less), 0.005)
+    higher, tighter = (_with_own(_rules(), _own(*[{column: at}] * len(rows)), *rows) for at in (limit, lower))
+    assert not (tighter.allowed & ~higher.allowed).any()
 
 
 @given(row=st.lists(st.floats(0, 1.5), min_size=6, max_size=6), column=st.integers(0, 5), more=st.floats(0, 1.5))

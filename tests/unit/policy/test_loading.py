@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import loading, problems, schema
+from policy import loading, problems, schema, trees
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
@@ -110,8 +110,8 @@ descheduler:
         ('x: "\\UFFFFFFFF"\n', "p.yaml:1:1: no YAML: "),
         ("a: " + "[" * 60_000, "p.yaml:1:36: a[0][0]: nested deeper than 32 levels"),
         ("a: [" + "1," * 20_000 + "1]", "more than 10000 values"),
-        ("a: '" + "x" * loading.MAX_BYTES + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
-        ("a: '" + "ü" * (loading.MAX_BYTES // 2) + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
+        ("a: '" + "x" * trees.MAX_BYTES + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
+        ("a: '" + "ü" * (trees.MAX_BYTES // 2) + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
     ],
     ids=lambda value: repr(value)[:40],
 )

@@ -27,6 +27,7 @@ the expected load of pods that arrived a moment ago counts towards these limits
 a node whose reading is missing, stale or invalid is not skipped for that
 when every node is skipped, the pod waits
 no node is skipped for pods of DaemonSets, pods in kube-system or pods of priority 2000000000 or more
+no node is skipped for pods annotated evenload.io/filter: "off", unless it was just relieved of their workload
 """,
     "score": """
 a node scores 10 (idle) to 0 (full) by the weighted mean of 5-minute CPU average (10 %), 1-hour CPU maximum (15 %), \
@@ -104,6 +105,17 @@ CHANGES = [
         "filter",
         {"filter": {"whenAllRejected": "coolest"}},
         "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",
+    ),
+    (
+        "filter",
+        {"filter": {"exempt": {"optOut": {"exceptNamespaces": ["b", "a"]}}}},
+        'no node is skipped for pods annotated evenload.io/filter: "off", except in a and b, '
+        "unless it was just relieved of their workload",
+    ),
+    (
+        "filter",
+        {"filter": {"exempt": {"optOut": {"enabled": False}}}},
+        'pods annotated evenload.io/filter: "off" are filtered like all others',
     ),
     (
         "filter",

@@ -25,6 +25,20 @@ def test_a_listed_error_becomes_one_line_and_its_most_specific_code(
     assert capsys.readouterr().err == f"error: {error}\n"
 
 
+def test_every_line_of_an_error_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), exits.reported(CODES):
+        raise ConfigError("policy.yaml:2:1: a: no such key\npolicy.yaml:3:1: b: no such key")
+    assert capsys.readouterr().err == (
+        "error: policy.yaml:2:1: a: no such key\nerror: policy.yaml:3:1: b: no such key\n"
+    )
+
+
+def test_an_error_without_a_text_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), exits.reported(CODES):
+        raise DoorError
+    assert capsys.readouterr().err == "error: DoorError\n"
+
+
 def test_an_unlisted_error_passes() -> None:
     with pytest.raises(KeyError), exits.reported(CODES):
         raise KeyError("bug")

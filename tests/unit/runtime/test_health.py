@@ -31,6 +31,20 @@ def test_a_detail_stands_beside_an_ok() -> None:
     assert health.render([check], verbose=True)[1].startswith("[+]policy ok: 9c1e; newer file refused\n")
 
 
+def test_a_detail_is_not_made_for_a_brief_answer() -> None:
+    made: list[str] = []
+
+    def digest() -> str:
+        made.append("digest")
+        return "digest"
+
+    check = health.Check("view", lambda: None, digest)
+    assert health.render([check], verbose=False) == (200, "ok\n")
+    assert made == []
+    health.render([check], verbose=True)
+    assert made == ["digest"]
+
+
 def test_a_loop_that_has_not_begun_is_not_late() -> None:
     assert health.Heartbeat().age_seconds(1e9) == 0.0
 

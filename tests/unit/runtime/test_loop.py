@@ -102,7 +102,7 @@ def test_a_signal_sets_the_stop(number: signal.Signals) -> None:
         stop = loop.stop_on_signals()
         assert not stop.is_set()
         os.kill(os.getpid(), number)
-        assert stop.wait(5)
+        assert stop.wait(60)
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -110,5 +110,5 @@ def test_a_signal_sets_the_stop(number: signal.Signals) -> None:
 
 def test_a_thread_gets_the_stop_and_a_name() -> None:
     stop, seen = threading.Event(), []
-    loop.start_thread("reader", lambda given: seen.append((given, threading.current_thread().name)), stop).join(5)
+    loop.start_thread("reader", lambda given: seen.append((given, threading.current_thread().name)), stop).join(60)
     assert seen == [(stop, "reader")]

@@ -86,7 +86,7 @@ def test_refusals_say_so_in_json(app: flask.Flask, method: str, path: str, statu
 
 
 def test_the_server_answers_over_a_socket(server: ops.Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", "/version")
     answer = connection.getresponse()
     assert answer.status == 200
@@ -100,7 +100,7 @@ def test_the_server_answers_over_a_socket(server: ops.Server) -> None:
     ids=["nothing", "no request line", "a version of the future", "an endless path"],
 )
 def test_garbage_neither_hangs_nor_kills_the_server(server: ops.Server, sent: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as peer:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as peer:
         peer.sendall(sent)
         peer.shutdown(socket.SHUT_WR)
         while peer.recv(4096):
@@ -130,4 +130,4 @@ def test_a_stopped_server_no_longer_listens(app: flask.Flask) -> None:
     with ops.serve(app, "127.0.0.1:0", default_port=8901) as running:
         port = running.port
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", port), timeout=60)

@@ -1,0 +1,253 @@
+"""Three replicas behind one address answer alike, and their digests say when they do not.
+
+Real extenders on a real apiserver; nodes are annotated and pods bound by hand, so that the only thing that moves is
+what a test moves. One replica reaches the apiserver over a wire that the test can freeze.
+"""
+
+import http.client
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib import parse
+
+import pytest
+import yaml
+
+import cluster
+from policy import annotations, heartbeat
+from runtime import clock, reloading
+from tests import forwarding
+from tests.e2e import services, waiting
+
+pytestmark = pytest.mark.cluster
+NODES = ("node-0", "node-1", "node-2")
+POLICY = """
+apiVersion: evenload.io/v1alpha1
+kind: LoadPolicy
+sync: {staleAfter: 1h}
+hotSpots: [{window: 30m, pods: 2, penalty: 3}]
+"""
+OTHER_POLICY = POLICY + "filter: {thresholds: {cpu_avg_5m: 0.3}}\n"
+POD = {"metadata": {"name": "asked", "namespace": "default", "uid": "asked"}, "spec": {"containers": [{"name": "c"}]}}
+
+
+class Seen(NamedTuple):
+    """What a replica is compared by."""
+
+    view: str
+    placements: str
+
+
+class World:
+    """The control plane, three replicas on it, and the address in front of them."""
+
+    def __init__(self, running: cluster.Cluster, wire: forwarding.Forwarder, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.wire = wire
+        self.before = Seen("", "")  # the digests at the start of a test
+        self.policies = [directory / f"{number}" / "policy.yaml" for number in range(3)]
+        self.replicas = [self._replica(path, cut_off=path is self.policies[2]) for path in self.policies]
+
+    def _replica(self, policy: pathlib.Path, *, cut_off: bool) -> services.Service:
+        policy.parent.mkdir()
+        write(policy, POLICY)
+        config = yaml.safe_load(self.cluster.kubeconfig.read_text(encoding="utf-8"))
+        if cut_off:
+            config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.wire.port}"
+        kubeconfig = policy.parent / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+        arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", "default"]
+        return services.Service("extender", arguments, policy.parent)
+
+    def reset(self) -> Seen:
+        """No pods, the first policy, the loads that the answers below are computed from; the digests of that."""
+        self.wire.thaw()
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
+        for policy in self.policies:
+            write(policy, POLICY)
+        self.annotate(clock.WallClock().now() - 60, node_0=0.1, node_1=0.4, node_2=0.9)
+        return waiting.eventually(self._as_reset, 90, "all replicas to be as at the start", self.seen).pop()
+
+    def _as_reset(self) -> set[Seen]:
+        answers = [replica.json("/nodes") for replica in self.replicas]
+        for answer in answers:
+            assert isinstance(answer, dict)
+            ratios = [row["values"].get("cpu_avg_5m") for row in answer["nodes"]]
+            counts = [row["hot"]["30m"] for row in answer["nodes"]]
+            held = (answer["policy"], ratios, counts, answer["heartbeat"]["matches"])
+            if held != (reloading.content_hash(POLICY.encode()), [0.1, 0.4, 0.9], [0, 0, 0], True):
+                return set()
+        found = set(self.seen())
+        return found if len(found) == 1 else set()
+
+    def annotate(self, at_seconds: float, **cpu_ratio: float) -> None:
+        """Readings taken at a moment (node_0=0.9), and the heartbeat over all of them as of now."""
+        for key, ratio in cpu_ratio.items():
+            text = annotations.encode(annotations.Reading(at_seconds, {"cpu_avg_5m": ratio, "memory_avg_5m": ratio}))
+            body = {"metadata": {"annotations": {annotations.KEY: text}}}
+            self.cluster.api.patch(f"api/v1/nodes/{key.replace('_', '-')}", body)
+        texts = {
+            node["metadata"]["name"]: node["metadata"]["annotations"][annotations.KEY]
+            for node in self.cluster.api.items("api/v1/nodes")
+        }
+        data = heartbeat.encode(clock.WallClock().now(), "hash", len(texts), heartbeat.digest(texts))
+        self.cluster.api.patch(f"api/v1/namespaces/default/configmaps/{heartbeat.CONFIG_MAP}", {"data": data})
+
+    def bind(self, name: str, node: str) -> None:
+        """A pod that the scheduler put on a node."""
+        spec = {"containers": [{"name": "main", "image": "pause"}]}
+        self.cluster.api.create("api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        self.cluster.api.create(
+            f"api/v1/namespaces/default/pods/{name}/binding", {"metadata": {"name": name}, "target": target}
+        )
+
+    def hot(self, node: str) -> list[int]:
+        """The pods of the last 30 minutes on a node, as each replica counts them."""
+        found = []
+        for replica in self.replicas:
+            answer = replica.json("/nodes")
+            assert isinstance(answer, dict)
+            found += [row["hot"]["30m"] for row in answer["nodes"] if row["name"] == node]
+        return found
+
+    def seen(self) -> list[Seen]:
+        """The digests of each replica."""
+        answers = [replica.json("/nodes") for replica in self.replicas]
+        return [Seen(**answer["view"]) for answer in answers if isinstance(answer, dict)]
+
+    def settled(self, before: Seen) -> Seen:
+        """The digests that all three show, once they are the same and not those of before."""
+
+        def same() -> set[Seen]:
+            found = set(self.seen())
+            return found if len(found) == 1 and before not in found else set()
+
+        return waiting.eventually(same, 90, "three equal new digests", self.seen).pop()
+
+    def two_against_one(self, before: Seen) -> None:
+        """Wait until the first two replicas show something new and the third does not show that."""
+
+        def split() -> bool:
+            one, two, three = self.seen()
+            return one == two != three and one != before
+
+        waiting.eventually(split, 90, "two against one", self.seen)
+
+    def answers(self) -> list[dict[str, Any]]:
+        """What one client gets that asks the address in front of all three, on a new connection each time."""
+        with forwarding.Forwarder(*(replica.port for replica in self.replicas)) as service:
+            found = [ask(service.port) for _ in self.replicas]
+            assert set(service.connections.values()) == {1}, "every replica was to be asked once"
+        return found
+
+
+def write(policy: pathlib.Path, text: str) -> None:
+    """A file that appears whole."""
+    whole = policy.with_suffix(".new")
+    whole.write_text(text, encoding="utf-8")
+    whole.rename(policy)
+
+
+def ask(port: int) -> dict[str, Any]:
+    """Filter and prioritize for one pod, on one connection: the reason by rejected node, the score of each other."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        rejected = post(connection, "/filter", NODES)
+        names = [name for name in NODES if name not in rejected["FailedAndUnresolvableNodes"]]
+        scores = {row["Host"]: row["Score"] for row in post(connection, "/prioritize", names)}
+        return {**rejected["FailedAndUnresolvableNodes"], **scores}
+    finally:
+        connection.close()
+
+
+def post(connection: http.client.HTTPConnection, verb: str, names: Sequence[str]) -> Any:
+    """One request of kube-scheduler."""
+    body = json.dumps({"Pod": POD, "NodeNames": list(names)})
+    connection.request("POST", verb, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    return json.load(answer)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with cluster.Cluster(nodes=3, scheduler=False, prometheus=False, exporter=False) as running:
+        apiserver = parse.urlsplit(yaml.safe_load(running.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+        assert apiserver.port is not None
+        body = {"metadata": {"name": heartbeat.CONFIG_MAP}, "data": {}}
+        running.api.create("api/v1/namespaces/default/configmaps", body)
+        with forwarding.Forwarder(apiserver.port) as wire:
+            made = World(running, wire, tmp_path_factory.mktemp("replicas"))
+            try:
+                for replica in made.replicas:
+                    replica.start()
+                yield made
+            finally:
+                for replica in made.replicas:
+                    replica.stop()
+
+
+@pytest.fixture
+def world(plane: World) -> World:
+    plane.before = plane.reset()
+    return plane
+
+
+def test_settled_replicas_show_one_digest_and_give_one_answer(world: World) -> None:
+    before = world.before
+    for pod in ("first", "second"):
+        world.bind(pod, "node-0")
+    after = world.settled(before)
+    assert after.view == before.view
+    assert after.placements != before.placements
+    answers = world.answers()
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["node-2"] == "cpu_avg_5m over 0.65"
+    assert (answers[0]["node-0"], answers[0]["node-1"]) == (6, 6)  # 9 - 3 for the two pods; 10 * (1 - 0.4)
+    assert after.view in world.replicas[0].text("/readyz?verbose")
+
+
+def test_pods_that_end_or_go_stop_counting_in_every_replica(world: World) -> None:
+    for pod in ("ends", "goes", "stays"):
+        world.bind(pod, "node-0")
+    waiting.eventually(lambda: world.hot("node-0") == [3, 3, 3], 90, "three pods to count", lambda: world.hot("node-0"))
+    pods = "api/v1/namespaces/default/pods"
+    waiting.eventually(
+        lambda: {pod["status"]["phase"] for pod in world.cluster.api.items(pods)} == {"Running"}, 90, "kwok"
+    )
+    world.cluster.api.patch(f"{pods}/ends/status", {"status": {"phase": "Succeeded"}})
+    world.cluster.api.delete(f"{pods}/goes")
+    waiting.eventually(lambda: world.hot("node-0") == [1, 1, 1], 90, "one pod to count", lambda: world.hot("node-0"))
+    world.bind("elsewhere", "node-1")
+    waiting.eventually(lambda: world.hot("node-1") == [1, 1, 1], 90, "the other node's", lambda: world.hot("node-1"))
+    assert world.hot("node-0") == [1, 1, 1]
+    assert len(set(world.seen())) == 1
+
+
+def test_a_replica_that_gets_no_news_shows_another_digest_until_it_does(world: World) -> None:
+    before = world.before
+    world.wire.freeze()
+    world.annotate(clock.WallClock().now(), node_1=0.8)
+    world.two_against_one(before)
+    answers = world.answers()
+    assert answers[0] == answers[1] != answers[2]
+    assert (answers[0]["node-1"], answers[2]["node-1"]) == ("cpu_avg_5m over 0.65", 6)
+    world.wire.thaw()
+    world.settled(before)
+    answers = world.answers()
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_replica_under_another_policy_shows_another_digest(world: World) -> None:
+    before = world.before
+    write(world.policies[0], OTHER_POLICY)
+    write(world.policies[1], OTHER_POLICY)
+    world.two_against_one(before)
+    answers = world.answers()
+    assert answers[0] == answers[1] != answers[2]
+    write(world.policies[2], OTHER_POLICY)
+    world.settled(before)
+    answers = world.answers()
+    assert answers[0] == answers[1] == answers[2]

@@ -1,0 +1,73 @@
+"""A metric of the operator's own PromQL, end to end: Prometheus, annotation, filter and score of the real scheduler.
+
+Page cache is what the example is about: `MemAvailable` counts it as free, so the built-in memory metrics do not see a
+node that is busy with files. At a memory use of 50 % the exporter leaves 30 % truly free, and every built-in metric is
+far under its threshold.
+"""
+
+import collections.abc
+
+import pytest
+
+from tests.e2e import policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+NAME = "memory_not_free_5m"
+EXTRA = {
+    "name": NAME,
+    "resource": "memory",
+    "statistic": "notfree",  # any word goes with a query
+    "window": "5s",
+    "query": "1 - avg_over_time(node_memory_MemFree_bytes[5s]) / avg_over_time(node_memory_MemTotal_bytes[5s])",
+}
+CACHED, IDLE = "node-0", "node-1"
+
+
+@pytest.fixture(scope="module")
+def running() -> collections.abc.Iterator[stack.Stack]:
+    """Three nodes under a policy that filters and scores by the extra metric; one of them is full of page cache."""
+    with stack.started(
+        3,
+        lambda path: policies.write(
+            path,
+            metrics=[*policies.METRICS, EXTRA],
+            filter__thresholds={"memory_avg_5m": 0.65, NAME: 0.6},
+            score__weights={NAME: 1},
+        ),
+    ) as started:
+        for name in started.nodes():
+            started.set_load(name, cpu_ratio=0.1, memory_ratio=0.1)
+        started.set_load(CACHED, cpu_ratio=0.1, memory_ratio=0.5)
+        started.start(started.annotator, started.extender)
+        started.use_extender()
+        started.await_reading(CACHED, NAME, 0.69, 0.71, timeout_seconds=90)
+        started.await_reading(IDLE, NAME, 0.45, 0.47, timeout_seconds=90)
+        yield started
+
+
+def row(running: stack.Stack, node: str) -> dict[str, object]:
+    """One node's row of GET /nodes."""
+    answer = running.extender.json("/nodes")
+    assert isinstance(answer, dict)
+    return next(row for row in answer["nodes"] if row["name"] == node)
+
+
+def test_the_annotation_carries_the_metric_beside_the_six(running: stack.Stack) -> None:
+    readings = running.readings()
+    assert all(len(values) == 7 and NAME in values for values in readings.values())
+    assert readings[CACHED]["memory_avg_5m"] < 0.65
+
+
+def test_filter_and_score_go_by_it_and_the_scheduler_keeps_new_pods_off_the_node(running: stack.Stack) -> None:
+    waiting.eventually(
+        lambda: row(running, IDLE)["usable"] and row(running, CACHED)["rejected"] == f"{NAME} over 0.6",
+        90,
+        "the extender to reject the cached node",
+    )
+    cached, idle = row(running, CACHED), row(running, IDLE)
+    assert (cached["score"], idle["score"]) == (3, 5)
+    assert idle["rejected"] is None
+    running.create_pods("extra-", 12)
+    landed = running.per_node("extra-", 12)
+    assert landed[CACHED] == 0
+    assert landed.total() == 12

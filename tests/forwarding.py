@@ -1,0 +1,71 @@
+"""A TCP address in front of others: what a Service does with replicas, and a wire that a test can freeze.
+
+Contract tests send a client through it, or one of our processes on its way to the apiserver. Bytes pass unread, so
+TLS goes through. Each new connection goes to the next target.
+"""
+
+import contextlib
+import itertools
+import socket
+import threading
+from typing import Final
+
+_CHUNK_BYTES: Final = 65536
+
+
+class Forwarder:
+    """Listens on `port` of the loopback while the `with` block runs; `connections` counts by target."""
+
+    def __init__(self, *targets: int) -> None:
+        self._targets = itertools.cycle(targets)
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets: list[socket.socket] = [self._listener]
+        self.port: int = self._listener.getsockname()[1]
+        self.connections = dict.fromkeys(targets, 0)
+
+    def freeze(self) -> None:
+        """Nothing passes any more, and nobody is told: connections stay open."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        """What was held passes, and everything after it."""
+        self._flowing.set()
+
+    def __enter__(self) -> "Forwarder":
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.thaw()
+        for one in self._sockets:
+            _end(one)
+
+    def _accept(self) -> None:
+        for target in self._targets:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", target))
+            except OSError:  # the listener was closed, or the target is down: then the client sees its connection end
+                if self._listener.fileno() < 0:
+                    return
+                continue
+            self.connections[target] += 1
+            self._sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # either side went away: so does the other
+            while chunk := source.recv(_CHUNK_BYTES):
+                self._flowing.wait()
+                sink.sendall(chunk)
+        for one in (source, sink):
+            _end(one)
+
+
+def _end(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # closed already
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
