@@ -11,7 +11,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import bindings, collecting, complaints, effectiveness, matching, publishing, resuming, staleness
+from annotator import (
+    bindings,
+    collecting,
+    complaints,
+    effectiveness,
+    matching,
+    publishing,
+    resuming,
+    scrapes,
+    staleness,
+)
 from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube.door import KubeDoor
@@ -122,6 +132,7 @@ class Annotator:
         self._cooled = ""  # the node the next sync writes again, see publishing.cooled
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
+        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -166,6 +177,8 @@ class Annotator:
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
+        too_few = self.scrapes.look(rules.policy, now_seconds=now_seconds)
+        self._complaints.update("windows hold too few scrapes", too_few)
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched)
