@@ -164,6 +164,7 @@ class Annotator:
         metrics = rules.policy.metrics_in_force
         known, label = directory(world.nodes), self._settings.label
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
+        asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)

@@ -417,3 +417,28 @@ def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
     assert not bench.sync().whole
     assert bench.reading("node-2").values["cpu_max_1d"] == 0.7
     assert "store-2 did not answer" in caplog.text
+
+
+def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    before, texts = bench.heartbeat(), dict(bench.texts)
+    bench.load()
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert outcome.read_nothing
+    assert "without a single series" in outcome.problems()[0]
+    assert (bench.texts, bench.heartbeat()) == (texts, before)
+    for name in ("cpu_avg_5m", "memory_avg_5m"):  # what fills first
+        bench.prometheus.answer(EXPRESSIONS[name], {"node-1": 0.4, "node-2": 0.7})
+    bench.clock.advance(30)
+    bench.sync()
+    assert bench.reading("node-1").values == {**dict.fromkeys(EXPRESSIONS, 0.4)}, "a maximum is at least the average"
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    bench.clock.advance(POLICY.sync.stale_after_seconds)
+    bench.sync()
+    assert set(bench.reading("node-2").values) == {"cpu_avg_5m", "memory_avg_5m"}
+
+
+def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
+    assert not bench.sync().read_nothing
