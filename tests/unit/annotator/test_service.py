@@ -164,9 +164,11 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
             "evenload_total_schedule_count",
             "evenload_effective_schedule_ratio",
             "evenload_annotator_leader",
+            "evenload_schedule_cpu_ratio_sum_total",
+            "evenload_schedule_memory_ratio_sum_total",
         )
     }
-    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0]
+    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0, 0.6, 0.6]
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
