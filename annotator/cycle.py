@@ -20,6 +20,7 @@ from annotator import (
     matching,
     publishing,
     resuming,
+    scrapes,
     staleness,
     usage,
 )
@@ -139,6 +140,7 @@ class Annotator:
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
         self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
+        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -172,6 +174,7 @@ class Annotator:
         metrics = rules.policy.metrics_in_force
         known, label = directory(world.nodes), self._settings.label
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
+        asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
@@ -185,6 +188,8 @@ class Annotator:
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
+        too_few = self.scrapes.look(rules.policy, now_seconds=now_seconds)
+        self._complaints.update("windows hold too few scrapes", too_few)
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
