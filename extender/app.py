@@ -123,7 +123,10 @@ def _body() -> bytes:
     """The request's body; 415 for another media type than JSON, 413 for too much of it."""
     if flask.request.mimetype and not flask.request.is_json:
         raise exceptions.UnsupportedMediaType(f"{flask.request.mimetype!r} given, application/json expected")
-    return flask.request.get_data(cache=False)
+    body = flask.request.get_data(cache=False)
+    if flask.request.content_length is None and len(body) >= flask.current_app.config["MAX_CONTENT_LENGTH"]:
+        raise exceptions.RequestEntityTooLarge  # in chunks, and cut at the limit without a word
+    return body
 
 
 def _refusal(error: protocol.ProtocolError) -> exceptions.HTTPException:

@@ -38,12 +38,32 @@ class _Reply(threading.local):
     body: bytes | None = None
 
 
+class Traffic:
+    """What the server was asked and sent back since the start: whole queries, and bytes of bodies as decoded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.queries = 0
+        self.received_bytes = 0
+
+    def asked(self) -> None:
+        """Count one query, before it is sent."""
+        with self._lock:
+            self.queries += 1
+
+    def received(self, size_bytes: int) -> None:
+        """Count one body."""
+        with self._lock:
+            self.received_bytes += size_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A PrometheusDoor over HTTP; `name` is the address for messages, without credentials."""
 
     name: str
     timeout_seconds: float
+    traffic: Traffic
     _library: prometheus_connect.PrometheusConnect
     _reply: _Reply
 
@@ -81,6 +101,7 @@ class Client:
 
     def _ask(self, call: Callable[[], object], expression: str) -> bytes:
         self._reply.body, self._reply.status = None, 0
+        self.traffic.asked()
         try:
             call()
         except (*_LIBRARY_COMPLAINTS, requests.RequestException, OSError) as problem:
@@ -154,19 +175,20 @@ def connect(
     certificate = credentials.readable(certificate_file, "client certificate")
     key = credentials.readable(key_file, "client key")
     session.cert = (certificate, key) if certificate and key else certificate
-    reply = _Reply()
-    session.hooks["response"].append(_keeper(reply))
+    reply, traffic = _Reply(), Traffic()
+    session.hooks["response"].append(_keeper(reply, traffic))
     session.auth = _login(url_login, token_file=token_file, username=username, password_file=password_file)
     library = prometheus_connect.PrometheusConnect(
         bare, headers=dict(headers or {}), retry=_NO_RETRY, session=session, timeout=timeout_seconds, auth=session.auth
     )
     if fetch is not None:
         session.mount(bare, through.Adapter(fetch))  # after the library, which mounts its own for the same address
-    return Client(name, timeout_seconds, library, reply)
+    return Client(name, timeout_seconds, traffic, library, reply)
 
 
-def _keeper(reply: _Reply) -> Callable[..., None]:
+def _keeper(reply: _Reply, traffic: Traffic) -> Callable[..., None]:
     def keep(response: requests.Response, *_: object, **__: object) -> None:
+        traffic.received(len(response.content))
         if not response.is_redirect:
             reply.status, reply.body = response.status_code, response.content
 

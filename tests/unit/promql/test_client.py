@@ -34,6 +34,17 @@ def test_an_answer_keeps_its_warnings(httpserver: pytest_httpserver.HTTPServer, 
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
 
 
+def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client
+) -> None:
+    httpserver.expect_ordered_request(PATH).respond_with_data(GOOD)
+    httpserver.expect_ordered_request(PATH).respond_with_data("sorry", status=503)
+    door.query("up")
+    with pytest.raises(errors.Unavailable):
+        door.query("up")
+    assert (door.traffic.queries, door.traffic.received_bytes) == (2, len(GOOD) + len("sorry"))
+
+
 def test_a_range_is_asked_with_its_exact_ends(httpserver: pytest_httpserver.HTTPServer, door: client.Client) -> None:
     httpserver.expect_request(PATH + "_range").respond_with_data(
         '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"]]}]}}'
