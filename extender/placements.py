@@ -15,13 +15,12 @@ import dataclasses
 import heapq
 import math
 import operator
-import threading
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import estimates
+from extender import deadline, estimates
 from kube import objects
 from policy import hotspots, metrics, owner_usage, recent, schema
 
@@ -70,7 +69,7 @@ class PlacementTable:
     """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._estimates = estimates.Estimates.under(policy)
         self._index: collections.abc.Mapping[str, int] = {}
         self._use(policy, now_seconds)

@@ -12,7 +12,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, comparing, decisions, explaining, metrics, tls, view
+from extender import app, comparing, deadline, decisions, explaining, metrics, tls, view
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -41,7 +41,9 @@ class Service:
         rng: random.Random,
         security: tls.Security | None = None,
         news: reloads.News | None = None,
+        deadline_seconds: float = deadline.DEFAULT_SECONDS,
     ) -> None:
+        self._deadline_seconds = deadline_seconds
         self._clock = ticking
         self._news = news
         self._policy_file = policy_file
@@ -89,7 +91,7 @@ class Service:
         )
 
     def app(self) -> flask.Flask:
-        """The application over this service's view."""
+        """The application over this service's view; what kube-scheduler waits for is answered in time."""
         plain_routes = ops.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
@@ -97,7 +99,11 @@ class Service:
             configz=self._configz,
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
-        return app.create_app(parts, plain_routes)
+        application = app.create_app(parts, plain_routes)
+        application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
+            application.wsgi_app, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+        )
+        return application
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches and the policy loop; they end when `stop` is set."""

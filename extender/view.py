@@ -6,13 +6,12 @@ for `Candidates`, which do not change any more, and pass their arrays to the pol
 
 import collections.abc
 import dataclasses
-import threading
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import estimates, nodes, placements
+from extender import deadline, estimates, nodes, placements
 from kube import objects
 from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
@@ -123,7 +122,7 @@ class View:
     """The extender's picture of the cluster. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
         self.nodes = nodes.NodeTable(self._in_force.metric_names)
         self.placements = placements.PlacementTable(policy, now_seconds)
