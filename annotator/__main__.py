@@ -6,11 +6,12 @@ one cycle of `--once` saw or wrote only part.
 
 import random
 import socket
+import threading
 
 import click
 from prometheus_client import CollectorRegistry
 
-from annotator import collecting, cycle, service
+from annotator import collecting, cycle, once, service, writing
 from annotator.metrics import Telemetry
 from kube import config, kinds, lease, reloads
 from kube import errors as kube_errors
@@ -18,8 +19,10 @@ from kube.door import KubeDoor
 from policy import loading
 from policy.problems import PolicyError
 from policy.schema import LoadPolicy
+from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
+from promql import telemetry as promql_telemetry
 from runtime import clock, exits, logs, loop, options
 from runtime.exits import Exit
 from runtime.reloading import Reloading
@@ -42,6 +45,8 @@ CODES: dict[type[Exception], Exit] = {
 @click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
 @click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
 @click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
+@click.option("--dry-run", is_flag=True, help="With --once: the apiserver checks every write and stores none.")
+@click.option("-o", "output", type=click.Choice(once.OUTPUTS), default="text", show_default=True, help="With --once.")
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica publishes.")
 def main(
     *,
@@ -50,36 +55,51 @@ def main(
     node_label: str,
     node_selector: str,
     crane_annotations: bool,
+    dry_run: bool,
+    output: str,
     leader_elect: bool,
 ) -> None:
     """Write what nodes really use on the Node objects, from Prometheus."""
+    if (dry_run or output != "text") and not options.once:
+        raise click.UsageError("--dry-run and -o say what one sync does: give them together with --once")
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     wall, registry = clock.WallClock(), CollectorRegistry()
     with exits.reported(CODES):
         policy = Reloading(options.policy, loading.load, clock=wall)
         policy.load()
-        prometheus, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        rng = random.Random()  # noqa: S311 - jitter, not secrets
+        asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
+        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         settings = cycle.Settings(options.namespace, collecting.NodeLabel(node_label, node_selector), crane_annotations)
         telemetry = Telemetry(registry, wall.now)
-        annotator = cycle.Annotator(prometheus, door, settings, clock=wall, telemetry=telemetry)
-        if options.once:
-            raise SystemExit(_once(annotator, door, policy))
-        stop, rng = loop.stop_on_signals(), random.Random()  # noqa: S311 - jitter, not secrets
-        election = _election(door, options, wall, rng) if leader_elect else None
+        stop = threading.Event() if options.once else loop.stop_on_signals()
+        election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True
+        writer = writing.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
+        annotator = cycle.Annotator(prometheus, writer, settings, clock=wall, telemetry=telemetry)
+        if options.once:
+            raise SystemExit(_once(annotator, writer, policy, output))
         telemetry.export_leadership(leads)
         news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
-        running = service.Service(annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news)
+        running = service.Service(
+            annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news, circuit=lambda: prometheus.line
+        )
         with service.serving(running, telemetry, registry, options):
-            electing = loop.start_thread("election", election.run, stop) if election else None
+            done = threading.Event()
+            electing = loop.start_thread("election", election.run, done) if election else None
             running.run(stop)
+            done.set()  # the Lease is given back only now, when nothing of ours is being written any more
             if electing is not None:
-                electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
+                electing.join(timeout=5)
 
 
-def _once(annotator: cycle.Annotator, door: KubeDoor, policy: Reloading[LoadPolicy]) -> Exit:
-    world = cycle.World(door.list(kinds.NODES).items, door.list(kinds.PODS).items)
+def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[LoadPolicy], output: str) -> Exit:
+    world = cycle.World(writer.list(kinds.NODES).items, writer.list(kinds.PODS).items)
     outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
+    for text in once.lines(outcome, writer, output):
+        click.echo(text)
     for problem in outcome.problems():
         click.echo(f"error: {problem}", err=True)
     return Exit.UNREACHABLE if outcome.read_nothing else Exit.OK if outcome.whole else Exit.PARTIAL

@@ -54,15 +54,20 @@ def ask(
     metrics: Sequence[Metric],
     directory: identity.Directory,
     label: NodeLabel,
+    *,
+    failed_before: Collection[str] = (),
 ) -> tuple[Asked, ...]:
     """Ask for every metric in turn through `query(metric, expression)`; a failure costs that metric only.
+
+    Metrics that failed the last time (`failed_before`, by name) are asked last: several of them in a row open the
+    circuit, and that must not keep those behind them from being asked for ever. The result is in the order given.
 
     When the server cannot be reached at all the rest is not tried: six time limits in a row would outlast the period.
     One query that is not answered right after another that was is only slow (a 1d window on a busy server).
     """
     asked: list[Asked] = []
     unreachable: errors.PromqlError | None = None
-    for metric in metrics:
+    for metric in sorted(metrics, key=lambda metric: metric.name in failed_before):
         if unreachable is not None:
             asked.append(Asked(metric, None, unreachable))
             continue
@@ -75,7 +80,8 @@ def ask(
         else:
             judge = annotations.invalid_reason
             asked.append(Asked(metric, readings.by_node(answer, directory, label=label.name, judge=judge)))
-    return tuple(asked)
+    places = {metric.name: place for place, metric in enumerate(metrics)}
+    return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
 
 
 def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:

@@ -5,13 +5,24 @@ nodes and pods as they are now. What a sync remembers for the next is the book o
 which complaints were logged already; everything else is read from the cluster, so a restart loses nothing that matters.
 """
 
+import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from annotator import bindings, collecting, complaints, effectiveness, publishing, resuming
+from annotator import (
+    bindings,
+    collecting,
+    complaints,
+    effectiveness,
+    matching,
+    publishing,
+    resuming,
+    staleness,
+    usage,
+)
 from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube.door import KubeDoor
@@ -38,7 +49,7 @@ class World(NamedTuple):
     """The cluster as a sync finds it."""
 
     nodes: Sequence[Node]
-    pods: Iterable[Pod]
+    pods: Collection[Pod]
 
 
 class Rulebook(NamedTuple):
@@ -50,7 +61,9 @@ class Rulebook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat."""
+    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat,
+    `usage_problem` why what owners use was not published.
+    """
 
     nodes: int
     without_values: tuple[str, ...]
@@ -60,6 +73,8 @@ class Outcome:
     patches: Mapping[str, int]
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
+    usage_problem: str = ""
+    unmatched: str = ""  # why nodes have no values, see annotator.matching
 
     @property
     def read_nothing(self) -> bool:
@@ -71,21 +86,21 @@ class Outcome:
         """Every query was answered in full, every node has values and every write went through."""
         unwritten = self.patches.get(publishing.FAILED, 0) + self.patches.get(publishing.SKIPPED, 0)
         missing = len(self.errors) + self.partial_answers + len(self.without_values) + unwritten
-        return missing == 0 and self.heartbeat_error is None
+        return missing == 0 and self.heartbeat_error is None and not self.usage_problem
 
     def problems(self) -> list[str]:
         """What kept this sync from being whole, each thing once."""
         found = [str(self.errors[0])] if self.errors else []
         if len(self.errors) > 1:
             found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
-        if self.without_values:
-            found.append(
-                f"{len(self.without_values)} of {self.nodes} nodes have no values: {_few(self.without_values)}"
-            )
+        if self.unmatched:
+            found.append(self.unmatched)
         if self.patch_error is not None:
             found.append(f"node annotations not written: {self.patch_error}")
         if self.heartbeat_error is not None:
             found.append(f"heartbeat not written: {self.heartbeat_error}")
+        if self.usage_problem:
+            found.append(f"owners' usage not published: {self.usage_problem}")
         return found
 
     def as_json(self) -> dict[str, object]:
@@ -119,9 +134,11 @@ class Annotator:
         self._book: collecting.Book = collecting.EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: dict[str, str] = {}  # of the nodes in the book
+        self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.cooled
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
+        self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -129,14 +146,33 @@ class Annotator:
         """Read, hold, write, renew. Raises nothing that Prometheus or the apiserver does; the outcome says it."""
         with self._telemetry.sync_seconds.time():
             outcome = self._sync(world, rules)
+            if not outcome.read_nothing:
+                outcome = dataclasses.replace(outcome, usage_problem=self._usage.sync(world.pods, rules.policy))
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
+        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
         self.last = outcome
         return outcome
 
+    def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
+        """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
+        names = [metric.name for metric in policy.metrics_in_force]
+        stale_after_seconds = policy.sync.stale_after_seconds
+        return staleness.by_metric(
+            self._book, names, now_seconds=self._clock.now(), stale_after_seconds=stale_after_seconds
+        )
+
+    def freshness_line(self, policy: LoadPolicy) -> str:
+        """The same in words, for /readyz?verbose."""
+        if not self._book:
+            return "nothing read since the start; nodes keep what they carry until it is stale"
+        return staleness.line(self.unusable(policy), len(self._book))
+
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        asked = collecting.ask(self._query, metrics, directory(world.nodes), self._settings.label)
+        known, label = directory(world.nodes), self._settings.label
+        asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
+        self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
@@ -145,12 +181,13 @@ class Annotator:
         self._hold(asked, world.nodes, rules.policy, now_seconds)
         published = self._publish(world, rules, now_seconds)
         without = tuple(sorted(node.name for node in world.nodes if not self._book.get(node.name)))
-        self._complaints.update("nodes have no values", _few(without), nodes=len(without))
+        unmatched = matching.sentence(world.nodes, without, asked, known, label)
+        self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(world.nodes), without, failures, answered, partial, *published)
+        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         with self._telemetry.query_seconds.labels(metric.name).time():
@@ -209,17 +246,20 @@ class Annotator:
         self._complaints.update("node annotations not written", error, failed=counted[publishing.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
-        texts = publishing.digest_texts(standing, patches, results)
-        return counted, error, self._beat(texts, rules, now_seconds)
+        if counted[publishing.WRITTEN]:
+            self._telemetry.wakeups.inc(sum(1 for pod in world.pods if bindings.waits(pod)))
+        vouched = publishing.vouched(standing, patches, results)
+        return counted, error, self._beat(vouched, rules, now_seconds)
 
     def _hot(self, world: World, policy: LoadPolicy, now_seconds: float) -> dict[str, Mapping[str, int]]:
         counted = bindings.hot_counts(world.pods, policy.hot_spots, now_seconds=now_seconds)
         none = bindings.none(policy.hot_spots)
         return {node.name: counted.get(node.name, none) for node in world.nodes}
 
-    def _beat(self, texts: Mapping[str, str], rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+    def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
-        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts))
+        texts, excluded = vouched
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts), excluded)
         try:
             publishing.beat(self._kube, self._settings.namespace, data)
         except kube_errors.KubeError as error:
@@ -232,7 +272,7 @@ class Annotator:
 
     def _report(self, asked: Sequence[collecting.Asked]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
-        failed = {metric.name: str(error) for metric, _, error in asked if error is not None}
+        failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
         for name in failed:
             self._telemetry.query_failures.labels(name).inc()
         first_error = next(iter(failed.values()), "")
@@ -252,6 +292,11 @@ class Annotator:
         refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
         self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
         self._complaints.update("partial answer", _few(answer.warnings), metric=metric.name)
+
+
+def _cause(error: errors.PromqlError) -> str:
+    """The failure itself, also while the circuit is open: one lasting trouble is one text, and so one log line."""
+    return str(error.last if isinstance(error, errors.Paused) else error)
 
 
 def _few(names: Sequence[str]) -> str:

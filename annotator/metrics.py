@@ -6,12 +6,16 @@ effectiveness names are fixed by design.md section 4.
 
 import functools
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
 
 from annotator.effectiveness import Tally
+from annotator.staleness import Unusable
 from runtime import version
+
+STATES: Final = ("fresh", "stale", "missing")
 
 
 class Telemetry:
@@ -21,6 +25,7 @@ class Telemetry:
         self._now = now
         self._registry = registry
         self._oldest: dict[str, float] = {}
+        self._told: set[str] = set()  # the metrics that metric_nodes has
         build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
@@ -53,6 +58,12 @@ class Telemetry:
             "evenload_annotator_unmatched_series",
             "Series whose label is no node's name or address; a rise means other machines or a wrong --node-label.",
         )
+        self.metric_nodes = self._gauge(
+            "evenload_annotator_metric_nodes",
+            "Nodes by how they stand in a metric: fresh, stale (too old to be used) or missing.",
+            "metric",
+            "state",
+        )
         self.age_seconds = self._gauge(
             "evenload_node_metric_age_seconds",
             "Age of the least recently confirmed value of any node; a rise means its query fails.",
@@ -77,9 +88,29 @@ class Telemetry:
             "failed and skipped mean nodes keep old values that soon turn stale.",
             "result",
         )
+        self.sent_bytes = self._counter(
+            "evenload_annotator_sent_bytes",
+            "Bytes of request bodies sent to the apiserver by kind; a rise means more or larger writes.",
+            "kind",
+        )
+        self.wakeups = self._counter(
+            "evenload_annotator_wakeups",
+            "Pods without a node at syncs that patched nodes: scheduling tries our writes may have caused.",
+        )
         self.heartbeats = self._counter(
             "evenload_annotator_heartbeats",
             "Heartbeats by result; without written ones quiet nodes turn stale.",
+            "result",
+        )
+
+        self.owners = self._gauge(
+            "evenload_annotator_owners",
+            "Owners whose replicas' mean use is published, or left out for lack of room.",
+            "state",
+        )
+        self.usage_writes = self._counter(
+            "evenload_annotator_usage_writes",
+            "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
             "result",
         )
 
@@ -96,6 +127,16 @@ class Telemetry:
         for name in confirmed_seconds.keys() - self._oldest.keys():
             self.age_seconds.labels(name).set_function(functools.partial(self._age, name))
         self._oldest = dict(confirmed_seconds)
+
+    def metric_nodes_are(self, unusable: Mapping[str, Unusable], nodes: int) -> None:
+        """Set of each metric how many of the nodes have it fresh, stale or not at all."""
+        for gone in self._told - unusable.keys():
+            for state in STATES:
+                self.metric_nodes.remove(gone, state)
+        self._told = set(unusable)
+        for metric, (missing, stale) in unusable.items():
+            for state, count in zip(STATES, (nodes - missing - stale, stale, missing), strict=True):
+                self.metric_nodes.labels(metric, state).set(count)
 
     def export_leadership(self, is_leader: Callable[[], bool]) -> None:
         """Export whether this replica publishes."""
@@ -132,9 +173,24 @@ class Telemetry:
         }
         for name, (text, figure) in figures.items():
             self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
+        self._registry.register(_RatioSums(tally))
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
+
+
+class _RatioSums(registry.Collector):
+    """The sums behind the two averages, as counters: their increase over a span by that of the count is its average."""
+
+    def __init__(self, tally: Callable[[], Tally]) -> None:
+        self._tally = tally
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Both sums of one moment."""
+        now = self._tally()
+        for resource, total in (("cpu", now.cpu_ratio_sum), ("memory", now.memory_ratio_sum)):
+            text = f"Sum of the 5m {resource} ratios of chosen nodes; its rate over that of the count is their mean."
+            yield core.CounterMetricFamily(f"evenload_schedule_{resource}_ratio_sum", text, value=total)
 
 
 def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:

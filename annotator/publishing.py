@@ -5,8 +5,8 @@ worth a write. `write` carries a plan out in parallel; `Standing` remembers our 
 so that the digest is over the texts as they now stand in the cluster. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
-* a node whose patch failed enters the digest with the text it should carry, so its bucket does not match and its old
-  text ages in the extender instead of being renewed by our heartbeat;
+* a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
+  being renewed, and the texts of all others are renewed as ever;
 * nothing at all is written by a sync in which no query succeeded (`annotator.cycle`).
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import collecting, crane
+from annotator import collecting, crane, writing
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
@@ -27,6 +27,7 @@ from policy.schema import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
 PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
+STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, writing.NotAllowedError)
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
 
 
@@ -208,8 +209,9 @@ class Written(NamedTuple):
 def write(door: KubeDoor, patches: Sequence[Patch]) -> dict[str, Written]:
     """Carry a plan out, at most 8 at a time; how each went, by node.
 
-    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached or
-    does not know us, the rest is `skipped`: five thousand time limits in a row would outlast any period.
+    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
+    not know us or wants fewer requests than even a patient writer sends, and once this replica must not write any more,
+    the rest is `skipped`: five thousand time limits in a row would outlast any period.
     """
     if not patches:
         return {}
@@ -224,29 +226,44 @@ def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> Written:
         return Written(SKIPPED)
     try:
         door.merge_patch(kinds.NODES, patch.node, patch.body)
-    except (errors.NotFound, errors.Conflict):
+    except errors.NotFound:
         return Written(GONE)
+    except errors.Conflict as error:
+        return Written(GONE) if _is_another_machine(error) else Written(FAILED, error)
     except errors.KubeError as error:
-        if isinstance(error, errors.Unreachable | errors.Unauthorized):
+        if isinstance(error, STOPPING):
             stop.set()
         return Written(FAILED, error)
     return Written(WRITTEN)
 
 
-def digest_texts(
-    standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]
-) -> dict[str, str]:
-    """The texts the heartbeat vouches for: as they stand, with the intended text where a patch was tried.
+def _is_another_machine(error: errors.Conflict) -> bool:
+    """Our uid precondition, in the apiserver's words; any other conflict is a race that the next sync tries again."""
+    return "uid in precondition" in error.message.lower()
 
-    A vanished node leaves the set; a failed patch makes its bucket differ, so that the old text is not renewed.
+
+class Vouched(NamedTuple):
+    """What a heartbeat vouches for: the texts as they stand, and the nodes that are left out."""
+
+    texts: Mapping[str, str]
+    excluded: frozenset[str]
+
+
+def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]) -> Vouched:
+    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed.
+
+    What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
+    other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
+    it should carry: its bucket does not match, which is as safe and less precise.
     """
-    texts = dict(standing)
+    texts, excluded = dict(standing), list[str]()
     for patch in patches:
-        if results[patch.node].result == GONE:
-            texts.pop(patch.node, None)
-        else:
+        if results[patch.node].result == WRITTEN or len(excluded) >= heartbeat.EXCLUDED_MOST:
             texts[patch.node] = patch.text
-    return texts
+        else:
+            texts.pop(patch.node, None)
+            excluded.append(patch.node)
+    return Vouched(texts, frozenset(excluded))
 
 
 def confirmed_seconds(book: collecting.Book, *, now_seconds: float) -> float:

@@ -39,9 +39,11 @@ class Service:
         clock: clock.Clock,
         rng: random.Random,
         news: reloads.News | None = None,
+        circuit: Callable[[], str] | None = None,
     ) -> None:
         self._annotator = annotator
         self._news = news
+        self._circuit = circuit
         self._policy = policy
         self._leads = leads
         self._clock = clock
@@ -99,6 +101,8 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
+            health.Check("freshness", lambda: None, self._freshness),
+            health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]
@@ -118,10 +122,15 @@ class Service:
     def _sync_state(self) -> str:
         """Never a reason to be unready: stale data means neutral answers and an alert, not an outage."""
         last = self._annotator.last
+        if not self._leads():
+            return "another replica leads"
         if last is None:
-            return "none yet" if self._leads() else "another replica leads"
+            return "none yet"
         with_values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
         return "; ".join([with_values, *last.problems()])
+
+    def _freshness(self) -> str:
+        return self._annotator.freshness_line(self._policy.current) if self._leads() else "another replica leads"
 
     def _ready(self) -> bool:
         return self._leads() and self.nodes.synced.is_set() and self.pods.synced.is_set()

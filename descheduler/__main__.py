@@ -8,6 +8,7 @@ import contextlib
 import json
 import random
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -23,8 +24,10 @@ from kube import config, events, lease, reloads
 from kube import errors as kube_errors
 from policy import loading
 from policy.problems import PolicyError
+from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
+from promql import telemetry as promql_telemetry
 from runtime import clock, exits, health, logs, loop, ops
 from runtime import options as service_options
 from runtime.exits import Exit
@@ -70,7 +73,10 @@ def main(
     with exits.reported(CODES), contextlib.closing(Ledger(ledger_path)) as ledger:
         policy = Reloading(options.policy, loading.load, clock=wall)
         schedule.require_supported(policy.load())
-        prometheus, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
+        period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
+        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         ledger.open()
         stop, identity = loop.stop_on_signals(), _identity(options.listen, rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
@@ -93,7 +99,7 @@ def main(
         parts.telemetry.export_leadership(parts.leads)
         if options.once:
             raise SystemExit(_once(Service(parts)))
-        _serve(parts, registry, options.listen, election if elects else None)
+        _serve(parts, registry, options.listen, election if elects else None, circuit=lambda: prometheus.line)
 
 
 def _identity(listen: str, rng: random.Random) -> str:
@@ -105,11 +111,20 @@ def _identity(listen: str, rng: random.Random) -> str:
     return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
 
 
-def _serve(parts: Parts, registry: CollectorRegistry, listen: str, election: lease.Election | None) -> None:
+def _serve(
+    parts: Parts,
+    registry: CollectorRegistry,
+    listen: str,
+    election: lease.Election | None,
+    *,
+    circuit: Callable[[], str],
+) -> None:
     running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
     limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
     late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
-    pages = app.create_app(running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry)
+    pages = app.create_app(
+        running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry, circuit=circuit
+    )
     polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
     runs = loop.Loop(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat

@@ -33,13 +33,17 @@ def create_app(
     clock: Clock,
     livez: collections.abc.Sequence[Check],
     registry: CollectorRegistry,
+    circuit: collections.abc.Callable[[], str] | None = None,
 ) -> flask.Flask:
-    """The application of one descheduler."""
+    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands."""
     app = flask.Flask("descheduler")
     registry.register(reload_metrics.ReloadCollector(policy))
     # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
     # and on /metrics, and no reason to be replaced.
-    readyz = (Check("policy", lambda: None, policy.line),)
+    readyz = (
+        Check("policy", lambda: None, policy.line),
+        Check("circuit to Prometheus", lambda: None, circuit),
+    )
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
 

@@ -14,7 +14,7 @@ import prometheus_client
 
 from extender import app, comparing, deadline, decisions, explaining, metrics, tls, view
 from kube import door, errors, kinds, objects, reflector, reloads
-from policy import heartbeat, schema
+from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
 
 log = logs.get(__name__)
@@ -22,6 +22,7 @@ log = logs.get(__name__)
 # Ended pods are never sent, so that their going is a deletion and a cluster full of finished Jobs costs nothing.
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 HEARTBEAT_ONLY: Final = f"metadata.name={heartbeat.CONFIG_MAP}"
+USAGE_ONLY: Final = f"metadata.name={owner_usage.CONFIG_MAP}"
 STUCK_SECONDS: Final = 120.0  # over the 75 s for which an apiserver that trickles can hold the loop's Event
 
 PolicyFile = reloading.Reloading[schema.LoadPolicy]
@@ -69,6 +70,15 @@ class Service:
             field_selector=HEARTBEAT_ONLY,
             on_change=self._heartbeat_changed,
         )
+        self._usage = reflector.Reflector(
+            kube,
+            kinds.CONFIG_MAPS,
+            clock=ticking,
+            rng=rng,
+            namespace=namespace,
+            field_selector=USAGE_ONLY,
+            on_change=self._usage_changed,
+        )
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
             "policy",
@@ -97,7 +107,7 @@ class Service:
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches and the policy loop; they end when `stop` is set."""
-        for watch in (self._nodes, self._pods, self._heartbeats):
+        for watch in (self._nodes, self._pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
 
@@ -137,6 +147,9 @@ class Service:
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
 
+    def _usage_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        self.view.usage_changed(None if new is None else new.data, self._clock.now())
+
     def _digests(self) -> str:
         """What replicas are compared by."""
         found = comparing.digests(self.view, self._clock.now())
@@ -148,6 +161,7 @@ class Service:
             assumed_placements=self.view.placements.assumed(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
             nodes_by_thresholds=explaining.thresholds(self.view),
+            owners_estimated=self.view.placements.estimates.owners(now_seconds),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
         )
 
@@ -165,8 +179,13 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
         seen.nodes.node_changed(None, node)
     for pod in kube.list(kinds.PODS, field_selector=LIVING).items:
         seen.placements.pod_changed(None, pod, now_seconds)
+    seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
+    seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
+
+
+def _data(kube: door.KubeDoor, name: str, namespace: str) -> dict[str, str] | None:
+    """A ConfigMap's data, None when there is no such ConfigMap."""
     try:
-        beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)
+        return kube.get(kinds.CONFIG_MAPS, name, namespace=namespace).data
     except errors.NotFound:
-        return
-    seen.nodes.heartbeat_changed(beat.data, now_seconds)
+        return None

@@ -3,7 +3,8 @@
 Each sync the annotator digests the annotations it believes in and puts the digest into one ConfigMap; the extender
 compares its own view bucket by bucket (`EffectiveTimes`) and so renews the readings of quiet nodes.
 `policy.freshness` judges the result. Node names fall into 256 buckets by the first byte of their SHA-256, so one node
-in flight keeps only its bucket from matching.
+in flight keeps only its bucket from matching. Nodes whose patch failed are named in the heartbeat and left out of it on
+both sides: only their own readings age (docs/decisions/0005-heartbeat-except.md).
 """
 
 import collections.abc
@@ -18,6 +19,7 @@ from policy import freshness, stamps
 CONFIG_MAP: Final = "evenload-heartbeat"
 VERSION: Final = "1"
 BUCKETS: Final = 256
+EXCLUDED_MOST: Final = 100  # names in a heartbeat; where more patches fail, the apiserver is what ails
 _CHECKSUM_LENGTH: Final = 8
 _PREFIX: Final = "sha256:"
 _HEX: Final = frozenset("0123456789abcdef")
@@ -43,12 +45,16 @@ class Digest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One sync of the annotator: when, under which policy, over how many annotated nodes, with which checksums."""
+    """One sync of the annotator: when, under which policy, over how many annotated nodes, with which checksums.
+
+    `excluded` are the nodes it does not vouch for, whatever they carry: they are in no checksum.
+    """
 
     at_seconds: float
     policy_hash: str
     nodes: int
     digest: Digest
+    excluded: frozenset[str] = frozenset()
 
 
 @functools.lru_cache(maxsize=65536)
@@ -76,8 +82,10 @@ def _checksum(lines: collections.abc.Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()[:_CHECKSUM_LENGTH]
 
 
-def encode(at_seconds: float, policy_hash: str, nodes: int, checksums: Digest) -> dict[str, str]:
-    """The data of the heartbeat ConfigMap."""
+def encode(
+    at_seconds: float, policy_hash: str, nodes: int, checksums: Digest, excluded: collections.abc.Iterable[str] = ()
+) -> dict[str, str]:
+    """The data of the heartbeat ConfigMap. `except` is written even if empty: a merge-patch would keep the last one."""
     return {
         "v": VERSION,
         "at": stamps.encode(at_seconds),
@@ -85,6 +93,7 @@ def encode(at_seconds: float, policy_hash: str, nodes: int, checksums: Digest) -
         "nodes": str(nodes),
         "digest": checksums.whole,
         "buckets": ",".join(checksums.buckets),
+        "except": ",".join(sorted(excluded)),
     }
 
 
@@ -98,7 +107,8 @@ def decode(data: collections.abc.Mapping[str, str]) -> Heartbeat:
         raise HeartbeatError("no_time") from error
     checksums = Digest(data.get("digest", ""), tuple(data.get("buckets", "").split(",")))
     _check_digest(checksums)
-    return Heartbeat(at_seconds, data.get("policy", ""), _count(data.get("nodes", "")), checksums)
+    excluded = frozenset(filter(None, data.get("except", "").split(",")))
+    return Heartbeat(at_seconds, data.get("policy", ""), _count(data.get("nodes", "")), checksums, excluded)
 
 
 def _count(text: str) -> int:
@@ -171,7 +181,7 @@ class EffectiveTimes:
         return frozenset(confirmed)
 
     def _settle_bucket(self, bucket: int, heartbeat: Heartbeat) -> set[str]:
-        texts = self._texts[bucket]
+        texts = {node: text for node, text in self._texts[bucket].items() if node not in heartbeat.excluded}
         ours = _checksum(_line(node, texts[node]) for node in sorted(texts))
         if ours != heartbeat.digest.buckets[bucket]:
             self._differing.add(bucket)
@@ -190,9 +200,17 @@ class EffectiveTimes:
         return max(at_seconds, self.matched_seconds(node))
 
     def differing_nodes(self) -> tuple[str, ...]:
-        """The nodes of all buckets that did not match the last heartbeat, sorted: where to look for the difference."""
-        return tuple(sorted(node for bucket in self._differing for node in self._texts[bucket]))
+        """The nodes of all buckets that did not match the last heartbeat, and those it excludes, sorted.
+
+        Where to look for the difference.
+        """
+        differing = {node for bucket in self._differing for node in self._texts[bucket]}
+        return tuple(sorted(differing | self._unvouched()))
+
+    def _unvouched(self) -> set[str]:
+        excluded = self.last.excluded if self.last is not None else frozenset[str]()
+        return {node for node in excluded if node in self._texts[bucket_of(node)]}
 
     def matches(self) -> bool:
         """Whether the whole set matched the last heartbeat when last settled."""
-        return self.last is not None and not self._differing and not self._dirty
+        return self.last is not None and not self._differing and not self._dirty and not self._unvouched()

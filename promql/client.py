@@ -20,7 +20,7 @@ from prometheus_api_client import exceptions as library_errors
 from prometheus_api_client import prometheus_connect
 from urllib3.util import retry
 
-from promql import credentials, door, errors, wire
+from promql import credentials, door, errors, through, wire
 
 DEFAULT_TIMEOUT_SECONDS = 10.0
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
@@ -38,12 +38,32 @@ class _Reply(threading.local):
     body: bytes | None = None
 
 
+class Traffic:
+    """What the server was asked and sent back since the start: whole queries, and bytes of bodies as decoded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.queries = 0
+        self.received_bytes = 0
+
+    def asked(self) -> None:
+        """Count one query, before it is sent."""
+        with self._lock:
+            self.queries += 1
+
+    def received(self, size_bytes: int) -> None:
+        """Count one body."""
+        with self._lock:
+            self.received_bytes += size_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A PrometheusDoor over HTTP; `name` is the address for messages, without credentials."""
 
     name: str
     timeout_seconds: float
+    traffic: Traffic
     _library: prometheus_connect.PrometheusConnect
     _reply: _Reply
 
@@ -52,6 +72,12 @@ class Client:
         params = self._limit() | ({} if at_seconds is None else {"time": f"{at_seconds:.3f}"})
         body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)
         return self._decoded(wire.vector, body, expression)
+
+    def measure(self, expression: str) -> door.Measured:
+        """Instant query with what it cost the server, for diagnosis; no service asks it, so it is not of the door."""
+        params = self._limit() | {"stats": "all"}
+        body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)
+        return self._decoded(wire.measured, body, expression)
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
@@ -75,6 +101,7 @@ class Client:
 
     def _ask(self, call: Callable[[], object], expression: str) -> bytes:
         self._reply.body, self._reply.status = None, 0
+        self.traffic.asked()
         try:
             call()
         except (*_LIBRARY_COMPLAINTS, requests.RequestException, OSError) as problem:
@@ -135,10 +162,12 @@ def connect(
     certificate_file: Path | None = None,
     key_file: Path | None = None,
     headers: Mapping[str, str] | None = None,
+    fetch: through.Fetch | None = None,
 ) -> Client:
     """A client for `url` (scheme, host, optional path prefix; user:password@ is read as basic authentication).
 
-    Raises ConfigError for an address or a file that cannot be used. Sends nothing.
+    With `fetch`, requests go through it and the address is only a name. Raises ConfigError for an address or a file
+    that cannot be used. Sends nothing.
     """
     bare, name, url_login = _address(url)
     session = requests.Session()
@@ -146,17 +175,20 @@ def connect(
     certificate = credentials.readable(certificate_file, "client certificate")
     key = credentials.readable(key_file, "client key")
     session.cert = (certificate, key) if certificate and key else certificate
-    reply = _Reply()
-    session.hooks["response"].append(_keeper(reply))
+    reply, traffic = _Reply(), Traffic()
+    session.hooks["response"].append(_keeper(reply, traffic))
     session.auth = _login(url_login, token_file=token_file, username=username, password_file=password_file)
     library = prometheus_connect.PrometheusConnect(
         bare, headers=dict(headers or {}), retry=_NO_RETRY, session=session, timeout=timeout_seconds, auth=session.auth
     )
-    return Client(name, timeout_seconds, library, reply)
+    if fetch is not None:
+        session.mount(bare, through.Adapter(fetch))  # after the library, which mounts its own for the same address
+    return Client(name, timeout_seconds, traffic, library, reply)
 
 
-def _keeper(reply: _Reply) -> Callable[..., None]:
+def _keeper(reply: _Reply, traffic: Traffic) -> Callable[..., None]:
     def keep(response: requests.Response, *_: object, **__: object) -> None:
+        traffic.received(len(response.content))
         if not response.is_redirect:
             reply.status, reply.body = response.status_code, response.content
 

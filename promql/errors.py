@@ -3,6 +3,7 @@
     PromqlError
     ├── ConfigError    the address or a credential file is wrong: stop at start, exit 2; nothing was sent
     ├── Unreachable    no answer at all (refused, timed out, TLS): keep the last good values, try again later, exit 3
+    │   └── Paused     not asked, because the circuit breaker is open; `.last` is the failure that opened it
     ├── Refused        401 or 403: an operator must act on the credentials
     ├── BadQuery       400 or 422: the expression is wrong, asking again cannot help
     ├── Unavailable    429 or 5xx: it is there but cannot answer now
@@ -23,6 +24,14 @@ class ConfigError(PromqlError):
 
 class Unreachable(PromqlError):
     """No answer: connection refused or reset, name not found, timed out, TLS not trusted."""
+
+
+class Paused(Unreachable):
+    """Nothing was sent: the server failed several times in a row and the next trial is not due (`promql.breaker`)."""
+
+    def __init__(self, last: PromqlError) -> None:
+        super().__init__(f"not asked before the next trial, after failures in a row, the last: {last}")
+        self.last = last
 
 
 class Refused(PromqlError):

@@ -56,6 +56,11 @@ class Bench:
         for expression in EXPRESSIONS.values():
             self.prometheus.answer(expression, values)
 
+    def load_by_name(self, **ratios: float) -> None:
+        """The same, with series that carry the nodes' names."""
+        for expression in EXPRESSIONS.values():
+            self.prometheus.answer(expression, {name.replace("_", "-"): ratio for name, ratio in ratios.items()})
+
     def nodes(self) -> list[Node]:
         return [
             builders.node(
@@ -93,7 +98,7 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
-    assert len(bench.prometheus.asked) == 6
+    assert len(bench.prometheus.asked) == 8
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
 
@@ -159,6 +164,9 @@ def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
     assert outcome.without_values == ("node-2",)
     assert not outcome.whole
     assert bench.value("evenload_annotator_nodes", state="unmatched") == 1.0
+    assert outcome.problems() == [
+        "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
+    ]
 
 
 def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) -> None:
@@ -175,23 +183,38 @@ def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) ->
     assert bench.value("evenload_annotator_invalid_samples_total", reason="double") == 1.0
 
 
-def test_a_failed_patch_leaves_its_bucket_unconfirmed(bench: Bench) -> None:
-    bench.load(node_1=0.3, node_2=0.7)
+def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
+    mates = [name for name in (f"node-{n}" for n in range(1, 5000)) if heartbeat.bucket_of(name) == 7][:2]
+    bench.names = mates
+    stuck, mate = mates
+    ratio = {name.replace("-", "_"): 0.3 for name in mates}
+    bench.load_by_name(**ratio)
     bench.sync()
-    bench.kube.fail("node-1", kube_errors.Forbidden("PATCH node-1", status=403, reason="Forbidden", message="no"))
-    bench.load(node_1=0.9, node_2=0.7)
-    bench.clock.advance(30)
-    outcome = bench.sync()
-    assert not outcome.whole
-    assert any("PATCH node-1" in problem for problem in outcome.problems())
+    bench.kube.fail(stuck, kube_errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no"))
+    bench.load_by_name(**{**ratio, stuck.replace("-", "_"): 0.9})
     seen = heartbeat.EffectiveTimes()
     for name, text in bench.texts.items():
         seen.put(name, text)
-    seen.accept(bench.heartbeat(), bench.clock.now())
-    assert seen.settle() == {"node-2"}
-    bench.kube.fail("node-1", None)
+    for _ in range(3):
+        bench.clock.advance(30)
+        outcome = bench.sync()
+        assert any("PATCH" in problem for problem in outcome.problems())
+        seen.accept(bench.heartbeat(), bench.clock.now())
+        assert seen.settle() == {mate}, "the same bucket, and yet it is renewed"
+    bench.kube.fail(stuck, None)
     assert bench.sync().patches == {"written": 1}
-    assert bench.reading("node-1").values["cpu_avg_5m"] == 0.9
+    assert bench.reading(stuck).values["cpu_avg_5m"] == 0.9
+    assert bench.heartbeat().excluded == frozenset()
+
+
+def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    pods = [builders.pod("waits-1"), builders.pod("waits-2"), builders.pod("bound", node="node-1")]
+    world = cycle.World(bench.nodes(), pods)
+    bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2
+    bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2, "a sync that patches nothing wakes nobody"
 
 
 def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
@@ -314,3 +337,45 @@ def test_other_moves_are_written_once(bench: Bench, before: float, after: float)
     assert bench.sync().patches == {"written": 1}
     bench.clock.advance(30)
     assert bench.sync().patches == {}
+
+
+def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_only_them(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    for name in ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"):
+        bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
+    bench.sync()
+    bench.prometheus.asked.clear()
+    outcome = bench.sync()
+    names = {expression: name for name, expression in EXPRESSIONS.items()}
+    assert [names[expression] for expression in bench.prometheus.asked] == [
+        *("memory_avg_5m", "memory_max_1h", "memory_max_1d"),
+        *("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"),
+    ]
+    assert outcome.answered == 3
+    assert list(bench.reading("node-1").values) == ["memory_avg_5m", "memory_max_1h", "memory_max_1d"]
+
+
+def test_a_pause_of_the_circuit_is_the_same_complaint_as_the_failure_behind_it(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    down = errors.Unreachable("Prometheus at http://p cannot be reached")
+    for error in (down, errors.Paused(down), down):
+        for expression in EXPRESSIONS.values():
+            bench.prometheus.fail(expression, error)
+        bench.sync()
+    assert caplog.text.count("queries failed") == 1
+
+
+def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> None:
+    assert "nothing read since the start" in bench.annotator.freshness_line(POLICY)
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY) == "all 6 metrics fresh for all 2 nodes"
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Unreachable("away"))
+    bench.clock.advance(300)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
+    states = ("fresh", "stale", "missing")
+    name = "evenload_annotator_metric_nodes"
+    assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]

@@ -6,22 +6,15 @@ import pytest
 from click.testing import CliRunner
 
 from annotator import __main__ as entry
+from tests import kubeconfigs
 
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {token: t}}]
-"""
 
 
 @pytest.fixture
 def files(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(kubeconfigs.text(), encoding="utf-8")
     return tmp_path
 
 
@@ -46,6 +39,14 @@ def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments:
     run = CliRunner().invoke(entry.main, [*common, *arguments])
     assert run.exit_code == 2
     assert said in run.stderr
+
+
+@pytest.mark.parametrize("given", [["--dry-run"], ["-o", "json"]])
+def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, given: list[str]) -> None:
+    common = ["--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
+    run = CliRunner().invoke(entry.main, [*common, "--prometheus", "http://p", *given])
+    assert run.exit_code == 2
+    assert "together with --once" in run.stderr
 
 
 def test_every_option_stands_in_the_docs() -> None:

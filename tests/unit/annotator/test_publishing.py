@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from annotator import collecting, publishing
+from annotator import collecting, publishing, writing
 from kube import errors
 from kube.objects import Node
-from policy import annotations, schema
+from policy import annotations, heartbeat, schema
 from tests import builders, fake_kube_writes
 
 NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
@@ -138,13 +138,16 @@ def api_error(kind: type[errors.ApiError], status: int) -> errors.ApiError:
 def test_every_patch_has_its_result() -> None:
     door = fake_kube_writes.FakeKubeWrites()
     door.fail("gone", api_error(errors.NotFound, 404))
-    door.fail("replaced", api_error(errors.Conflict, 409))
+    uids = "Precondition failed: UID in precondition: a, UID in object meta: b"
+    door.fail("replaced", errors.Conflict("PATCH", status=409, reason="Conflict", message=uids))
+    door.fail("raced", api_error(errors.Conflict, 409))
     door.fail("refused", api_error(errors.Forbidden, 403))
-    results = publishing.write(door, [patch_of(name) for name in ("good", "gone", "replaced", "refused")])
+    results = publishing.write(door, [patch_of(name) for name in ("good", "gone", "replaced", "raced", "refused")])
     assert {node: written.result for node, written in results.items()} == {
         "good": "written",
         "gone": "gone",
         "replaced": "gone",
+        "raced": "failed",
         "refused": "failed",
     }
     assert [name for name, _ in door.patches] == ["good"]
@@ -161,16 +164,38 @@ def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
     assert len(results) == len(names)
 
 
-def test_the_digest_takes_intended_texts_and_drops_vanished_nodes() -> None:
-    patches = [patch_of("written"), patch_of("failed"), patch_of("gone")]
-    results = {
-        "written": publishing.Written("written"),
-        "failed": publishing.Written("failed"),
-        "gone": publishing.Written("gone"),
-    }
-    standing = {"written": "old", "failed": "old", "gone": "old", "quiet": "same"}
-    texts = publishing.digest_texts(standing, patches, results)
-    assert texts == {"written": "new", "failed": "new", "quiet": "same"}
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(errors.TooManyRequests("PATCH", status=429, reason="", message="later"), id="it has had enough"),
+        pytest.param(writing.NotAllowedError("leads no more"), id="another replica leads"),
+    ],
+)
+def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError) -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(100)]
+    for name in names:
+        door.fail(name, error)
+    results = [written.result for written in publishing.write(door, [patch_of(name) for name in names]).values()]
+    assert 1 <= results.count("failed") <= publishing.WRITERS
+    assert results.count("failed") + results.count("skipped") == 100
+
+
+def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
+    names = ("written", "failed", "skipped", "gone")
+    results = {name: publishing.Written(name) for name in names}
+    standing = {**dict.fromkeys(names, "old"), "quiet": "same"}
+    texts, excluded = publishing.vouched(standing, [patch_of(name) for name in names], results)
+    assert texts == {"written": "new", "quiet": "same"}
+    assert excluded == {"failed", "skipped", "gone"}
+
+
+def test_beyond_the_names_a_heartbeat_holds_a_bucket_is_made_to_differ() -> None:
+    names = [f"node-{index}" for index in range(heartbeat.EXCLUDED_MOST + 2)]
+    results = {name: publishing.Written("failed") for name in names}
+    texts, excluded = publishing.vouched(dict.fromkeys(names, "old"), [patch_of(name) for name in names], results)
+    assert excluded == set(names[:-2])
+    assert texts == dict.fromkeys(names[-2:], "new")
 
 
 def test_our_own_write_stands_before_the_watch_shows_it() -> None:

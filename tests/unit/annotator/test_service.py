@@ -10,7 +10,7 @@ from annotator import collecting, cycle, metrics, queries, service
 from kube import reloads
 from kube.objects import Pod
 from policy import loading
-from promql import errors
+from promql import breaker, client, errors, telemetry
 from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
 
@@ -45,6 +45,7 @@ class Bench:
             news=reloads.News(self.policy, self.kube, reloads.speaker("annotator", given), clock=self.clock),
             clock=self.clock,
             rng=random.Random(1),
+            circuit=lambda: "as told",
         )
         for metric in self.policy.current.metrics_in_force:
             self.prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
@@ -90,6 +91,8 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.service.sync()
     assert bench.service.tally.left_out == 0
     assert bench.prometheus.asked == []
+    verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
+    assert "[+]freshness ok: another replica leads" in verbose
 
 
 def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> None:
@@ -98,7 +101,7 @@ def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> N
     assert bench.prometheus.asked == []
     bench.service.pods.synced.set()
     bench.service.sync()
-    assert len(bench.prometheus.asked) == 6
+    assert len(bench.prometheus.asked) == 8
 
 
 def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
@@ -111,6 +114,7 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
     assert "Prometheus is away" in answer.text
+    assert "[+]circuit to Prometheus ok: as told" in answer.text
     assert routes.get("/livez").status_code == 200
 
 
@@ -160,13 +164,17 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
             "evenload_total_schedule_count",
             "evenload_effective_schedule_ratio",
             "evenload_annotator_leader",
+            "evenload_schedule_cpu_ratio_sum_total",
+            "evenload_schedule_memory_ratio_sum_total",
         )
     }
-    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0]
+    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0, 0.6, 0.6]
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
     bench.telemetry.export_effectiveness(lambda: bench.service.tally)
     bench.telemetry.export_leadership(lambda: True)
+    guarded = breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
+    bench.registry.register(telemetry.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
     assert metric_docs.exposed(text) == metric_docs.named("annotator.md")

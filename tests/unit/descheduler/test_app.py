@@ -1,9 +1,12 @@
 """The pages: the ledger's rows with filters, the plan of this moment, the breaker, and every wrong request."""
 
 import pathlib
+import random
 
 import pytest
 
+from promql import breaker, telemetry
+from promql import client as promql_client
 from tests import metric_docs
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.worlds import World
@@ -107,7 +110,13 @@ def test_a_refused_policy_file_shows_everywhere_without_making_it_unready(world:
     assert (event["reason"], event["regarding"]["name"]) == ("PolicyRefused", "ours")
 
 
+def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> None:
+    assert "[+]circuit to Prometheus ok: as told" in world.pages().test_client().get("/readyz?verbose").text
+
+
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
+    guarded = breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
+    world.registry.register(telemetry.DoorCollector(guarded, promql_client.Traffic()))
     text = world.pages().test_client().get("/metrics").text
     assert metric_docs.exposed(text) == metric_docs.named("descheduler.md")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from extender import comparing, nodes, view
-from policy import relief
+from policy import owner_usage, relief
 from tests.unit.extender import worlds
 
 LOADS = {"a": worlds.IDLE, "b": worlds.HOT, "c": None}
@@ -50,6 +50,7 @@ def confirmed_later(world: view.View) -> None:
 
 
 CHANGES: dict[str, Callable[[view.View], object]] = {
+    "owners' usage came": lambda world: world.usage_changed(owner_usage.encode(worlds.NOW, {}), worlds.NOW),
     "a node came": lambda world: world.nodes.node_changed(None, worlds.node("d", None)),
     "a reading changed": lambda world: world.nodes.node_changed(
         worlds.node("a", worlds.IDLE), worlds.node("a", {**worlds.IDLE, "cpu_avg_5m": 0.1001})

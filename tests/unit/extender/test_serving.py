@@ -10,17 +10,11 @@ from gunicorn import config
 
 from extender import __main__ as entry
 from extender import serving
+from tests import kubeconfigs
 
 ROOT = pathlib.Path(__file__).parents[3]
 KUBE_SCHEDULER_IDLE_SECONDS = 90
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {}}]
-"""
+KUBECONFIG = kubeconfigs.text()
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
 

@@ -56,7 +56,7 @@ def test_a_changed_text_changes_the_whole_and_one_bucket() -> None:
 
 def test_the_config_map_has_the_keys_of_the_design() -> None:
     data = heartbeat.encode(AT, "abcdef123456", 40, heartbeat.digest(TEXTS))
-    assert list(data) == ["v", "at", "policy", "nodes", "digest", "buckets"]
+    assert list(data) == ["v", "at", "policy", "nodes", "digest", "buckets", "except"]
     assert (data["v"], data["at"], data["policy"], data["nodes"]) == ("1", "2026-11-21T04:00:00Z", "abcdef123456", "40")
     assert heartbeat.CONFIG_MAP == "evenload-heartbeat"
 
@@ -203,3 +203,45 @@ def test_clocks_that_were_ahead_and_were_set_back_do_not_lock_heartbeats_out() -
     assert view.accept(_beat(TEXTS, AT), AT)
     view.settle()
     assert view.matched_seconds("node-1") == AT
+
+
+def _without(texts: dict[str, str], *excluded: str, at_seconds: float = AT) -> heartbeat.Heartbeat:
+    """A heartbeat that vouches for all of these nodes but some."""
+    rest = {node: text for node, text in texts.items() if node not in excluded}
+    data = heartbeat.encode(at_seconds, "abc", len(rest), heartbeat.digest(rest), excluded)
+    return heartbeat.decode(data)
+
+
+def test_an_excluded_node_ages_alone_whatever_it_carries() -> None:
+    one, mate, third = _mates("n0")[:3]
+    texts = {one: "old", mate: "b", third: "c"}
+    for carried in ("old", "new", "tampered"):
+        view = _view({**texts, one: carried})
+        view.accept(_without(texts, one), AT)
+        assert view.settle() == {mate, third}
+        assert view.matched_seconds(one) == -math.inf
+        assert view.differing_nodes() == (one,)
+        assert not view.matches()
+
+
+def test_a_node_vouched_for_again_is_renewed() -> None:
+    view = _view(TEXTS)
+    excluded = next(iter(TEXTS))
+    view.accept(_without(TEXTS, excluded), AT)
+    view.settle()
+    view.accept(_without(TEXTS, at_seconds=AT + 30), AT + 30)
+    assert excluded in view.settle()
+    assert view.matches()
+
+
+def test_the_whole_matches_when_the_excluded_nodes_are_gone() -> None:
+    view = _view(TEXTS)
+    view.accept(_without(TEXTS, "gone"), AT)
+    view.settle()
+    assert view.matches()
+
+
+def test_a_heartbeat_without_the_key_excludes_nobody() -> None:
+    data = heartbeat.encode(AT, "abc", 40, heartbeat.digest(TEXTS))
+    del data["except"]
+    assert heartbeat.decode(data).excluded == frozenset()

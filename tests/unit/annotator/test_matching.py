@@ -1,0 +1,82 @@
+"""Why a node has no values: each reason in the words that an operator reads."""
+
+import pytest
+
+from annotator import collecting, matching
+from kube.objects import Node
+from policy import metrics, schema
+from promql import identity, readings
+from tests import builders
+
+CPU = schema.defaults().metrics_in_force[0]
+LABEL = collecting.NodeLabel("instance")
+
+
+def fleet(count: int = 5) -> list[Node]:
+    return [builders.node(f"node-{index}", address=f"10.0.0.{index}") for index in range(1, count + 1)]
+
+
+def directory(nodes: list[Node]) -> identity.Directory:
+    return identity.build(
+        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
+    )
+
+
+def answered(
+    metric: metrics.Metric = CPU,
+    *,
+    values: dict[str, float] | None = None,
+    refused: dict[str, str] | None = None,
+    unmatched: tuple[str, ...] = (),
+) -> collecting.Asked:
+    return collecting.Asked(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
+
+
+def said(without: list[str], *asked: collecting.Asked, nodes: list[Node] | None = None) -> str:
+    nodes = nodes or fleet()
+    return matching.sentence(nodes, without, asked, directory(nodes), LABEL)
+
+
+def test_nothing_is_said_when_all_nodes_have_values() -> None:
+    assert said([], answered()) == ""
+
+
+def test_a_node_without_series_is_named_with_what_was_looked_for() -> None:
+    assert said(["node-3"], answered()) == (
+        "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3 or node-3"
+    )
+
+
+def test_series_that_are_no_nodes_are_shown_beside_it() -> None:
+    text = said(["node-3"], answered(unmatched=("10.9.9.9:9100", "db-1:9100")))
+    assert text.endswith("; 2 series are no node's, by instance: '10.9.9.9:9100', 'db-1:9100'")
+
+
+def test_only_the_first_nodes_are_spelt_out() -> None:
+    text = said([f"node-{index}" for index in range(1, 6)], answered())
+    assert text.startswith("0 of 5 nodes matched; node-1 has no series")
+    assert text.endswith(
+        "node-3 has no series: no target with instance 10.0.0.3 or node-3; 2 more nodes without values"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(answered(refused={"node-3": "double"}), "has only values that are refused: double", id="refused"),
+        pytest.param(
+            answered(schema.defaults().metrics_in_force[1], values={"node-3": 0.5}),
+            "has no current average, so its cpu_max_1h say nothing of now",
+            id="only an old maximum",
+        ),
+    ],
+)
+def test_a_node_that_has_series_is_not_said_to_have_none(asked: collecting.Asked, expected: str) -> None:
+    assert said(["node-3"], asked) == f"4 of 5 nodes matched; node-3 {expected}"
+
+
+def test_an_address_that_two_nodes_share_is_named() -> None:
+    nodes = [*fleet(2), builders.node("node-3", address="10.0.0.2")]
+    assert said(["node-3"], answered(), nodes=nodes) == (
+        "2 of 3 nodes matched; node-3 cannot be told apart: 10.0.0.2 is another node's address, too"
+    )
