@@ -19,7 +19,7 @@ PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets 
 
 def binding(pod: Pod) -> Binding | None:
     """The pod's placement, or None when it is not placed or does not count."""
-    if not pod.node_name or pod.finished or pod.deleting or not _counts(pod):
+    if not pod.node_name or pod.finished or pod.deleting or not is_placed_by_load(pod):
         return None
     at_seconds = pod.scheduled_at_seconds
     return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
@@ -66,5 +66,6 @@ def none(hot_spots: Sequence[HotSpot]) -> Mapping[str, int]:
     return {spot.window: 0 for spot in hot_spots}
 
 
-def _counts(pod: Pod) -> bool:
+def is_placed_by_load(pod: Pod) -> bool:
+    """Whether the scheduler chooses a node for such a pod, and for its own sake."""
     return not (pod.is_daemonset or pod.is_static or pod.is_mirror or pod.labels.get(PLACEHOLDER_LABEL) == "true")

@@ -5,6 +5,7 @@ nodes and pods as they are now. What a sync remembers for the next is the book o
 which complaints were logged already; everything else is read from the cluster, so a restart loses nothing that matters.
 """
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from annotator import (
     resuming,
     scrapes,
     staleness,
+    usage,
 )
 from annotator.metrics import Telemetry
 from kube import errors as kube_errors
@@ -60,7 +62,9 @@ class Rulebook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat."""
+    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat,
+    `usage_problem` why what owners use was not published.
+    """
 
     nodes: int
     without_values: tuple[str, ...]
@@ -70,6 +74,7 @@ class Outcome:
     patches: Mapping[str, int]
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
+    usage_problem: str = ""
     unmatched: str = ""  # why nodes have no values, see annotator.matching
 
     @property
@@ -82,7 +87,7 @@ class Outcome:
         """Every query was answered in full, every node has values and every write went through."""
         unwritten = self.patches.get(publishing.FAILED, 0) + self.patches.get(publishing.SKIPPED, 0)
         missing = len(self.errors) + self.partial_answers + len(self.without_values) + unwritten
-        return missing == 0 and self.heartbeat_error is None
+        return missing == 0 and self.heartbeat_error is None and not self.usage_problem
 
     def problems(self) -> list[str]:
         """What kept this sync from being whole, each thing once."""
@@ -95,6 +100,8 @@ class Outcome:
             found.append(f"node annotations not written: {self.patch_error}")
         if self.heartbeat_error is not None:
             found.append(f"heartbeat not written: {self.heartbeat_error}")
+        if self.usage_problem:
+            found.append(f"owners' usage not published: {self.usage_problem}")
         return found
 
     def as_json(self) -> dict[str, object]:
@@ -132,6 +139,7 @@ class Annotator:
         self._cooled = ""  # the node the next sync writes again, see publishing.cooled
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
+        self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
@@ -140,6 +148,8 @@ class Annotator:
         """Read, hold, write, renew. Raises nothing that Prometheus or the apiserver does; the outcome says it."""
         with self._telemetry.sync_seconds.time():
             outcome = self._sync(world, rules)
+            if not outcome.read_nothing:
+                outcome = dataclasses.replace(outcome, usage_problem=self._usage.sync(world.pods, rules.policy))
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
@@ -182,7 +192,7 @@ class Annotator:
         self._complaints.update("windows hold too few scrapes", too_few)
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched)
+        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         with self._telemetry.query_seconds.labels(metric.name).time():

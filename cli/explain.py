@@ -136,6 +136,7 @@ def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.St
         degraded=tuple(dict.fromkeys(cause for decision in used for cause in decision.degraded)),
         omitted=max(decision.omitted for decision in used),
         steps=tuple(map(_step, reversed(newest.values()))),
+        estimate=last.estimate,
     )
 
 
@@ -155,6 +156,7 @@ def explained(service: extender_http.Service, asked: Asked) -> explain_text.Stor
         exempt=answer.exempt,
         degraded=answer.degraded,
         bound_to=found.node_name,
+        estimate=answer.estimate,
     )
 
 

@@ -32,6 +32,7 @@ class Story(msgspec.Struct, frozen=True):
     omitted: int = 0
     steps: tuple[str, ...] = ()
     bound_to: str = ""
+    estimate: answers.Estimate | None = None
 
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
@@ -77,9 +78,17 @@ def _head(story: Story, weight: int) -> list[str]:
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
         *exempt,
+        *([_expected_of(story.estimate)] if story.estimate else []),
         f"terms: {' + '.join(names)} = base; base - hot = score, rounded",
         scheduler_config.arithmetic(weight)[-1],
     ]
+
+
+def _expected_of(estimate: answers.Estimate) -> str:
+    """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio)`."""
+    cpu = f"cpu {estimate.cpu_millicores:.0f}m ({estimate.cpu_by})"
+    memory = f"memory {estimate.memory_bytes / 2**20:.0f}Mi ({estimate.memory_by})"
+    return f"expected of the pod: {cpu}, {memory}"
 
 
 def _row(node: answers.Node, weight: int) -> list[str]:

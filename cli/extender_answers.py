@@ -58,6 +58,15 @@ class Nodes(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
+class Estimate(msgspec.Struct, frozen=True):
+    """The load expected of the pod that is asked about, and by what each resource was estimated."""
+
+    cpu_millicores: float
+    cpu_by: str
+    memory_bytes: float
+    memory_by: str
+
+
 class Decision(msgspec.Struct, frozen=True):
     """One element of GET /decisions; `nodes` is None in all but the newest of each verb."""
 
@@ -76,6 +85,7 @@ class Decision(msgspec.Struct, frozen=True):
     assumed: str = ""
     nodes: tuple[Node, ...] | None = None
     omitted: int = 0
+    estimate: Estimate | None = None
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -92,6 +102,7 @@ class Explained(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
+    estimate: Estimate | None = None
 
 
 def percent(ratio: float | None) -> str:

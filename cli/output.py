@@ -7,11 +7,15 @@ Colour only on a terminal and never with NO_COLOR. The commands of cli/ call thi
 import collections.abc
 import json
 import os
+import shutil
 import sys
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import click
 import yaml
+from rich import console as rich_console
+from rich import table as rich_table
+from rich import text as rich_text
 
 from runtime import exits
 
@@ -46,10 +50,14 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def as_yaml(value: object) -> str:
-    """Block YAML in the order given, small innermost maps and lists on one line, no line break at its end."""
+def as_yaml(value: object, *, block: bool = False) -> str:
+    """YAML in the order given, no line break at its end; small innermost maps and lists are on one line.
+
+    With `block` every entry has a line of its own, and no line is wrapped.
+    """
+    flow, width = (False, sys.maxsize) if block else (None, _WIDTH)
     text: str = yaml.dump(
-        value, Dumper=_Plain, sort_keys=False, default_flow_style=None, width=_WIDTH, allow_unicode=True
+        value, Dumper=_Plain, sort_keys=False, default_flow_style=flow, width=width, allow_unicode=True
     )
     return text.rstrip("\n")
 
@@ -74,10 +82,44 @@ def table(
     )
 
 
+class Cell(NamedTuple):
+    """A text in a colour."""
+
+    text: str
+    colour: Colour
+
+
+def wrapped_table(
+    headers: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[str | Cell]],
+    *,
+    no_headers: bool = False,
+) -> str:
+    """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none)."""
+    console = rich_console.Console(
+        width=shutil.get_terminal_size((_WIDTH, 24)).columns, color_system="standard" if _colours() else None
+    )
+    grid = rich_table.Table(
+        *(header.upper() for header in headers), box=None, pad_edge=False, header_style="", show_header=not no_headers
+    )
+    for row in rows:
+        grid.add_row(*(rich_text.Text(*_styled(cell)) for cell in row))
+    with console.capture() as captured:
+        console.print(grid, end="")
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _styled(cell: str | Cell) -> tuple[str, str]:
+    return (cell, "") if isinstance(cell, str) else (cell.text, cell.colour)
+
+
 def coloured(text: str, colour: Colour) -> str:
     """The text in a colour, if stdout is a terminal and NO_COLOR is not set (no-color.org)."""
-    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return click.style(text, fg=colour) if wanted else text
+    return click.style(text, fg=colour) if _colours() else text
+
+
+def _colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def data(text: str) -> None:

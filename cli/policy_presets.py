@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from cli import output
+from cli import output, recording_rules
 from policy import json_schema
 
 PRESETS: Final = ("default", "memory-bound", "crane")
@@ -21,7 +21,8 @@ _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
 @click.command("init")
 @click.option("--preset", type=click.Choice(PRESETS), default=PRESETS[0], show_default=True, help="What to start from.")
 @click.option("--schema", metavar="URL", default=json_schema.ID, help="Where the editor finds the JSON Schema.")
-def main(preset: str, schema: str) -> None:
+@click.option("--recording-rules", "recorded", is_flag=True, help="Read what deploy/monitoring's rules record.")
+def main(preset: str, schema: str, recorded: bool) -> None:
     """Print a commented policy to start from.
 
     \b
@@ -34,7 +35,7 @@ def main(preset: str, schema: str) -> None:
       evenload policy init > policy.yaml
       evenload policy init --preset memory-bound > policy.yaml
     """
-    output.data(text(preset, schema))
+    output.data(_recorded(text(preset, schema)) if recorded else text(preset, schema))
 
 
 def schema_line(url: str = json_schema.ID) -> str:
@@ -46,6 +47,13 @@ def text(preset: str, schema: str = json_schema.ID) -> str:
     """A preset with its schema line; an installation without presets ends the command."""
     lines = _path(preset).read_text(encoding="utf-8").splitlines()
     return "\n".join([schema_line(schema), *(line for line in lines if not line.startswith(_SCHEMA_COMMENT))])
+
+
+def _recorded(policy: str) -> str:
+    """The policy with the recorded series as its metrics, in their place before the filter."""
+    lines = [line for line in policy.splitlines() if not line.startswith("metrics:")]
+    at = next(number for number, line in enumerate(lines) if line.startswith("filter:"))
+    return "\n".join([*lines[:at], recording_rules.metrics_text(), *lines[at:]])
 
 
 def _path(preset: str) -> pathlib.Path:

@@ -68,7 +68,7 @@ class Api:
     def is_ready(self) -> bool:
         """Whether /readyz says ok."""
         try:
-            return self._session().get(f"{self.url}/readyz", timeout=2).status_code == 200
+            return self._session().get(f"{self.url}/readyz", timeout=10).status_code == 200
         except requests.RequestException:
             return False
 

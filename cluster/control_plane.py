@@ -25,7 +25,7 @@ from cluster.processes import Process
 
 OBSERVERS = ("prometheus", "node-exporter")
 EXPORTERS = ("node-exporter", "load-exporter")
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 180.0
 CLOSE_GRACE_SECONDS = 3.0
 TOKEN_SECONDS = 24 * 3600
 

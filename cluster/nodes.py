@@ -89,7 +89,7 @@ def create(client: api.Api, new: collections.abc.Sequence[NodeShape], *, first_i
         list(pool.map(lambda node: client.create("api/v1/nodes", node), bodies))
 
 
-def wait_ready(client: api.Api, names: collections.abc.Collection[str], *, timeout_seconds: float = 120.0) -> None:
+def wait_ready(client: api.Api, names: collections.abc.Collection[str], *, timeout_seconds: float = 180.0) -> None:
     """Waits until the nodes are Ready and without a taint of the control plane's; ComponentError names the others."""
     limit = time.monotonic() + timeout_seconds
     missing = set(names)

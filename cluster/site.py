@@ -156,7 +156,7 @@ class Site:
             if name in _TLS_PROBES:
                 session.verify, session.cert = ca, (self.layout.pki("admin.crt"), self.layout.pki("admin.key"))
             try:
-                return session.get(self.url(name) + probe, timeout=2).status_code == 200
+                return session.get(self.url(name) + probe, timeout=10).status_code == 200
             except requests.RequestException:
                 return False
 

@@ -114,7 +114,7 @@ class Destinations:
 
     def _expect(self, room: Room, pod: Pod, policy: LoadPolicy, age_seconds: float) -> None:
         request = recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
-        cpu_millicores, memory_bytes = recent.estimate(request, policy.recent_pods)
+        cpu_millicores, memory_bytes = recent.estimate(request, policy.recent_pods).load
         expected = PodUsage(pod.key, cpu_millicores, memory_bytes, 0.0)
         for metric in self._bands:
             left = recent.decay(age_seconds, usage.window_of(policy, metric))

@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from extender import nodes, placements, view
-from policy import relief
+from policy import owner_usage, relief
 
 _PREFIX: Final = "sha256:"
 
 
 class Digests(NamedTuple):
-    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds and relief hints.
+    """`view` covers policy, nodes, readings, effective times, allocatable, own thresholds, relief hints and which
+    state of owners' usage is known.
 
     `placements` covers the confirmed ones that still count in some window. Both are `sha256:` + hex.
     """
@@ -31,17 +32,24 @@ def digests(seen: view.View, now_seconds: float) -> Digests:
     """The digests of a view. Those of placements change by themselves when a pod leaves the longest window."""
     empty = seen.candidates((), now_seconds)  # policy and columns of one moment
     confirmed = seen.placements.confirmed(now_seconds)
-    return Digests(of_view(empty.in_force.content_hash, empty.loads), of_placements(confirmed))
+    usage = seen.placements.estimates.published
+    return Digests(of_view(empty.in_force.content_hash, empty.loads, usage), of_placements(confirmed))
 
 
-def of_view(policy_hash: str, loads: nodes.NodeLoads) -> str:
-    """Over the policy's hash, the names in their order, the columns bit by bit, the hints, nodes' own thresholds."""
-    names = "".join(f"{name}\n" for name in loads.names)
-    hints = "".join(_hint(loads.names[row], loads.reliefs[row]) for row in sorted(loads.reliefs))
-    columns = (loads.values, loads.effective_seconds, loads.per_allocatable)
-    own_limits = b"" if loads.own_limits is None else _bits(loads.own_limits)
-    bits = (_bits(column) for column in columns)
-    return _sha256(policy_hash.encode(), names.encode(), *bits, hints.encode(), own_limits)
+def of_view(policy_hash: str, loads: nodes.NodeLoads, usage: owner_usage.Published = owner_usage.NOTHING) -> str:
+    """Over the policy's hash, then by name and not by row: names, columns bit by bit, hints, own thresholds; then
+    the time and number of the owners' means: the annotator writes no two states of one second.
+    """
+    names = sorted(loads.index)
+    rows = loads.rows(names)
+    hints = (
+        _hint(name, loads.reliefs[row]) for name, row in zip(names, rows.tolist(), strict=True) if row in loads.reliefs
+    )
+    columns = [loads.values[rows], loads.effective_seconds[rows], loads.per_allocatable[rows]]
+    if loads.own_limits is not None and not np.isnan(loads.own_limits[rows]).all():
+        columns.append(loads.own_limits[rows])
+    text = "".join(f"{name}\n" for name in names), "".join(hints), f"{usage.at_seconds!r} {len(usage.means)}"
+    return _sha256(policy_hash.encode(), *(part.encode() for part in text), *map(_bits, columns))
 
 
 def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> str:

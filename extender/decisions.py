@@ -18,6 +18,7 @@ import numpy as np
 
 from extender import nodes, view
 from kube import objects
+from policy import owner_usage
 
 KEPT_SECONDS: Final = 3600.0
 LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 nodes may take
@@ -48,19 +49,22 @@ class Ranked(msgspec.Struct, frozen=True):
 class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
-    Everything is shared with the request that made it. `omitted` nodes were left out when it was condensed.
+    Everything is shared with the request that made it. `omitted` nodes were left out when it was condensed; `mean` is
+    what the pod's owner was known to use.
     """
 
     candidates: view.Candidates = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
+    mean: owner_usage.Mean | None = None
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
         rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         kept = _only(self.candidates, {*best, *rejected})
-        return Inputs(kept, self.pod, rejected, self.omitted + len(self.candidates.names) - len(kept.names))
+        omitted = self.omitted + len(self.candidates.names) - len(kept.names)
+        return Inputs(kept, self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
         """About how much memory it holds, without the readings of all nodes (`loads_bytes`)."""

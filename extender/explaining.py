@@ -14,7 +14,7 @@ import numpy as np
 
 from extender import comparing, decisions, nodes, verbs, view
 from kube import objects
-from policy import filtering, freshness, schema, scoring
+from policy import filtering, freshness, recent, schema, scoring
 from runtime import clock
 
 Json = dict[str, object]
@@ -31,7 +31,8 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
     """
     candidates = seen.candidates(names, now_seconds, besides=pod.uid)
     judged = verbs.judge(candidates, pod)
-    breakdown = verbs.score(candidates, pod)
+    mean = seen.mean(pod, now_seconds)
+    breakdown = verbs.score(candidates, pod, mean)
     rows = _rows(candidates, breakdown, seen.nodes.facts(), judged.rejected)
     for at, row in enumerate(rows):
         row |= _ranked(breakdown, at)
@@ -40,6 +41,7 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
         "policy": candidates.in_force.content_hash,
         "at": clock.to_rfc3339(now_seconds),
         "exempt": judged.exempt,
+        "estimate": _estimate(candidates.estimate(pod, mean)),
         "degraded": list(judged.degraded or candidates.degradations()),
         "nodes": rows,
     }
@@ -68,7 +70,7 @@ def _decided_nodes(decision: decisions.Decision) -> Json:
     inputs = decision.inputs
     if inputs is None:
         return {"nodes": [], "omitted": decision.candidates}
-    breakdown = verbs.score(inputs.candidates, inputs.pod)
+    breakdown = verbs.score(inputs.candidates, inputs.pod, inputs.mean)
     rows = _rows(inputs.candidates, breakdown, None, inputs.rejected)
     best = {ranked.node: ranked for ranked in decision.best}
     for at, row in enumerate(rows):
@@ -79,13 +81,25 @@ def _decided_nodes(decision: decisions.Decision) -> Json:
         else:  # median and stretch need all nodes: what they gave is in the decision
             ranked = best.get(inputs.candidates.names[at])
             row |= _remembered(ranked, neutral=bool(breakdown.ranking.neutral[at])) if ranked else _UNRANKED
-    return {"nodes": rows, "omitted": inputs.omitted}
+    estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
+    return {"nodes": rows, "omitted": inputs.omitted, "estimate": estimate}
+
+
+def _estimate(estimate: recent.Estimate) -> Json:
+    """The load expected of the pod, and by what each resource was estimated."""
+    return {
+        "cpu_millicores": estimate.load.cpu_millicores,
+        "cpu_by": estimate.cpu_by,
+        "memory_bytes": estimate.load.memory_bytes,
+        "memory_by": estimate.memory_by,
+    }
 
 
 def all_nodes(seen: view.View, now_seconds: float) -> Json:
     """The view that answers are made from: every node as a pod without a load of its own would find it, and the
     heartbeat.
     """
+    beat = _heartbeat(seen, now_seconds)  # before the rows: where it matches, it has renewed them
     candidates = seen.all_nodes(now_seconds)
     breakdown = verbs.score(candidates, None)
     reasons = candidates.verdicts().reasons
@@ -96,8 +110,9 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
     return {
         "at": clock.to_rfc3339(now_seconds),
         "policy": candidates.in_force.content_hash,
-        "heartbeat": _heartbeat(seen, now_seconds),
+        "heartbeat": beat,
         "view": comparing.digests(seen, now_seconds)._asdict(),
+        "owner_usage": _owner_usage(seen, now_seconds),
         "assumed_placements": seen.placements.assumed(now_seconds),
         "nodes": rows,
     }
@@ -275,6 +290,18 @@ def _heartbeat(seen: view.View, now_seconds: float) -> Json:
         "matches": state.matches,
         "differing": list(state.differing),
         "problem": state.problem or None,
+    }
+
+
+def _owner_usage(seen: view.View, now_seconds: float) -> Json:
+    """How many owners pods are estimated by, and since when; 0 of them means that requests are what is known."""
+    known, problem = seen.placements.estimates, seen.usage_problem
+    at_seconds = known.published.at_seconds if known.published.at_seconds else None
+    return {
+        "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),
+        "age_seconds": None if at_seconds is None else round(now_seconds - at_seconds, 3),
+        "owners": known.owners(now_seconds),
+        "problem": problem or None,
     }
 
 

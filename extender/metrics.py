@@ -49,6 +49,7 @@ class Standing(NamedTuple):
     assumed_placements: int
     nodes_by_state: dict[str, int]
     nodes_by_thresholds: dict[str, int]
+    owners_estimated: int
     heartbeat_matches: bool
 
 
@@ -60,19 +61,21 @@ class StandingCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _nodes, _thresholds, _heartbeat)]
+        return [family() for family in (_assumed, _nodes, _thresholds, _owners, _heartbeat)]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
         assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
+        owners = _owners()
+        owners.add_metric([], now.owners_estimated)
         assumed.add_metric([], now.assumed_placements)
         for state, count in now.nodes_by_state.items():
             nodes.add_metric([state], count)
         for state, count in now.nodes_by_thresholds.items():
             thresholds.add_metric([state], count)
         heartbeat.add_metric([], now.heartbeat_matches)
-        return [assumed, nodes, thresholds, heartbeat]
+        return [assumed, nodes, thresholds, owners, heartbeat]
 
 
 def _assumed() -> core.GaugeMetricFamily:
@@ -88,6 +91,11 @@ def _nodes() -> core.GaugeMetricFamily:
 def _thresholds() -> core.GaugeMetricFamily:
     text = "Nodes with filter thresholds of their own; ignored: an annotation that is not in force as it was written."
     return core.GaugeMetricFamily("evenload_extender_node_thresholds", text, labels=["state"])
+
+
+def _owners() -> core.GaugeMetricFamily:
+    text = "Owners whose pods are estimated by what their replicas use; 0 means that all are estimated by request."
+    return core.GaugeMetricFamily("evenload_extender_owner_means", text, labels=[])
 
 
 def _heartbeat() -> core.GaugeMetricFamily:

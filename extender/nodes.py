@@ -11,12 +11,12 @@ import collections.abc
 import dataclasses
 import itertools
 import math
-import threading
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from extender import deadline
 from kube import objects
 from policy import annotations, freshness, heartbeat, node_thresholds, relief
 from runtime import logs
@@ -82,7 +82,7 @@ class NodeTable:
     """Keeps the columns in step with the Node and ConfigMap watches. Every method may be called from any thread."""
 
     def __init__(self, metric_names: collections.abc.Sequence[str]) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._columns = {name: column for column, name in enumerate(metric_names)}
         self._facts: dict[str, NodeFacts] = {}
         self._times = heartbeat.EffectiveTimes()

@@ -15,29 +15,30 @@ import dataclasses
 import heapq
 import math
 import operator
-import threading
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from extender import deadline, estimates
 from kube import objects
-from policy import hotspots, metrics, recent, schema
+from policy import hotspots, metrics, owner_usage, recent, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
-# The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
-LARGEST_AMOUNT: Final = 2.0**63
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
 PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"
 
 
 class Placement(NamedTuple):
-    """A pod that counts on a node, with the load expected of it; an assumed one counts until a moment."""
+    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
+    until a moment.
+    """
 
     binding: hotspots.Binding
     load: recent.Load
+    asked: estimates.Asked
     until_seconds: float = math.inf
 
     def amount(self, resource: metrics.Resource) -> float:
@@ -68,7 +69,8 @@ class PlacementTable:
     """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
+        self._estimates = estimates.Estimates.under(policy)
         self._index: collections.abc.Mapping[str, int] = {}
         self._use(policy, now_seconds)
 
@@ -86,6 +88,32 @@ class PlacementTable:
                 self._add(placement, now_seconds)
             for pod in pods():
                 self._put(pod, now_seconds)
+
+    @property
+    def estimates(self) -> estimates.Estimates:
+        """By what pods are estimated at this moment."""
+        return self._estimates
+
+    def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
+        """Estimate by other means of owners from now on; the pods that count are estimated anew, so that replicas of
+        the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
+        do not wait for all of them.
+        """
+        with self._lock:
+            self._estimates = dataclasses.replace(self._estimates, published=published)
+            nodes = list(self._by_node)
+        for node in nodes:
+            with self._lock:
+                self._estimate_anew(node, now_seconds)
+
+    def _estimate_anew(self, node: str, now_seconds: float) -> None:
+        here = self._by_node.get(node, {})
+        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
+        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
+        for uid, load in moved.items():
+            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
+        if moved:
+            self._write_row(node, now_seconds)
 
     def pod_changed(self, old: objects.Pod | None, new: objects.Pod | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
@@ -139,10 +167,10 @@ class PlacementTable:
             return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
 
     def _use(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._recent = policy.recent_pods
+        self._estimates = estimates.Estimates.under(policy, self._estimates.published)
         self._metrics = policy.metrics_in_force
         self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
-        self._groups = _columns_by_window(self._metrics) if self._recent.enabled else {}
+        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
         self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
         self._origin_seconds = self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
@@ -170,7 +198,9 @@ class PlacementTable:
 
     def _placement(self, pod: objects.Pod, node: str, now_seconds: float) -> Placement:
         at_seconds = min(self._bound_at_seconds(pod, node, now_seconds), now_seconds)
-        return Placement(hotspots.Binding(node, pod.uid, at_seconds), estimate(pod, self._recent))
+        asked = estimates.asked(pod)
+        load = self._estimates.of(asked, now_seconds).load
+        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
 
     def _bound_at_seconds(self, pod: objects.Pod, node: str, now_seconds: float) -> float:
         """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
@@ -263,18 +293,6 @@ def counts(pod: objects.Pod) -> bool:
     if pod.finished or pod.deleting or pod.is_daemonset:
         return False
     return pod.labels.get(PLACEHOLDER_LABEL) != "true"
-
-
-def estimate(pod: objects.Pod, recent_pods: schema.RecentPods) -> recent.Load:
-    """The load expected of a pod; requests that cannot be read are no requests, as the apiserver lets none of them
-    in.
-    """
-    try:
-        requests = pod.requests
-    except (ValueError, OverflowError):
-        requests = objects.NOTHING
-    amounts = requests.cpu_millicores, requests.memory_bytes
-    return recent.estimate(recent.Load(*(min(amount, LARGEST_AMOUNT) for amount in amounts)), recent_pods)
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

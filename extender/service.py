@@ -12,9 +12,9 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, comparing, decisions, explaining, metrics, tls, view
+from extender import app, comparing, deadline, decisions, explaining, metrics, tls, view
 from kube import door, errors, kinds, objects, reflector, reloads
-from policy import heartbeat, schema
+from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
 
 log = logs.get(__name__)
@@ -22,6 +22,7 @@ log = logs.get(__name__)
 # Ended pods are never sent, so that their going is a deletion and a cluster full of finished Jobs costs nothing.
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 HEARTBEAT_ONLY: Final = f"metadata.name={heartbeat.CONFIG_MAP}"
+USAGE_ONLY: Final = f"metadata.name={owner_usage.CONFIG_MAP}"
 STUCK_SECONDS: Final = 120.0  # over the 75 s for which an apiserver that trickles can hold the loop's Event
 
 PolicyFile = reloading.Reloading[schema.LoadPolicy]
@@ -40,7 +41,9 @@ class Service:
         rng: random.Random,
         security: tls.Security | None = None,
         news: reloads.News | None = None,
+        deadline_seconds: float = deadline.DEFAULT_SECONDS,
     ) -> None:
+        self._deadline_seconds = deadline_seconds
         self._clock = ticking
         self._news = news
         self._policy_file = policy_file
@@ -67,6 +70,15 @@ class Service:
             field_selector=HEARTBEAT_ONLY,
             on_change=self._heartbeat_changed,
         )
+        self._usage = reflector.Reflector(
+            kube,
+            kinds.CONFIG_MAPS,
+            clock=ticking,
+            rng=rng,
+            namespace=namespace,
+            field_selector=USAGE_ONLY,
+            on_change=self._usage_changed,
+        )
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
             "policy",
@@ -79,7 +91,7 @@ class Service:
         )
 
     def app(self) -> flask.Flask:
-        """The application over this service's view."""
+        """The application over this service's view; what kube-scheduler waits for is answered in time."""
         plain_routes = ops.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
@@ -87,11 +99,15 @@ class Service:
             configz=self._configz,
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
-        return app.create_app(parts, plain_routes)
+        application = app.create_app(parts, plain_routes)
+        application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
+            application.wsgi_app, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+        )
+        return application
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches and the policy loop; they end when `stop` is set."""
-        for watch in (self._nodes, self._pods, self._heartbeats):
+        for watch in (self._nodes, self._pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
 
@@ -131,6 +147,9 @@ class Service:
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
 
+    def _usage_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        self.view.usage_changed(None if new is None else new.data, self._clock.now())
+
     def _digests(self) -> str:
         """What replicas are compared by."""
         found = comparing.digests(self.view, self._clock.now())
@@ -142,6 +161,7 @@ class Service:
             assumed_placements=self.view.placements.assumed(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
             nodes_by_thresholds=explaining.thresholds(self.view),
+            owners_estimated=self.view.placements.estimates.owners(now_seconds),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
         )
 
@@ -159,8 +179,13 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
         seen.nodes.node_changed(None, node)
     for pod in kube.list(kinds.PODS, field_selector=LIVING).items:
         seen.placements.pod_changed(None, pod, now_seconds)
+    seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
+    seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
+
+
+def _data(kube: door.KubeDoor, name: str, namespace: str) -> dict[str, str] | None:
+    """A ConfigMap's data, None when there is no such ConfigMap."""
     try:
-        beat = kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace)
+        return kube.get(kinds.CONFIG_MAPS, name, namespace=namespace).data
     except errors.NotFound:
-        return
-    seen.nodes.heartbeat_changed(beat.data, now_seconds)
+        return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from extender import decisions, protocol, view
 from kube import objects
-from policy import filtering, opting_out, relief, scoring
+from policy import filtering, opting_out, owner_usage, relief, scoring
 
 
 class Outcome(NamedTuple):
@@ -42,20 +42,22 @@ def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Ou
     if winner:
         seen.placements.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, judged.passed, judged.rejected)
-    return Outcome(body, _decision("filter", candidates, args.pod, judged, assumed=winner))
+    mean = seen.mean(args.pod, now_seconds)
+    return Outcome(body, _decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
 def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
-    breakdown = score(candidates, args.pod)
+    mean = seen.mean(args.pod, now_seconds)
+    breakdown = score(candidates, args.pod, mean)
     best = ranked(candidates, breakdown)
     winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
     if winner:
         seen.placements.assume(args.pod, winner, now_seconds)
     judged = Judgement(args.names, {}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, breakdown.scores.tolist())
-    return Outcome(body, _decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner))
+    return Outcome(body, _decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
 def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
@@ -65,7 +67,7 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
     candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
-    return Outcome(body, _decision("preempt", candidates, args.pod, judged))
+    return Outcome(body, _decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
 
 
 def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
@@ -120,9 +122,14 @@ def usable_values(candidates: view.Candidates, at: int) -> dict[str, float]:
     return {name: value for name, value in values if value == value}
 
 
-def score(candidates: view.Candidates, pod: objects.Pod | None) -> scoring.Breakdown:
-    """Every factor of the candidates' scores for a pod; without one, as any pod would find them."""
-    incoming = None if pod is None else candidates.incoming(pod)
+def score(
+    candidates: view.Candidates, pod: objects.Pod | None, mean: owner_usage.Mean | None = None
+) -> scoring.Breakdown:
+    """Every factor of the candidates' scores for a pod; without one, as any pod would find them.
+
+    `mean` is what the replicas of its owner are known to use.
+    """
+    incoming = None if pod is None else candidates.incoming(pod, mean)
     return scoring.scores(
         candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
     )
@@ -148,6 +155,7 @@ def _decision(
     *,
     best: tuple[decisions.Ranked, ...] = (),
     assumed: str = "",
+    mean: owner_usage.Mean | None = None,
 ) -> decisions.Decision:
     return decisions.Decision(
         verb=verb,
@@ -163,5 +171,5 @@ def _decision(
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decisions.Inputs(candidates, pod, judged.rejected),
+        inputs=decisions.Inputs(candidates, pod, judged.rejected, mean=mean),
     )

@@ -6,15 +6,14 @@ for `Candidates`, which do not change any more, and pass their arrays to the pol
 
 import collections.abc
 import dataclasses
-import threading
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import nodes, placements
+from extender import deadline, estimates, nodes, placements
 from kube import objects
-from policy import filtering, freshness, hotspots, metrics, schema, scoring
+from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,14 +80,18 @@ class Candidates:
         """Hot-spot points [nodes] on the 0..10 scale."""
         return hotspots.penalty(self.counts, self.in_force.policy.hot_spots)
 
-    def incoming(self, pod: objects.Pod) -> nodes.Floats | None:
-        """The pod's own expected load [nodes, metrics], if the policy adds it to the score."""
+    def incoming(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> nodes.Floats | None:
+        """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
         if not self.in_force.weighing.incoming_pod:
             return None
-        load = placements.estimate(pod, self.in_force.policy.recent_pods)
+        load = self.estimate(pod, mean).load
         columns = list(self.in_force.columns_of_resource)
         per_metric: nodes.Floats = np.array(load)[columns] * self.loads.per_allocatable[self.rows][:, columns]
         return per_metric
+
+    def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> recent.Estimate:
+        """What a pod is expected to use; `mean` is its owner's."""
+        return recent.estimate(estimates.asked(pod).request, self.in_force.policy.recent_pods, mean)
 
     def degradations(self) -> tuple[str, ...]:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
@@ -119,10 +122,11 @@ class View:
     """The extender's picture of the cluster. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
         self.nodes = nodes.NodeTable(self._in_force.metric_names)
         self.placements = placements.PlacementTable(policy, now_seconds)
+        self.usage_problem = estimates.NONE_SEEN
 
     @property
     def in_force(self) -> InForce:
@@ -160,6 +164,15 @@ class View:
         return Candidates(
             in_force, now_seconds, names, loads, rows, fresh, values, crowding.amounts * shares, crowding.counts
         )
+
+    def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
+        """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
+        published, self.usage_problem = estimates.read(data)
+        self.placements.use_published(published, now_seconds)
+
+    def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
+        """What the replicas of the pod's owner use on average, if that is known at this moment."""
+        return self.placements.estimates.mean(estimates.owner_of(pod), now_seconds)
 
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node, as an average pod would find it."""

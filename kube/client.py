@@ -5,7 +5,8 @@ bodies and decodes answers; `kube.transport` below it authenticates, sends, repe
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from email import utils
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib import parse
 
 from kube import decoding, errors, kinds, watching
@@ -25,6 +26,20 @@ WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: l
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
 MERGE_PATCH = "application/merge-patch+json"
+
+
+class Place(NamedTuple):
+    """What listens in the cluster: a pod or a Service, and its port by name or number."""
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+    port: str
+    scheme: str = "http"
+
+    def __str__(self) -> str:
+        """`service monitoring/prometheus:9090`."""
+        return f"{self.kind.name.lower()} {self.namespace}/{self.name}:{self.port}"
 
 
 class Client:
@@ -148,6 +163,33 @@ class Client:
         except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
             return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
         return EvictionAnswer(True, 201, "", "")
+
+    # for diagnosis only (`evenload doctor`), and therefore not of the door: no service asks these
+
+    def review(self, kind: Kind[T], body: Mapping[str, object]) -> T:
+        """POST of a review (`kube.access`), which is answered and not stored."""
+        request = Request("POST", _path(kind, ""), body=_typed(kind, body))
+        return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+
+    def server_time_seconds(self) -> float:
+        """The apiserver's clock by its Date header, in whole Unix seconds; Undecodable when it sends none."""
+        request = Request("GET", "/version")
+        stream = self._transport.open(request)
+        try:
+            return utils.parsedate_to_datetime(stream.header("Date")).timestamp()
+        except ValueError as error:
+            raise errors.Undecodable(f"{self._transport.name(request)}: no usable Date header ({error})") from error
+        finally:
+            stream.close()
+
+    def proxied(self, place: Place, path: str, *, query: Query = ()) -> bytes:
+        """GET `path` of what listens behind a pod or a Service, through the apiserver with the caller's own rights.
+
+        An answer that is not 2xx raises as the apiserver's own would; NotFound and ServerError may be either's.
+        """
+        name = f"{place.scheme + ':' if place.scheme == 'https' else ''}{place.name}:{place.port}"
+        request = Request("GET", f"{_path(place.kind, place.namespace, name, 'proxy')}{path}", query=query)
+        return self._transport.send(request)
 
     def _write(
         self,

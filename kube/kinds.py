@@ -31,6 +31,8 @@ NODES = Kind("api/v1", "nodes", "Node", objects.Node, namespaced=False)
 PODS = Kind("api/v1", "pods", "Pod", objects.Pod)
 NAMESPACES = Kind("api/v1", "namespaces", "Namespace", objects.Namespace, namespaced=False)
 CONFIG_MAPS = Kind("api/v1", "configmaps", "ConfigMap", objects.ConfigMap)
+SERVICES = Kind("api/v1", "services", "Service", objects.Service)
+ENDPOINT_SLICES = Kind("apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice", objects.EndpointSlice)
 CLAIMS = Kind("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)
 VOLUMES = Kind("api/v1", "persistentvolumes", "PersistentVolume", objects.PersistentVolume, namespaced=False)
 REPLICATION_CONTROLLERS = Kind(
@@ -52,6 +54,8 @@ ALL: tuple[Kind[Any], ...] = (
     PODS,
     NAMESPACES,
     CONFIG_MAPS,
+    SERVICES,
+    ENDPOINT_SLICES,
     CLAIMS,
     VOLUMES,
     REPLICATION_CONTROLLERS,

@@ -13,6 +13,7 @@ from kube.nodes import Address, Node
 from kube.pods import Pod, Volume
 from kube.records import (
     ConfigMap,
+    EndpointSlice,
     Event,
     Lease,
     Namespace,
@@ -20,6 +21,7 @@ from kube.records import (
     PersistentVolumeClaim,
     PriorityClass,
     Reference,
+    Service,
 )
 from kube.resources import NOTHING, Container, Requirements, Resources
 from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
@@ -34,6 +36,7 @@ __all__ = [
     "Container",
     "Deployment",
     "DisruptionBudget",
+    "EndpointSlice",
     "Event",
     "Job",
     "LabelSelector",
@@ -58,6 +61,7 @@ __all__ = [
     "Requirement",
     "Requirements",
     "Resources",
+    "Service",
     "StatefulSet",
     "Taint",
     "Toleration",

@@ -65,6 +65,39 @@ class Event(Object, frozen=True, kw_only=True, rename="camel"):
     event_time: Moment = None
 
 
+class ServicePort(msgspec.Struct, frozen=True, gc=False):
+    """A port of a Service or of an EndpointSlice."""
+
+    name: str | None = None
+    port: int | None = None
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Service."""
+
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Object, frozen=True, kw_only=True):
+    """A Service: its ports."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Endpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who answers behind a Service: a pod, as a rule."""
+
+    addresses: tuple[str, ...] = ()
+    target_ref: Reference | None = None
+
+
+class EndpointSlice(Object, frozen=True, kw_only=True):
+    """A part of a Service's endpoints; servers write `null` for none."""
+
+    endpoints: tuple[Endpoint, ...] | None = None
+    ports: tuple[ServicePort, ...] | None = None
+
+
 class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a PersistentVolumeClaim."""
 

@@ -133,6 +133,10 @@ class Stream:
         self._done = False  # read to the end: the connection is back in the pool
         self.closed = False
 
+    def header(self, name: str) -> str:
+        """A header of the answer, "" when it was not sent."""
+        return str(self._response.headers.get(name, ""))
+
     def __iter__(self) -> Iterator[bytes]:
         """Pieces until the end of the body.
 

@@ -1,18 +1,22 @@
 """Expected load of recent pods: what pods bound a moment ago will add to a node before the windows can show it.
 
 The extender estimates each pod once (`estimate`) and adds up, per node and metric, what the windows cannot show yet
-(`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: design.md section 4.
+(`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: design.md section 4, with the
+mean use of a pod's owner before the request (docs/decisions/0004-owners-mean-usage.md).
 """
 
 import collections.abc
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from policy import metrics, schema
+from policy import metrics, owner_usage, schema
 
 Floats = npt.NDArray[np.float64]
+
+REQUEST_RATIO: Final = "request ratio"
+DEFAULT: Final = "default"
 
 
 class Load(NamedTuple):
@@ -22,6 +26,14 @@ class Load(NamedTuple):
     memory_bytes: float
 
 
+class Estimate(NamedTuple):
+    """The load expected of a pod, and by what each resource was estimated, in words for explain."""
+
+    load: Load
+    cpu_by: str
+    memory_by: str
+
+
 class RecentPod(NamedTuple):
     """A pod bound at `at_seconds` (Unix) that is expected to use `load`."""
 
@@ -29,13 +41,28 @@ class RecentPod(NamedTuple):
     load: Load
 
 
-def estimate(request: Load, recent_pods: schema.RecentPods) -> Load:
-    """est(p): usagePerRequest x the effective request, or the default, each resource by itself (0 = not requested)."""
+def estimate(request: Load, recent_pods: schema.RecentPods, mean: owner_usage.Mean | None = None) -> Estimate:
+    """est(p): the mean use of the owner's replicas where it is known, else usagePerRequest x the effective request,
+    else the default; each resource by itself (a request of 0 is none).
+    """
     share, default = recent_pods.usage_per_request, recent_pods.default
-    return Load(
-        share.cpu * request.cpu_millicores if request.cpu_millicores > 0 else default.cpu_millicores,
-        share.memory * request.memory_bytes if request.memory_bytes > 0 else default.memory_bytes,
+    if mean is None or not recent_pods.owner_usage:
+        mean = owner_usage.Mean(None, None, 0)
+    cpu, cpu_by = _estimated(
+        mean.cpu_millicores, mean.replicas, request.cpu_millicores, share.cpu, default.cpu_millicores
     )
+    memory, memory_by = _estimated(
+        mean.memory_bytes, mean.replicas, request.memory_bytes, share.memory, default.memory_bytes
+    )
+    return Estimate(Load(cpu, memory), cpu_by, memory_by)
+
+
+def _estimated(
+    measured: float | None, replicas: int, request: float, share_ratio: float, default: float
+) -> tuple[float, str]:
+    if measured is not None:
+        return measured, f"owner's mean over {replicas} replica{'s' * (replicas != 1)}"
+    return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
 
 
 def decay(age_seconds: float, averaging_seconds: float) -> float:

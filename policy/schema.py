@@ -180,6 +180,11 @@ class RecentPods(sections.Section):
     """Expected load of pods that the windows cannot show yet; it decays as each window fills."""
 
     enabled: units.Flag = pydantic.Field(default=True, description="Whether recent pods count at all.")
+    owner_usage: units.Flag = pydantic.Field(
+        default=True,
+        alias="ownerUsage",
+        description="Estimate a pod by the mean use of its owner's running replicas where that is known.",
+    )
     usage_per_request: PerResource = pydantic.Field(
         default_factory=PerResource, alias="usagePerRequest", description="Expected use of what a pod requests."
     )

@@ -20,7 +20,7 @@ from prometheus_api_client import exceptions as library_errors
 from prometheus_api_client import prometheus_connect
 from urllib3.util import retry
 
-from promql import credentials, door, errors, wire
+from promql import credentials, door, errors, through, wire
 
 DEFAULT_TIMEOUT_SECONDS = 10.0
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
@@ -72,6 +72,12 @@ class Client:
         params = self._limit() | ({} if at_seconds is None else {"time": f"{at_seconds:.3f}"})
         body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)
         return self._decoded(wire.vector, body, expression)
+
+    def measure(self, expression: str) -> door.Measured:
+        """Instant query with what it cost the server, for diagnosis; no service asks it, so it is not of the door."""
+        params = self._limit() | {"stats": "all"}
+        body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)
+        return self._decoded(wire.measured, body, expression)
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
@@ -156,10 +162,12 @@ def connect(
     certificate_file: Path | None = None,
     key_file: Path | None = None,
     headers: Mapping[str, str] | None = None,
+    fetch: through.Fetch | None = None,
 ) -> Client:
     """A client for `url` (scheme, host, optional path prefix; user:password@ is read as basic authentication).
 
-    Raises ConfigError for an address or a file that cannot be used. Sends nothing.
+    With `fetch`, requests go through it and the address is only a name. Raises ConfigError for an address or a file
+    that cannot be used. Sends nothing.
     """
     bare, name, url_login = _address(url)
     session = requests.Session()
@@ -173,6 +181,8 @@ def connect(
     library = prometheus_connect.PrometheusConnect(
         bare, headers=dict(headers or {}), retry=_NO_RETRY, session=session, timeout=timeout_seconds, auth=session.auth
     )
+    if fetch is not None:
+        session.mount(bare, through.Adapter(fetch))  # after the library, which mounts its own for the same address
     return Client(name, timeout_seconds, traffic, library, reply)
 
 

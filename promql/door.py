@@ -31,6 +31,17 @@ class Answer:
         return bool(self.warnings)
 
 
+class Measured(NamedTuple):
+    """An instant query's answer and what it cost the server, where the server says (Prometheus does, others may not).
+
+    `seconds` is the evaluation, `samples` all samples that were looked at, those of every subquery step included.
+    """
+
+    answer: Answer
+    seconds: float | None
+    samples: int | None
+
+
 class Series(NamedTuple):
     """One series over time: (Unix seconds, value) pairs, oldest first."""
 

@@ -42,7 +42,7 @@ def expression(window: Window, *, selector: str = "") -> str:
         )
     inner = _average(window.resource, window.averaging_seconds, selector)
     over = f"({inner})[{duration(window.window_seconds)}:{duration(step_seconds(window))}]"
-    return f"{_over_time(window.statistic, over)} and {_present(window.resource, selector)}"
+    return f"{over_time(window.statistic, over)} and {_present(window.resource, selector)}"
 
 
 def data_time(resource: str, *, selector: str = "") -> str:
@@ -104,7 +104,8 @@ def _present(resource: str, selector: str) -> str:
     return f"node_memory_MemAvailable_bytes{_braces(selector)}"
 
 
-def _over_time(statistic: str, over: str) -> str:
+def over_time(statistic: str, over: str) -> str:
+    """A maximum or percentile over a range or subquery; ValueError for a statistic that is not known."""
     if statistic == "max":
         return f"max_over_time({over})"
     if percentile := re.fullmatch(r"p([1-9][0-9]{0,2})", statistic):

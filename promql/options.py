@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from promql import client, errors
+from promql import client, errors, through
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Connection:
     prometheus_key_file: Path | None = None
     prometheus_header: tuple[str, ...] = ()
 
-    def connect(self, url: str | None) -> client.Client:
-        """The door at `url`; ConfigError when the address is missing or something given cannot be used."""
+    def connect(self, url: str | None, fetch: through.Fetch | None = None) -> client.Client:
+        """The door at `url`, through `fetch` if given; ConfigError when the address or anything given is unusable."""
         if not url:
             raise errors.ConfigError(
                 "no Prometheus address: give --prometheus URL, for example http://prometheus-operated.monitoring:9090"
@@ -45,6 +45,7 @@ class Connection:
             certificate_file=self.prometheus_certificate_file,
             key_file=self.prometheus_key_file,
             headers=dict(map(_header, self.prometheus_header)),
+            fetch=fetch,
         )
 
 

@@ -13,9 +13,30 @@ from promql import door, errors
 Point = tuple[float, str]
 
 
+class _Timings(msgspec.Struct, rename="camel"):
+    exec_total_time: float | None = None
+
+
+class _Samples(msgspec.Struct, rename="camel"):
+    total_queryable_samples: int | None = None
+
+
+class _Stats(msgspec.Struct):
+    timings: _Timings = msgspec.field(default_factory=_Timings)
+    samples: _Samples = msgspec.field(default_factory=_Samples)
+
+
 class _Data(msgspec.Struct):
     result_type: str = msgspec.field(name="resultType")
     result: msgspec.Raw
+
+
+class _Costs(msgspec.Struct):
+    stats: _Stats = msgspec.field(default_factory=_Stats)
+
+
+class _CostEnvelope(msgspec.Struct):
+    data: _Costs = msgspec.field(default_factory=_Costs)
 
 
 class _Envelope(msgspec.Struct):
@@ -44,6 +65,16 @@ def vector(body: bytes) -> door.Answer:
     rows, warnings = _rows(body, "vector", _Instant)
     samples = tuple(door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows)
     return door.Answer(samples, warnings)
+
+
+def measured(body: bytes) -> door.Measured:
+    """An instant query's answer with the statistics beside it, as far as the server gives any; raises Garbage."""
+    answer = vector(body)
+    try:
+        stats = msgspec.json.decode(body, type=_CostEnvelope).data.stats
+    except msgspec.MsgspecError:  # another server's statistics, in another shape
+        stats = _Stats()
+    return door.Measured(answer, stats.timings.exec_total_time, stats.samples.total_queryable_samples)
 
 
 def matrix(body: bytes) -> door.RangeAnswer:

@@ -72,9 +72,22 @@ class FakeKubeWrites:
             raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
         self.config_maps[key].update(body["data"])
 
-    def replace(self, kind: kinds.Kind[T], name: str, body: Mapping[str, object], **_: object) -> None:
-        """Not served."""
-        raise NotImplementedError(name)
+    def replace(
+        self,
+        kind: kinds.Kind[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Put a ConfigMap that exists."""
+        self._check(name)
+        key = f"{namespace}/{name}"
+        if key not in self.config_maps:
+            raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
+        self.config_maps[key] = dict(body["data"])
 
     def delete(self, kind: kinds.Kind[T], name: str, **_: object) -> None:
         """Not served."""

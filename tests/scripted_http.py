@@ -74,7 +74,8 @@ class Exchange:
         self._handler.close_connection = True
 
     def _start(self, status: int, headers: Mapping[str, str]) -> None:
-        self._handler.send_response(status)
+        respond = self._handler.send_response_only if "Date" in headers else self._handler.send_response
+        respond(status)
         for name, value in headers.items():
             self._handler.send_header(name, value)
         self._handler.end_headers()
@@ -106,6 +107,7 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 0
+    disable_nagle_algorithm = True  # headers and body are two writes: each answer would wait 40 ms for an ACK
 
     def _answer(self) -> None:
         exchange = Exchange(self)

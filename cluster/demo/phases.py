@@ -25,9 +25,9 @@ from runtime import clock as clocks
 NAMESPACE = "demo"
 TICK_SECONDS = 0.2
 VIEW_SECONDS = 1.0
-READINGS_SECONDS = 45.0
+READINGS_SECONDS = 150.0
 SPEED = 60  # a step of the trace, five minutes, lasts five seconds: the averaging window of deploy/policies/demo.yaml
-REQUEST_SECONDS = 5.0
+REQUEST_SECONDS = 15.0
 NEEDED_METRICS = 6
 
 

@@ -18,10 +18,10 @@ from cluster import errors, identity, ports, processes, state
 from cluster.demo import permissions
 from runtime import clock as clocks
 
-READY_SECONDS = 40.0
+READY_SECONDS = 150.0
 STOP_SECONDS = 8.0
 POLL_SECONDS = 0.1
-REQUEST_SECONDS = 3.0
+REQUEST_SECONDS = 15.0
 STANZA = processes.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 
 

@@ -21,20 +21,13 @@ import pytest
 
 from cluster import certificates, ports
 from runtime import clock
+from tests import kubeconfigs
 from tests.e2e import waiting
 from tests.goclient import asking
 
 ROOT = pathlib.Path(__file__).parents[2]
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
 FILTERS = r'evenload_extender_request_duration_seconds_count{[^}]*verb="filter"[^}]*} (\S+)'
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {}}]
-"""
 
 
 class Place:
@@ -47,7 +40,7 @@ class Place:
         self._ports = ports.Ports(random.Random())  # below those of outgoing connections, which restarts would meet
         self.authority = certificates.Authority.create(now_seconds=self.now())
         self.write("policy.yaml", "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n")
-        self.write("kubeconfig", KUBECONFIG)
+        self.write("kubeconfig", kubeconfigs.text())
         self.write("ca.pem", self.authority.pair.certificate)
         self.renew()
         self.client("scheduler", self.authority)

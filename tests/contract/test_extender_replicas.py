@@ -58,13 +58,13 @@ class World:
         kubeconfig = policy.parent / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
         arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", "default"]
+        arguments += ["--deadline", "5s"]  # a slow machine gets more time
         return services.Service("extender", arguments, policy.parent)
 
     def reset(self) -> Seen:
         """No pods, the first policy, the loads that the answers below are computed from; the digests of that."""
         self.wire.thaw()
-        for pod in self.cluster.api.items("api/v1/namespaces/default/pods"):
-            self.cluster.api.delete(f"api/v1/namespaces/default/pods/{pod['metadata']['name']}")
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
         for policy in self.policies:
             write(policy, POLICY)
         self.annotate(clock.WallClock().now() - 60, node_0=0.1, node_1=0.4, node_2=0.9)
@@ -103,6 +103,15 @@ class World:
         self.cluster.api.create(
             f"api/v1/namespaces/default/pods/{name}/binding", {"metadata": {"name": name}, "target": target}
         )
+
+    def hot(self, node: str) -> list[int]:
+        """The pods of the last 30 minutes on a node, as each replica counts them."""
+        found = []
+        for replica in self.replicas:
+            answer = replica.json("/nodes")
+            assert isinstance(answer, dict)
+            found += [row["hot"]["30m"] for row in answer["nodes"] if row["name"] == node]
+        return found
 
     def seen(self) -> list[Seen]:
         """The digests of each replica."""
@@ -199,6 +208,23 @@ def test_settled_replicas_show_one_digest_and_give_one_answer(world: World) -> N
     assert answers[0]["node-2"] == "cpu_avg_5m over 0.65"
     assert (answers[0]["node-0"], answers[0]["node-1"]) == (6, 6)  # 9 - 3 for the two pods; 10 * (1 - 0.4)
     assert after.view in world.replicas[0].text("/readyz?verbose")
+
+
+def test_pods_that_end_or_go_stop_counting_in_every_replica(world: World) -> None:
+    for pod in ("ends", "goes", "stays"):
+        world.bind(pod, "node-0")
+    waiting.eventually(lambda: world.hot("node-0") == [3, 3, 3], 90, "three pods to count", lambda: world.hot("node-0"))
+    pods = "api/v1/namespaces/default/pods"
+    waiting.eventually(
+        lambda: {pod["status"]["phase"] for pod in world.cluster.api.items(pods)} == {"Running"}, 90, "kwok"
+    )
+    world.cluster.api.patch(f"{pods}/ends/status", {"status": {"phase": "Succeeded"}})
+    world.cluster.api.delete(f"{pods}/goes")
+    waiting.eventually(lambda: world.hot("node-0") == [1, 1, 1], 90, "one pod to count", lambda: world.hot("node-0"))
+    world.bind("elsewhere", "node-1")
+    waiting.eventually(lambda: world.hot("node-1") == [1, 1, 1], 90, "the other node's", lambda: world.hot("node-1"))
+    assert world.hot("node-0") == [1, 1, 1]
+    assert len(set(world.seen())) == 1
 
 
 def test_a_replica_that_gets_no_news_shows_another_digest_until_it_does(world: World) -> None:

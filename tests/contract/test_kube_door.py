@@ -18,7 +18,7 @@ from runtime import clock
 from tests import builders
 
 pytestmark = pytest.mark.cluster
-WATCH_SECONDS = 20
+WATCH_SECONDS = 90
 
 
 @pytest.fixture(params=["real"])
@@ -173,7 +173,11 @@ def test_a_watch_tells_what_happened_since_the_list_in_order(api: door.KubeDoor,
     api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"turn": "2"}}, namespace=namespace)
     api.delete(kinds.CONFIG_MAPS, "one", namespace=namespace)
     watch = api.watch(
-        kinds.CONFIG_MAPS, resource_version=since, namespace=namespace, label_selector="suite=door", timeout_seconds=10
+        kinds.CONFIG_MAPS,
+        resource_version=since,
+        namespace=namespace,
+        label_selector="suite=door",
+        timeout_seconds=WATCH_SECONDS,
     )
     seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(3)]
     watch.close()
@@ -207,7 +211,7 @@ def test_a_watch_closed_by_another_thread_ends_its_reader(api: door.KubeDoor, na
     reader.start()
     watch.close()
     watch.close()
-    assert ended.wait(5)
+    assert ended.wait(WATCH_SECONDS)
     assert list(watch) == []
 
 

@@ -1,8 +1,6 @@
 """The exported load arrives in the real Prometheus; the annotator's queries read it and a real node_exporter alike."""
 
 import collections.abc
-import threading
-import time
 import typing
 
 import pytest
@@ -10,14 +8,13 @@ import requests
 
 import cluster
 from promql import client, door, node_queries, pod_queries
+from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 
 WINDOW_SECONDS = 4.0
-WAIT_SECONDS = 30.0
 ADDRESS = {"node-0": "172.16.0.1:9100", "node-1": "172.16.0.2:9100", "node-2": "172.16.0.3:9100"}
 IDLE = {"cpu_ratio": None, "memory_ratio": None, "hidden": None, "garbage": None, "frozen": None}
-_NEVER = threading.Event()
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def prometheus(control_plane: cluster.Cluster) -> collections.abc.Iterator[door.
 
 def control(control_plane: cluster.Cluster, node: str, **values: object) -> None:
     """POST /nodes/NAME."""
-    requests.post(f"{control_plane.exporter_url}/nodes/{node}", json=values, timeout=5).raise_for_status()
+    requests.post(f"{control_plane.exporter_url}/nodes/{node}", json=values, timeout=30).raise_for_status()
 
 
 def expression(resource: str) -> str:
@@ -44,10 +41,7 @@ def by_label(prometheus: door.PrometheusDoor, query: str, label: str) -> dict[st
 
 def eventually(condition: collections.abc.Callable[[], bool], what: str) -> None:
     """Waits until Prometheus has seen it."""
-    limit = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < limit, f"{what} not seen within {WAIT_SECONDS:g} s"
-        _NEVER.wait(0.2)
+    waiting.eventually(condition, waiting.LIMIT_SECONDS, what)
 
 
 def pod(name: str, node: str) -> dict[str, object]:

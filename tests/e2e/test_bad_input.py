@@ -9,6 +9,7 @@ import threading
 import pytest
 
 import cluster
+from tests import kubeconfigs
 from tests.e2e import policies, services, waiting
 
 SERVICES = ("annotator", "extender", "descheduler")
@@ -33,18 +34,8 @@ def policy(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def kubeconfig(path: pathlib.Path, server: str) -> pathlib.Path:
-    """A kubeconfig for a server without authentication."""
-    path.write_text(
-        f"""
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{{name: it, context: {{cluster: it, user: me}}}}]
-clusters: [{{name: it, cluster: {{server: "{server}"}}}}]
-users: [{{name: me, user: {{token: planted-secret}}}}]
-""",
-        encoding="utf-8",
-    )
+    """A kubeconfig for that server, with a token that must not be seen again."""
+    path.write_text(kubeconfigs.text(server), encoding="utf-8")
     return path
 
 
@@ -64,7 +55,7 @@ def assert_clear(run: subprocess.CompletedProcess[str], code: int, *words: str) 
     """The exit code, every word of the message, no traceback, no secret."""
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr
-    assert "planted-secret" not in run.stderr + run.stdout
+    assert kubeconfigs.TOKEN not in run.stderr + run.stdout
     for word in words:
         assert word in run.stderr, run.stderr
 

@@ -10,7 +10,8 @@ import json
 
 import pytest
 
-from tests.e2e import policies, stack, waiting
+from kube import kinds
+from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
@@ -128,6 +129,41 @@ def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.St
     evenload.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
     evenload.create_pods("fresh-", 12)
     assert evenload.per_node("fresh-", 12)[HOT] == 0
+
+
+def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
+    evenload.heat(HOT, cpu_ratio=0.9)
+    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
+    evenload.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
+    evenload.placed("free-", 1)
+    found = evenload.extender.json(f"/decisions?namespace={stack.NAMESPACE}&pod=free-0")
+    assert isinstance(found, dict)
+    judged = next(decision for decision in found["decisions"] if decision["verb"] == "filter")
+    assert (judged["exempt"], judged["passed"]) == ("annotation evenload.io/filter: off", 6)
+    own = {"evenload.io/thresholds": '{"cpu_avg_5m": "95%", "cpu_max_1h": 0}'}
+    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
+    try:
+        waiting.eventually(lambda: not evenload.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
+    finally:
+        gone = {"metadata": {"annotations": dict.fromkeys(own)}}
+        evenload.door.merge_patch(kinds.NODES, HOT, gone)
+    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
+
+
+def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:
+    web = bodies.deployment("web", 2, cpu_request="100m", cpu_millicores=800)
+    evenload.door.create(kinds.DEPLOYMENTS, web, namespace=stack.NAMESPACE)
+    first = {pod.name for pod in evenload.placed("web-", 2)}
+    waiting.eventually(
+        lambda: evenload.extender.metric("evenload_extender_owner_means") == 1, 90, "the extender to know web's mean"
+    )
+    evenload.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"replicas": 3}}, namespace=stack.NAMESPACE)
+    (third,) = {pod.name for pod in evenload.placed("web-", 3)} - first
+    found = evenload.extender.json(f"/decisions?namespace={stack.NAMESPACE}&pod={third}")
+    assert isinstance(found, dict)
+    estimate = found["decisions"][0]["estimate"]
+    assert estimate["cpu_by"].startswith("owner's mean over "), estimate
+    assert 400 < estimate["cpu_millicores"] < 1000, estimate  # by request it would be 70
 
 
 def unseen(evenload: stack.Stack, node: str) -> bool:

@@ -98,7 +98,7 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
-    assert len(bench.prometheus.asked) == 6 + 1, "one per metric, and now and then one for the scrapes"
+    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
 

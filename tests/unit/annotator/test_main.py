@@ -6,22 +6,15 @@ import pytest
 from click.testing import CliRunner
 
 from annotator import __main__ as entry
+from tests import kubeconfigs
 
 POLICY = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-contexts: [{name: it, context: {cluster: it, user: me}}]
-clusters: [{name: it, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: me, user: {token: t}}]
-"""
 
 
 @pytest.fixture
 def files(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(kubeconfigs.text(), encoding="utf-8")
     return tmp_path
 
 

@@ -140,6 +140,7 @@ def test_an_exempt_pod_is_not_filtered_and_the_reason_is_there(
         words = ["explain", "pod", "web", "--extender", extender.url, "--kubeconfig", str(kubeconfig)]
         result = extenders.run(*words)
     assert "not filtered: priority at least" in result.stdout
+    assert "expected of the pod: cpu 175m (request ratio), memory 179Mi (request ratio)" in result.stdout
     assert "passes in spite of cpu_avg_5m 90.0% > 65%" in row(result.stdout, "hot")
 
 

@@ -6,21 +6,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from descheduler import __main__ as command
+from tests import kubeconfigs
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-KUBECONFIG = """apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: u, user: {}}]
-contexts: [{name: x, context: {cluster: c, user: u}}]
-current-context: x
-"""
 
 
 def invoke(tmp_path: pathlib.Path, policy: str, *more: str) -> Result:
     """`python -m descheduler --once` with that policy, an apiserver that is not there, and further arguments."""
     (tmp_path / "policy.yaml").write_text(HEAD + policy, encoding="utf-8")
-    (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    (tmp_path / "kubeconfig").write_text(kubeconfigs.text(), encoding="utf-8")
     arguments = ["--policy", str(tmp_path / "policy.yaml"), "--kubeconfig", str(tmp_path / "kubeconfig"), "--once"]
     arguments += ["--prometheus", "http://127.0.0.1:1", "--ledger", str(tmp_path / "ledger.sqlite"), *more]
     return CliRunner().invoke(command.main, arguments)

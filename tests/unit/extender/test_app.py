@@ -1,5 +1,6 @@
 """The HTTP side: every route, every refusal with its status and a reason, and what is counted and remembered."""
 
+import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -102,6 +103,16 @@ def test_a_body_over_the_limit_is_refused_unread(world: World) -> None:
     answer = world.post("filter", b" " * 1001)
     assert answer.status_code == 413
     assert answer.json["code"] == 413
+
+
+def test_a_body_in_chunks_over_the_limit_is_refused_too(world: World) -> None:
+    world.flask.config["MAX_CONTENT_LENGTH"] = 1000
+    chunked = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
+    status = [
+        world.client.post("/filter", input_stream=io.BytesIO(body), environ_overrides=chunked).status_code
+        for body in (worlds.body(["cool"]).ljust(999), worlds.body(["cool"]).ljust(1001))
+    ]
+    assert status == [200, 413]
 
 
 def test_the_limit_is_sixteen_mebibytes(world: World) -> None:

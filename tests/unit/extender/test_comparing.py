@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from extender import comparing, nodes, view
-from policy import relief
+from policy import owner_usage, relief
 from tests.unit.extender import worlds
 
 LOADS = {"a": worlds.IDLE, "b": worlds.HOT, "c": None}
@@ -50,6 +50,7 @@ def confirmed_later(world: view.View) -> None:
 
 
 CHANGES: dict[str, Callable[[view.View], object]] = {
+    "owners' usage came": lambda world: world.usage_changed(owner_usage.encode(worlds.NOW, {}), worlds.NOW),
     "a node came": lambda world: world.nodes.node_changed(None, worlds.node("d", None)),
     "a reading changed": lambda world: world.nodes.node_changed(
         worlds.node("a", worlds.IDLE), worlds.node("a", {**worlds.IDLE, "cpu_avg_5m": 0.1001})
@@ -142,3 +143,23 @@ def test_placements_older_than_every_window_count_no_more() -> None:
     worlds.bind(world, "a", "p")
     assert of(world).placements != nothing
     assert of(world, worlds.NOW + 1801).placements == nothing
+
+
+def test_the_rows_in_which_nodes_stand_do_not_matter() -> None:
+    loads = worlds.seen({"a": worlds.IDLE, "b": worlds.HOT}).nodes.loads()
+    turned = [1, 0, 2]  # the last row stands for unknown nodes
+    other = dataclasses.replace(
+        loads,
+        names=("b", "a"),
+        index={"b": 0, "a": 1},
+        values=loads.values[turned],
+        effective_seconds=loads.effective_seconds[turned],
+        per_allocatable=loads.per_allocatable[turned],
+    )
+    assert comparing.of_view("h", other) == comparing.of_view("h", loads)
+
+
+def test_thresholds_of_its_own_that_no_node_has_any_more_do_not_matter() -> None:
+    loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
+    nobody = dataclasses.replace(loads, own_limits=np.full_like(loads.values, np.nan))
+    assert comparing.of_view("h", nobody) == comparing.of_view("h", loads)

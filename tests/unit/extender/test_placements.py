@@ -221,7 +221,7 @@ def test_nodes_that_come_later_find_their_placements() -> None:
 
 def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
     pod = builders.pod("p", cpu="a lot")
-    assert placements.estimate(pod, worlds.policy().recent_pods) == recent.Load(250.0, 200 * 2**20)
+    assert worlds.estimate(pod) == recent.Load(250.0, 200 * 2**20)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -245,7 +245,7 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
     crowding = made.crowding(INDEX, ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
-        listed = [recent.RecentPod(at(pod), placements.estimate(pod, worlds.policy().recent_pods)) for pod in here]
+        listed = [recent.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
         expected = recent.expected(listed, recent.Load(1.0, 1.0), metrics.BUILT_IN, now)
         np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
         bound_at = sorted(at(pod) for pod in here)
@@ -277,7 +277,7 @@ def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
         body["spec"]["containers"][0]["resources"]["requests"]["pods"] = "1e999"
 
     pod = builders.pod("p", mutate=ask_for_pods)
-    assert placements.estimate(pod, worlds.policy().recent_pods) == recent.Load(250.0, 200 * 2**20)
+    assert worlds.estimate(pod) == recent.Load(250.0, 200 * 2**20)
 
 
 def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:

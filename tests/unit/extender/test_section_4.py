@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender import explaining, verbs, view
-from policy import schema
+from policy import owner_usage, schema
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -40,6 +40,16 @@ _NODES = st.builds(
     st.none() | st.just("not json") | _THRESHOLDS,
     st.lists(st.integers(0, 400), max_size=4).map(tuple),
 )
+_MEANS = st.builds(
+    lambda cpu, mebibytes, replicas, age_seconds: (
+        owner_usage.Mean(cpu, mebibytes and mebibytes * 2.0**20, replicas),
+        age_seconds,
+    ),
+    st.none() | st.floats(0, 1e6),
+    st.none() | st.floats(0, 1e6),
+    st.integers(1, 1000),
+    st.integers(-100, 4000),
+)
 _CLUSTERS = st.fixed_dictionaries(dict.fromkeys(NAMES, _NODES))
 _POLICIES = st.builds(
     lambda score, thresholds, on_missing, all_rejected: worlds.policy(
@@ -62,9 +72,9 @@ _POLICIES = st.builds(
 )
 
 
-def world(cluster: Mapping[str, NodeCase], in_force: schema.LoadPolicy) -> view.View:
-    """The extender's view of the cluster."""
-    seen = worlds.seen({}, in_force)
+def world(cluster: Mapping[str, NodeCase], in_force: schema.LoadPolicy, begun: view.View | None = None) -> view.View:
+    """The extender's view of the cluster; `begun` heard something before."""
+    seen = begun or worlds.seen({}, in_force)
     for name, case in cluster.items():
         load = None if case.load is None else worlds.load_text(case.load, NOW - case.age_seconds)
         seen.nodes.node_changed(None, worlds.node(name, load, thresholds=case.thresholds))
@@ -95,6 +105,21 @@ def test_every_node_asked_gets_one_integer_from_0_to_10(
 ) -> None:
     found = scores(world(cluster, in_force), (*NAMES, "unknown"))
     assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
+
+
+@FEW
+@given(cluster=_CLUSTERS, in_force=_POLICIES, mean=_MEANS)
+def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
+    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, mean: tuple[owner_usage.Mean, int]
+) -> None:
+    """A replica of the extender that hears of the mean before the pods answers like one that hears of it after."""
+    data = owner_usage.encode(NOW - mean[1], {"default/ReplicaSet/web": mean[0]})
+    early, late = worlds.seen({}, in_force), world(cluster, in_force)
+    early.usage_changed(data, NOW)
+    late.usage_changed(data, NOW)
+    found = scores(world(cluster, in_force, early), NAMES)
+    assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
+    assert found == scores(late)
 
 
 @FEW

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extender import protocol, view
+from extender import estimates, protocol, view
 from kube import objects
-from policy import annotations, heartbeat, schema
+from policy import annotations, heartbeat, recent, schema
 from runtime import clock
 from tests import builders, clocks
 
@@ -64,6 +64,11 @@ def bound(name: str, node_name: str, at_seconds: float = NOW, *, uid: str = "", 
         body["status"]["conditions"] = [condition]
 
     return builders.pod(name, node=node_name, mutate=scheduled, **fields)
+
+
+def estimate(pod: objects.Pod) -> recent.Load:
+    """What a pod is expected to use where nothing is known of its owner."""
+    return estimates.Estimates.under(policy()).of(estimates.asked(pod), NOW).load
 
 
 def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:

@@ -21,7 +21,7 @@ GIB = float(2**30)
     ],
 )
 def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: Load) -> None:
-    assert recent.estimate(request_, schema.defaults().recent_pods) == load
+    assert recent.estimate(request_, schema.defaults().recent_pods).load == load
 
 
 @pytest.mark.parametrize(

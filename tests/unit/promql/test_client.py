@@ -8,7 +8,7 @@ import pytest
 import pytest_httpserver
 import werkzeug
 
-from promql import client, errors
+from promql import client, errors, through
 
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
 PATH = "/prefix/api/v1/query"
@@ -161,3 +161,55 @@ def test_a_file_that_is_not_there_is_named(setting: str, tmp_path: pathlib.Path)
 def test_two_ways_to_log_in_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(errors.ConfigError, match="one of a token file"):
         client.connect("http://user:pw@prometheus:9090", token_file=tmp_path / "token")
+
+
+STATS = '"stats":{"timings":{"execTotalTime":0.25},"samples":{"totalQueryableSamples":1234,"peakSamples":7}}'
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        pytest.param(f",{STATS}", (0.25, 1234), id="Prometheus' own"),
+        pytest.param("", (None, None), id="none"),
+        pytest.param(',"stats":{"seriesFetched":"3"}', (None, None), id="another server's"),
+        pytest.param(',"stats":[]', (None, None), id="of another shape"),
+    ],
+)
+def test_a_measured_query_tells_what_it_cost_where_the_server_does(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client, stats: str, expected: tuple[object, object]
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(GOOD[:-2] + stats + "}}")
+    measured = door.measure("up")
+    assert (measured.seconds, measured.samples) == expected
+    assert measured.answer.samples[0].value == 0.5
+    assert requests_seen(httpserver)[0].args["stats"] == "all"
+
+
+def through_somebody(status: int, body: str, asked: list[object]) -> client.Client:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+        asked.append((path, dict(query)["query"]))
+        return through.Fetched(status, body.encode())
+
+    return client.connect("http://prometheus.monitoring.svc:9090/prefix", fetch=fetch)
+
+
+def test_queries_can_go_through_somebody_else() -> None:
+    asked: list[object] = []
+    made = through_somebody(200, GOOD, asked)
+    assert made.query("up").samples[0].value == 0.5
+    assert asked == [(PATH, "up")]
+    made.close()
+
+
+def test_a_refusal_on_the_way_is_a_refusal() -> None:
+    made = through_somebody(403, "you may not get services/proxy", [])
+    with pytest.raises(errors.Refused, match="services/proxy"):
+        made.query("up")
+
+
+def test_nobody_on_the_way_is_unreachable() -> None:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+        raise OSError("the apiserver is gone")
+
+    with pytest.raises(errors.Unreachable, match="the apiserver is gone"):
+        client.connect("http://prometheus", fetch=fetch).query("up")

@@ -1,0 +1,70 @@
+"""Judge of the clocks: readings carry times, so a clock that is wrong makes good data stale or unbelievable.
+
+`checks` lists it; the facts are `gathering`'s (the apiserver's Date header, the renewals of the nodes' Leases, the
+heartbeat's time) and `measuring`'s (Prometheus' time()).
+"""
+
+from typing import Final
+
+from cli.doctor import findings
+from cli.doctor.facts import ClockSeen, Facts
+from cli.doctor.findings import Finding
+from policy import freshness
+
+NOTABLE_SECONDS: Final = 5.0
+LATE_LEASE_SECONDS: Final = 60.0  # a kubelet renews every 10 s; after 40 s the node is called NotReady
+
+
+def skew(facts: Facts) -> Finding:
+    """Ours, the apiserver's, Prometheus', the annotator's and the nodes' clocks agree."""
+    if isinstance(facts.apiserver_clock, Finding):
+        return facts.apiserver_clock
+    reference = facts.apiserver_clock
+    found = [_judged(ClockSeen("this machine", -reference.ahead_seconds, reference.within_seconds))]
+    if isinstance(facts.prometheus_clock, ClockSeen):
+        seen = facts.prometheus_clock
+        within_seconds = seen.within_seconds + reference.within_seconds
+        found.append(_judged(ClockSeen(seen.whose, seen.ahead_seconds - reference.ahead_seconds, within_seconds)))
+    if not isinstance(facts.heartbeat, Finding):
+        ahead_seconds = facts.heartbeat.at_seconds - facts.now_seconds
+        if ahead_seconds > 0:  # behind is what an old heartbeat looks like
+            found.append(_judged(ClockSeen("the annotator", ahead_seconds, reference.within_seconds)))
+    nodes = (
+        []
+        if isinstance(facts.node_leases, Finding)
+        else [
+            judged
+            for name, age_seconds in facts.node_leases.items()
+            if (judged := _node(name, age_seconds)) is not None
+        ]
+    )
+    return findings.worst([*found, *nodes] if len(nodes) <= findings.SHOWN else [*found, *_crowd(nodes)])
+
+
+def _judged(seen: ClockSeen) -> Finding:
+    """One clock against the apiserver's."""
+    seconds = abs(seen.ahead_seconds)
+    told = f"{seen.whose} is {seconds:.1f} s {'ahead of' if seen.ahead_seconds > 0 else 'behind'} the apiserver"
+    if seconds <= NOTABLE_SECONDS + seen.within_seconds:
+        return findings.ok(f"{seen.whose} agrees with the apiserver to {max(seconds, seen.within_seconds):.1f} s")
+    fix = f"run NTP or chrony where {seen.whose} runs"
+    if seconds > freshness.MAX_AHEAD_SECONDS:
+        return findings.fail(f"{told}: readings of more than 1 min ahead are refused", fix)
+    return findings.warn(told, fix)
+
+
+def _node(name: str, age_seconds: float) -> Finding | None:
+    """A node's clock by its last renewal, which it stamps itself: ahead is certain, behind may also be silence."""
+    fix = f"run NTP or chrony on {name}"
+    if age_seconds < -NOTABLE_SECONDS:
+        return findings.warn(f"clock skew {name} {-age_seconds:.0f} s ahead", fix)
+    if age_seconds > LATE_LEASE_SECONDS:
+        seen = f"{name} is Ready, but its Lease is {age_seconds:.0f} s old by its own clock"
+        return findings.warn(seen, f"{fix}, or look at its kubelet")
+    return None
+
+
+def _crowd(nodes: list[Finding]) -> list[Finding]:
+    """Many nodes in one line."""
+    fix = "run NTP or chrony on every node"
+    return [findings.warn(f"{len(nodes)} nodes: {findings.few(one.seen for one in nodes)}", fix)]

@@ -1,0 +1,151 @@
+"""`evenload doctor`: gathers the facts, judges them and prints what to do.
+
+The console script loads this module when `doctor` is asked for. stdout carries the checks as a table, JSON or YAML;
+the sum of them and what to do next are on stderr.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from cli import extender_http, output, policy_files
+from cli.doctor import checks, facts, findings, gathering, measuring, replicas
+from kube import client, config, errors, kinds
+from policy import loading, problems, schema
+from promql import errors as promql_errors
+from promql import options as promql_options
+from runtime import clock, exits, options, reloading
+
+POLICY_MAP: Final = "evenload-policy"
+POLICY_KEY: Final = "policy.yaml"
+COLOURS: Final[dict[findings.Verdict, output.Colour]] = {
+    findings.Verdict.OK: "green",
+    findings.Verdict.WARN: "yellow",
+    findings.Verdict.FAIL: "red",
+    findings.Verdict.UNKNOWN: "cyan",
+}
+_CODES: Final[dict[type[Exception], exits.Exit]] = {
+    errors.ConfigError: exits.Exit.BAD_INPUT,
+    errors.KubeError: exits.Exit.UNREACHABLE,
+    promql_errors.ConfigError: exits.Exit.BAD_INPUT,
+    extender_http.BadUrl: exits.Exit.BAD_INPUT,
+}
+_FILE: Final = click.Path(exists=True, dir_okay=False)
+
+
+@click.command("doctor", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--policy", "policy_file", type=policy_files.FILE, metavar="FILE", help="Default: the deployed one.")
+@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("-n", "--namespace", default=options.DEFAULT_NAMESPACE, show_default=True, help="Evenload's own.")
+@click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
+@promql_options.connection_options
+@click.option("--node-label", default="instance", show_default=True, help="As the annotator's.")
+@click.option("--node-selector", default="", metavar="MATCHERS", help="As the annotator's.")
+@click.option(
+    "--extender", "extenders", multiple=True, metavar="URL", help="Each replica. Default: its Service's pods."
+)
+@click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the extenders at those URLs.")
+@click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate for them.")
+@click.option("--key-file", type=_FILE, metavar="FILE", help="Its key.")
+@click.option(
+    "--expendable-below", default=-10, show_default=True, help="cluster-autoscaler's expendable-pods-priority-cutoff."
+)
+@click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
+@output.option("table", "json", "yaml")
+def main(no_headers: bool, output_format: str, **given: Any) -> None:
+    """Look for what is wrong with a cluster, and say what puts it right.
+
+    Reads only. Exit code 0: all well; 1: something to put right; 3: the apiserver or Prometheus cannot be reached; 4:
+    nothing wrong, but something could not be looked at.
+
+    \b
+    Examples:
+      evenload doctor
+      evenload doctor --policy policy.yaml --prometheus http://127.0.0.1:9090
+      evenload doctor -o json | jq '.checks[] | select(.verdict != "ok")'
+    """
+    with exits.reported(_CODES):
+        kube = config.connect(given["kubeconfig"], given["context"])
+        settings = _settings(kube, given)
+        found = checks.judge(gathering.gather(_means(kube, given), settings))
+    _print(found, output_format, no_headers=no_headers)
+    raise SystemExit(int(_say(found)))
+
+
+def _settings(kube: client.Client, given: dict[str, Any]) -> facts.Settings:
+    rest = (given["namespace"], given["node_label"], given["expendable_below"])
+    if given["policy_file"]:
+        file = policy_files.load(given["policy_file"])
+        return facts.Settings(file.policy, file.source, file.content_hash, *rest)
+    deployed = _deployed(kube, given["namespace"])
+    if deployed is None:
+        return facts.Settings(schema.defaults(), "the defaults", None, *rest)
+    return facts.Settings(*deployed, *rest)
+
+
+def _deployed(kube: client.Client, namespace: str) -> tuple[schema.LoadPolicy, str, str] | None:
+    """The policy of the ConfigMap that the services mount, its name and hash; None where there is none to read."""
+    source = f"ConfigMap {namespace}/{POLICY_MAP}"
+    try:
+        text = kube.get(kinds.CONFIG_MAPS, POLICY_MAP, namespace=namespace).data.get(POLICY_KEY)
+        if text is None:
+            return None
+        return loading.load(text, source), source, reloading.content_hash(text.encode())
+    except errors.ApiError as error:
+        output.say(f"no --policy, and {source} cannot be read ({error.status}): judging by the defaults")
+        return None
+    except problems.PolicyError as error:
+        output.say(str(error))
+        output.fail(policy_files.count(error))
+
+
+def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
+    wall = clock.WallClock()
+    tls = (given["ca_file"], given["cert_file"], given["key_file"])
+    services = [extender_http.Service(extender_http.base_url(url), *tls) for url in given["extenders"]]
+    never = threading.Event()
+
+    def pause(seconds: float) -> None:
+        wall.wait(never, seconds)
+
+    return gathering.Means(
+        kube,
+        wall,
+        measuring.Means(given["prometheus"], given["connection"], kube, wall, given["node_selector"]),
+        replicas.Means(services, kube, pause),
+        pause,
+    )
+
+
+def _print(found: Sequence[findings.Named], output_format: str, *, no_headers: bool) -> None:
+    if output_format != "table":
+        rows = [{"check": one.check, **_as_json(one.finding)} for one in found]
+        output.data(output.structured({"checks": rows}, output_format))
+        return
+    rows_seen = [
+        (output.Cell(one.finding.verdict.value, COLOURS[one.finding.verdict]), one.check, _told(one.finding))
+        for one in found
+    ]
+    output.data(output.wrapped_table(("", "check", "seen"), rows_seen, no_headers=no_headers))
+
+
+def _as_json(finding: findings.Finding) -> dict[str, object]:
+    return {"verdict": finding.verdict.value, "seen": finding.seen, "fix": finding.fix or None}
+
+
+def _told(finding: findings.Finding) -> str:
+    return f"{finding.seen}\nfix: {finding.fix}" if finding.fix else finding.seen
+
+
+def _say(found: Sequence[findings.Named]) -> exits.Exit:
+    """The sum, on stderr, and the exit code."""
+    counted = Counter(one.finding.verdict for one in found)
+    output.say(f"{len(found)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
+    code = findings.exit_code(one.finding for one in found)
+    if code is exits.Exit.OK:
+        output.say("next: evenload nodes shows the load that scheduling goes by")
+    return code

@@ -1,0 +1,110 @@
+"""Everything that the checks are judged by, read once: plain values, each as gathered or with the reason why not.
+
+`gathering`, `measuring` and `replicas` fill it in, the judges read it. A fact that could not be gathered is the
+Finding to give instead (`findings`), so a judge begins by returning that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cli.doctor.findings import Finding
+from kube.access import Access
+from kube.objects import DisruptionBudget, Lease, Node, Pod, PriorityClass
+from policy.heartbeat import Heartbeat
+from policy.metrics import Metric
+from policy.schema import LoadPolicy
+from promql.readings import NodeValues
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is judged by: the policy with its source and hash (None: nobody gave one), and the options."""
+
+    policy: LoadPolicy
+    policy_source: str
+    policy_hash: str | None
+    namespace: str = "evenload-system"
+    node_label: str = "instance"
+    expendable_below: int = -10
+
+
+class PrometheusSeen(NamedTuple):
+    """A Prometheus that answered: its address, and how it was found ("" when it was given)."""
+
+    name: str
+    found: str = ""
+
+
+class MetricSeen(NamedTuple):
+    """One metric of the policy asked for: the values per node, or the error; costs where the server tells them."""
+
+    metric: Metric
+    expression: str
+    values: NodeValues | None
+    error: str = ""
+    seconds: float | None = None
+    samples: int | None = None
+
+
+class Target(NamedTuple):
+    """A scrape target: the text of its label, whether its last scrape went well, and its job."""
+
+    label: str
+    up: bool
+    job: str = ""
+
+
+class ClockSeen(NamedTuple):
+    """Whose clock, how far it is ahead of ours in seconds (behind: negative), and how exactly that is known."""
+
+    whose: str
+    ahead_seconds: float
+    within_seconds: float = 0.0
+
+
+class Held(NamedTuple):
+    """A right that was asked about."""
+
+    access: Access
+    allowed: bool
+
+
+class Replica(NamedTuple):
+    """An extender as it answered. `asked` counts kube-scheduler's requests since `since_seconds` at least (Unix)."""
+
+    name: str
+    policy_hash: str
+    heartbeat_matches: bool
+    view_digest: str | None
+    asked: float
+    since_seconds: float
+    last_decision_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
+
+    `differing` are nodes whose annotation is not what the heartbeat vouches for.
+    """
+
+    settings: Settings
+    now_seconds: float
+    nodes: tuple[Node, ...] | Finding
+    pods: tuple[Pod, ...] | Finding
+    budgets: tuple[DisruptionBudget, ...] | Finding
+    priority_classes: tuple[PriorityClass, ...] | Finding
+    heartbeat: Heartbeat | Finding
+    differing: tuple[str, ...] | Finding
+    annotator_lease: Lease | Finding
+    own_rights: tuple[Held, ...] | Finding
+    account_rights: Mapping[str, tuple[Held, ...]] | Finding
+    apiserver_clock: ClockSeen | Finding
+    prometheus_clock: ClockSeen | Finding
+    node_leases: Mapping[str, float] | Finding
+    prometheus: PrometheusSeen | Finding
+    metrics: tuple[MetricSeen, ...] | Finding
+    targets: tuple[Target, ...] | Finding
+    scrape_seconds: tuple[float, ...] | Finding
+    replicas: tuple[Replica | Finding, ...] | Finding

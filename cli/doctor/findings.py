@@ -1,0 +1,90 @@
+"""What a check says: a verdict, what was seen, and the command or setting that puts it right.
+
+Judges return a `Finding`; a fact that could not be gathered is a Finding too, so that a check without its facts says
+why instead of guessing. `command` prints them and ends with `exit_code`.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from runtime.exits import Exit
+
+SHOWN = 3
+T = TypeVar("T")
+
+
+class Verdict(enum.StrEnum):
+    """ok: nothing to do; warn: works, but not as meant; fail: does not work; unknown: could not be looked at."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+class Finding(NamedTuple):
+    """One check's answer; `fix` is "" for ok, `unreachable` when the apiserver or Prometheus gave no answer at all."""
+
+    verdict: Verdict
+    seen: str
+    fix: str = ""
+    unreachable: bool = False
+
+
+class Named(NamedTuple):
+    """A finding under its check's name."""
+
+    check: str
+    finding: Finding
+
+
+def ok(seen: str) -> Finding:
+    """Nothing to do."""
+    return Finding(Verdict.OK, seen)
+
+
+def warn(seen: str, fix: str) -> Finding:
+    """Works, but not as meant."""
+    return Finding(Verdict.WARN, seen, fix)
+
+
+def fail(seen: str, fix: str) -> Finding:
+    """Does not work."""
+    return Finding(Verdict.FAIL, seen, fix)
+
+
+def unknown(seen: str, fix: str = "") -> Finding:
+    """Could not be looked at."""
+    return Finding(Verdict.UNKNOWN, seen, fix)
+
+
+def worst(findings: Iterable[Finding]) -> Finding:
+    """One finding out of several of a check: the gravest verdict, all that is not ok, each fix once."""
+    every = tuple(findings)
+    gravest = max((one.verdict for one in every), key=_GRAVITY.index)
+    loud = [one for one in every if one.verdict is not Verdict.OK] or list(every)
+    seen = "; ".join(one.seen for one in loud)
+    fixes = dict.fromkeys(one.fix for one in loud if one.fix)
+    return Finding(gravest, seen, "; ".join(fixes), any(one.unreachable for one in every))
+
+
+_GRAVITY = (Verdict.OK, Verdict.UNKNOWN, Verdict.WARN, Verdict.FAIL)
+
+
+def few(names: Iterable[str], count: int = SHOWN) -> str:
+    """The first few of many, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - count} more" if len(every) > count else ""
+    return ", ".join(every[:count]) + more
+
+
+def exit_code(findings: Iterable[Finding]) -> Exit:
+    """3 when the apiserver or Prometheus gave no answer, else 1 for anything to put right, 4 for unknown, 0 for ok."""
+    every = tuple(findings)
+    verdicts = {one.verdict for one in every}
+    if any(one.unreachable for one in every):
+        return Exit.UNREACHABLE
+    if verdicts & {Verdict.WARN, Verdict.FAIL}:
+        return Exit.FINDINGS
+    return Exit.PARTIAL if Verdict.UNKNOWN in verdicts else Exit.OK

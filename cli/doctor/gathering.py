@@ -1,0 +1,171 @@
+"""What the apiserver says, read once for all checks; a part that fails becomes the Finding that says why.
+
+`command` calls `gather`, which fills in `facts.Facts` together with `measuring` (Prometheus) and `replicas` (the
+extenders). Nothing is written to the cluster; the reviews of rights are answered and not stored.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from cli.doctor import findings, measuring, replicas, rights
+from cli.doctor.facts import ClockSeen, Facts, Held, Settings
+from cli.doctor.findings import Finding
+from kube import access, errors, kinds
+from kube.client import Client
+from kube.objects import Node
+from policy import annotations, heartbeat
+from runtime import clock as clocks
+
+ANNOTATOR_LEASE = "evenload-annotator"
+NODE_LEASES = "kube-node-lease"
+DATE_STEP_SECONDS = 1.0  # a Date header has whole seconds
+ROUNDS = 4
+PAUSE_SECONDS = 1.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What facts are gathered with."""
+
+    kube: Client
+    clock: clocks.Clock
+    prometheus: measuring.Means
+    extenders: replicas.Means
+    pause: Callable[[float], object]
+
+
+class _Vouched(NamedTuple):
+    nodes: tuple[Node, ...] | Finding
+    heartbeat: heartbeat.Heartbeat | Finding
+    differing: tuple[str, ...] | Finding
+
+
+def gather(means: Means, settings: Settings) -> Facts:
+    """The facts. Raises kube.errors.Unreachable when the apiserver does not answer at all."""
+    apiserver_clock = _apiserver_clock(means)
+    ahead_seconds = 0.0 if isinstance(apiserver_clock, Finding) else apiserver_clock.ahead_seconds
+    kube, namespace = means.kube, settings.namespace
+    vouched = _vouched(means, namespace, means.clock.now() + ahead_seconds)
+    nodes = vouched.nodes
+    seen = measuring.measure(means.prometheus, settings, () if isinstance(nodes, Finding) else nodes)
+    asked = replicas.ask(means.extenders, namespace)
+    return Facts(
+        settings=settings,
+        now_seconds=means.clock.now() + ahead_seconds,
+        nodes=nodes,
+        pods=attempt(lambda: kube.list(kinds.PODS).items),
+        budgets=attempt(lambda: kube.list(kinds.BUDGETS).items),
+        priority_classes=attempt(lambda: kube.list(kinds.PRIORITY_CLASSES).items),
+        heartbeat=_heartbeat(vouched.heartbeat, namespace),
+        differing=vouched.differing,
+        annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
+        own_rights=attempt(lambda: _own(kube, namespace)),
+        account_rights=attempt(lambda: _accounts(kube, namespace)),
+        apiserver_clock=apiserver_clock,
+        prometheus_clock=seen.clock,
+        node_leases=_node_leases(means, nodes, ahead_seconds),
+        prometheus=seen.prometheus,
+        metrics=seen.metrics,
+        targets=seen.targets,
+        scrape_seconds=seen.scrape_seconds,
+        replicas=asked,
+    )
+
+
+def attempt(read: Callable[[], T]) -> T | Finding:
+    """What `read` gives, or the Finding that tells why the apiserver, or we, could not give it."""
+    try:
+        return read()
+    except errors.Forbidden as error:
+        return findings.unknown(error.message or str(error), "see `your rights`")
+    except errors.Unreachable as error:
+        return Finding(findings.Verdict.UNKNOWN, str(error), "is the apiserver well? kubectl get --raw /readyz", True)
+    except (errors.KubeError, heartbeat.HeartbeatError, FileNotFoundError) as error:
+        return findings.unknown(str(error))
+
+
+def _apiserver_clock(means: Means) -> ClockSeen | Finding:
+    """The apiserver's clock against ours: its whole seconds lie half a step behind on average, the way takes its time.
+
+    The one read that is allowed to raise: who is unreachable here is unreachable for all that follows.
+    """
+    before_seconds = means.clock.now()
+    try:
+        theirs_seconds = means.kube.server_time_seconds() + DATE_STEP_SECONDS / 2
+    except (errors.ApiError, errors.Undecodable) as error:
+        return findings.unknown(str(error))
+    took_seconds = means.clock.now() - before_seconds
+    middle_seconds = before_seconds + took_seconds / 2
+    return ClockSeen("the apiserver", theirs_seconds - middle_seconds, (DATE_STEP_SECONDS + took_seconds) / 2)
+
+
+def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat.Heartbeat | Finding:
+    if isinstance(beat, Finding) and "not found" in beat.seen:
+        return findings.fail(
+            f"no heartbeat: ConfigMap {namespace}/{heartbeat.CONFIG_MAP} does not exist, so no annotator ever finished "
+            "a sync here",
+            f"start one (evenload annotator --policy FILE --prometheus URL --namespace {namespace}), or name its "
+            "namespace with -n",
+        )
+    return beat
+
+
+def _vouched(means: Means, namespace: str, now_seconds: float) -> _Vouched:
+    """Nodes and heartbeat of one moment: read again when they differ, since a sync may run between the two reads."""
+    seen = _read(means.kube, namespace, now_seconds)
+    for _ in range(ROUNDS - 1):
+        if isinstance(seen.differing, Finding) or not seen.differing:
+            break
+        means.pause(PAUSE_SECONDS)
+        seen = _read(means.kube, namespace, now_seconds)
+    return seen
+
+
+def _read(kube: Client, namespace: str, now_seconds: float) -> _Vouched:
+    beat = attempt(
+        lambda: heartbeat.decode(kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
+    )
+    nodes = attempt(lambda: kube.list(kinds.NODES).items)
+    if isinstance(beat, Finding) or isinstance(nodes, Finding):
+        return _Vouched(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
+    compared = heartbeat.EffectiveTimes()
+    for node in nodes:
+        compared.put(node.name, node.annotations.get(annotations.KEY))
+    compared.accept(beat, now_seconds)
+    compared.settle()
+    return _Vouched(nodes, beat, compared.differing_nodes())
+
+
+def _own(kube: Client, namespace: str) -> tuple[Held, ...]:
+    wanted = rights.needed(rights.OWN, namespace)
+    return tuple(Held(one, access.may_i(kube, one)) for one in wanted)
+
+
+def _accounts(kube: Client, namespace: str) -> Mapping[str, tuple[Held, ...]]:
+    return {name: _account(kube, namespace, name) for name in rights.SERVICES}
+
+
+def _account(kube: Client, namespace: str, name: str) -> tuple[Held, ...]:
+    wanted: Iterable[access.Access] = rights.needed(name, namespace)
+    account = f"evenload-{name}"
+    return tuple(Held(one, access.may_account(kube, one, namespace=namespace, name=account)) for one in wanted)
+
+
+def _node_leases(
+    means: Means, nodes: tuple[Node, ...] | Finding, ahead_seconds: float
+) -> Mapping[str, float] | Finding:
+    """How old each Ready node's last renewal is by the node's own stamp, in seconds; negative: from the future."""
+    if isinstance(nodes, Finding):
+        return nodes
+    leases = attempt(lambda: means.kube.list(kinds.LEASES, namespace=NODE_LEASES).items)
+    if isinstance(leases, Finding):
+        return leases
+    ready = {node.name for node in nodes if node.ready}
+    now_seconds = means.clock.now() + ahead_seconds
+    return {
+        lease.name: now_seconds - lease.spec.renew_time.timestamp()
+        for lease in leases
+        if lease.name in ready and lease.spec.renew_time is not None
+    }

@@ -1,0 +1,177 @@
+"""What Prometheus says: where it is, each metric with its cost, its targets, how often it scrapes, its clock.
+
+`gathering` calls `measure` with a `Means` that `command` made. The queries are the annotator's own
+(`annotator.queries`), asked once more with statistics. Without an address Prometheus is looked for among the Services
+and asked through the apiserver, with the caller's rights.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from annotator import cycle, queries
+from cli import prometheus_finding
+from cli.doctor import findings
+from cli.doctor.facts import ClockSeen, MetricSeen, PrometheusSeen, Settings, Target
+from cli.doctor.findings import Finding
+from kube import errors as kube_errors
+from kube.client import Client as KubeClient
+from kube.objects import Node
+from policy import annotations
+from policy.metrics import Metric
+from promql import client, errors, identity, node_queries, options, readings
+from runtime import clock as clocks
+
+SAMPLED_SERIES: Final = 10
+SCRAPES_SPAN_SECONDS: Final = 180.0  # three scrapes of the slowest interval that is right
+SCRAPES_STEP_SECONDS: Final = 0.5
+_GIVE = "give its address: --prometheus URL (docs/promql.md has the options for tokens and certificates)"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """How to reach Prometheus: the address given or "", the options for it, the way through the apiserver."""
+
+    url: str
+    connection: options.Connection
+    kube: KubeClient
+    clock: clocks.Clock
+    selector: str = ""
+
+
+class Seen(NamedTuple):
+    """What was learnt; each part or the Finding that tells why not."""
+
+    prometheus: PrometheusSeen | Finding
+    metrics: tuple[MetricSeen, ...] | Finding
+    targets: tuple[Target, ...] | Finding
+    scrape_seconds: tuple[float, ...] | Finding
+    clock: ClockSeen | Finding
+
+
+class _Door(NamedTuple):
+    client: client.Client
+    found: str
+
+
+def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Seen:
+    """Everything about Prometheus. Raises promql.errors.ConfigError for an address or file that cannot be used."""
+    door = _connect(means)
+    if isinstance(door, Finding):
+        return _blind(door)
+    asked = door.client
+    try:
+        clock = _clock(asked, means.clock)
+    except errors.PromqlError as error:
+        fix = "check --prometheus, its credentials and the network between" if means.url else _GIVE
+        unreachable = isinstance(error, errors.Unreachable)
+        return _blind(Finding(findings.Verdict.FAIL, _told(door, error), fix, unreachable))
+    metrics = _metrics(means, asked, settings, nodes)
+    label = settings.node_label
+    return Seen(
+        PrometheusSeen(asked.name, door.found),
+        metrics,
+        attempt(lambda: _targets(asked, label)),
+        attempt(lambda: _scrape_seconds(asked, label, means)),
+        clock,
+    )
+
+
+def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
+    """What `read` gives, or the Finding that tells why Prometheus could not give it."""
+    try:
+        return read()
+    except errors.PromqlError as error:
+        return findings.unknown(str(error))
+
+
+def _blind(finding: Finding) -> Seen:
+    dark = findings.unknown("Prometheus was not reached", finding.fix)
+    return Seen(finding, dark, dark, dark, dark)
+
+
+def _told(door: _Door, error: errors.PromqlError) -> str:
+    return f"{error} ({door.found})" if door.found else str(error)
+
+
+def _connect(means: Means) -> _Door | Finding:
+    if means.url:
+        return _Door(means.connection.connect(means.url), "")
+    try:
+        found = prometheus_finding.look_for(means.kube)
+    except kube_errors.KubeError as error:
+        return findings.fail(f"no --prometheus was given, and its Service cannot be looked for: {error}", _GIVE)
+    if found is None:
+        return findings.fail(
+            f"no --prometheus was given, and no Service is labelled {prometheus_finding.LABELS}", _GIVE
+        )
+    return _Door(means.connection.connect(found.url, found.fetch), f"found by label {found.selector}")
+
+
+def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
+    before_seconds = clock.now()
+    answer = asked.query("vector(time())")
+    took_seconds = clock.now() - before_seconds
+    theirs_seconds = answer.samples[0].value if answer.samples else before_seconds
+    return ClockSeen("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
+
+
+def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
+    directory = cycle.directory(nodes)
+    return tuple(
+        _metric(asked, metric, queries.expression(metric, selector=means.selector), directory, settings.node_label)
+        for metric in settings.policy.metrics_in_force
+    )
+
+
+def _metric(
+    asked: client.Client, metric: Metric, expression: str, directory: identity.Directory, label: str
+) -> MetricSeen:
+    try:
+        measured = asked.measure(expression)
+    except errors.PromqlError as error:
+        return MetricSeen(metric, expression, None, str(error))
+    values = readings.by_node(measured.answer, directory, label=label, judge=annotations.invalid_reason)
+    return MetricSeen(metric, expression, values, "", measured.seconds, measured.samples)
+
+
+def _targets(asked: client.Client, label: str) -> tuple[Target, ...]:
+    """Every target by its label, of whatever job: also of machines that have no node series at all."""
+    answer = asked.query(f"max by ({label}, job) (up)")
+    return tuple(
+        Target(sample.labels.get(label, ""), sample.value > 0, sample.labels.get("job", ""))
+        for sample in answer.samples
+    )
+
+
+def _scrape_seconds(asked: client.Client, label: str, means: Means) -> tuple[float, ...]:
+    """How far apart the scrapes of a few node series are, in seconds; empty when none was scraped twice.
+
+    Read off the samples' own times, since a configuration says only what was meant.
+    """
+    series = f"node_memory_MemAvailable_bytes{{{means.selector}}}"
+    labels = sorted({sample.labels.get(label, "") for sample in asked.query(series).samples} - {""})
+    chosen = labels[:: max(1, len(labels) // SAMPLED_SERIES)][:SAMPLED_SERIES]
+    if not chosen:
+        return ()
+    matcher = f'{label}=~"{"|".join(map(_escaped, chosen))}"'
+    end_seconds = asked.query("vector(time())").samples[0].value
+    answer = asked.query_range(
+        node_queries.data_time("memory", selector=",".join(filter(None, (means.selector, matcher)))),
+        start_seconds=end_seconds - SCRAPES_SPAN_SECONDS,
+        end_seconds=end_seconds,
+        step_seconds=SCRAPES_STEP_SECONDS,
+    )
+    return tuple(gap for series_seen in answer.series for gap in _gaps(value for _, value in series_seen.points))
+
+
+def _gaps(times_seconds: Iterable[float]) -> list[float]:
+    distinct = sorted(set(times_seconds))
+    return [later - earlier for earlier, later in itertools.pairwise(distinct)]
+
+
+def _escaped(label: str) -> str:
+    """A label's text inside a PromQL regular expression inside a PromQL string: . and [ mean themselves."""
+    special: Mapping[str, str] = {sign: "\\\\" + sign for sign in ".+*?()|[]{}^$"}
+    return "".join(special.get(sign, sign) for sign in label)

@@ -1,0 +1,83 @@
+"""Judges of RBAC: what the person who asks may see, and whether the services may do their work.
+
+`checks` lists them. Which rights are needed is read from the manifests we ship (deploy/rbac), so there is no second
+list of them; `gathering` asks the apiserver about each (`kube.access`).
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import yaml
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts, Held
+from cli.doctor.findings import Finding
+from kube.access import Access
+
+SERVICES: Final = ("annotator", "extender", "descheduler")
+OWN: Final = "doctor"
+_HERE: Final = pathlib.Path(__file__).parents[1]
+_PLACES: Final = (_HERE / "rbac", _HERE.parent / "deploy" / "rbac")
+
+
+def own(facts: Facts) -> Finding:
+    """The caller may read what the checks need."""
+    if isinstance(facts.own_rights, Finding):
+        return facts.own_rights
+    denied = _denied(facts.own_rights)
+    if not denied:
+        return findings.ok(f"you have the {len(facts.own_rights)} rights that doctor needs")
+    return findings.warn(
+        f"you may not {findings.few(denied)}: checks that need it are unknown",
+        "kubectl apply -f deploy/rbac/doctor.yaml && kubectl create clusterrolebinding evenload-doctor-$USER "
+        "--clusterrole=evenload-doctor --user=YOU (`kubectl auth whoami` names you)",
+    )
+
+
+def services(facts: Facts) -> Finding:
+    """Each service's ServiceAccount has the rights of its manifest."""
+    if isinstance(facts.account_rights, Finding):
+        return facts.account_rights
+    absent = [name for name, rights in facts.account_rights.items() if not any(one.allowed for one in rights)]
+    beside = f"; {', '.join(absent)}: no rights at all, taken as not installed" if absent else ""
+    found = [
+        findings.fail(
+            f"the ServiceAccount evenload-{name} may not {findings.few(denied)}",
+            f"kubectl apply -f deploy/rbac/{name}.yaml",
+        )
+        for name, rights in facts.account_rights.items()
+        if name not in absent and (denied := _denied(rights))
+    ]
+    whole = [name for name in facts.account_rights if name not in absent]
+    if not whole:
+        return findings.fail(
+            "no ServiceAccount of Evenload has any rights in this namespace",
+            "kubectl apply -f deploy/rbac/, or name the namespace with -n",
+        )
+    return findings.worst(found or [findings.ok(f"{', '.join(whole)} have the rights of deploy/rbac{beside}")])
+
+
+def needed(name: str, namespace: str) -> tuple[Access, ...]:
+    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`; the manifests are ours.
+
+    FileNotFoundError when this installation has none.
+    """
+    path = next((place / f"{name}.yaml" for place in _PLACES if (place / f"{name}.yaml").is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"deploy/rbac/{name}.yaml is neither in {_PLACES[0]} nor in {_PLACES[1]}")
+    documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
+    return tuple(access for document in documents for access in _granted(document, namespace))
+
+
+def _granted(document: Mapping[str, Any], namespace: str) -> Iterable[Access]:
+    where = namespace if document["kind"] == "Role" else ""
+    for rule in document.get("rules", ()):
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", ("",)):
+                    yield from (Access(verb, resource, group, where, name) for verb in rule["verbs"])
+
+
+def _denied(rights: Iterable[Held]) -> list[str]:
+    return [str(one.access) for one in rights if not one.allowed]

@@ -1,0 +1,93 @@
+"""Judge of the policy as a whole: settings that are valid each by itself and pull against each other in use.
+
+`checks` lists it. What no cluster could make sense of is refused when the policy is loaded (`policy.checks`); here
+stands what works, but hardly as meant.
+"""
+
+from collections.abc import Callable, Iterator
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts
+from cli.doctor.findings import Finding
+from policy.schema import LoadPolicy
+
+Remarks = Iterator[Finding]
+
+
+def consistent(facts: Facts) -> Finding:
+    """The rules of filter, score and descheduler fit together."""
+    policy = facts.settings.policy
+    found = [remark for rule in _RULES for remark in rule(policy)]
+    if not isinstance(facts.nodes, Finding):
+        found += _cool_nodes(policy, len(facts.nodes))
+    filtered = sum(limit > 0 for limit in policy.filter.thresholds.values())
+    sound = findings.ok(
+        f"{facts.settings.policy_source}: {filtered} filter rules, descheduler {policy.descheduler.mode}"
+    )
+    return findings.worst(found or [sound])
+
+
+def _filter_over_eviction(policy: LoadPolicy) -> Remarks:
+    for name, band in policy.descheduler.thresholds.items():
+        limit = policy.filter.thresholds.get(name, 0.0)
+        if limit >= band.evict_above_ratio:
+            yield findings.warn(
+                f"{name}: nodes take pods up to {limit:g} and are relieved from {band.evict_above_ratio:g} on, so pods "
+                "are placed where others are evicted",
+                f"set filter.thresholds.{name} lower than descheduler.thresholds.{name}.evictAbove",
+            )
+
+
+def _relieved_but_closed(policy: LoadPolicy) -> Remarks:
+    for name, band in policy.descheduler.thresholds.items():
+        limit = policy.filter.thresholds.get(name, 0.0)
+        if 0 < limit < band.evict_until_ratio:
+            yield findings.warn(
+                f"{name}: relief stops at {band.evict_until_ratio:g}, and the node still takes no pods above {limit:g}",
+                f"set descheduler.thresholds.{name}.evictUntil to {limit:g} or lower",
+            )
+
+
+def _evicts_without_filter(policy: LoadPolicy) -> Remarks:
+    if policy.descheduler.mode != "Enforce":
+        return
+    for name in policy.descheduler.thresholds:
+        if policy.filter.thresholds.get(name, 0.0) <= 0:
+            yield findings.warn(
+                f"{name}: pods are evicted by it and no filter rule keeps their replacements off hot nodes",
+                f"give filter.thresholds.{name} a value lower than evictAbove",
+            )
+
+
+def _nothing_against_herding(policy: LoadPolicy) -> Remarks:
+    if not policy.recent_pods.enabled and not policy.hot_spots:
+        yield findings.warn(
+            "neither recentPods nor hotSpots count pods that the windows cannot show yet: a burst herds onto one node",
+            "set recentPods: {enabled: true}",
+        )
+
+
+def _single_reading(policy: LoadPolicy) -> Remarks:
+    least_seconds = 2 * policy.sync.period_seconds
+    if policy.descheduler.mode == "Enforce" and policy.descheduler.overloaded_for_seconds < least_seconds:
+        yield findings.warn(
+            f"descheduler.overloadedFor is shorter than two sync periods ({least_seconds:g} s): one reading evicts",
+            f"set descheduler.overloadedFor to at least {least_seconds:g}s; 3m is the default",
+        )
+
+
+def _cool_nodes(policy: LoadPolicy, nodes: int) -> Remarks:
+    if nodes and policy.descheduler.cool_nodes >= nodes:
+        yield findings.warn(
+            f"descheduler.coolNodes is {policy.descheduler.cool_nodes} and there are {nodes} nodes: it never acts",
+            f"set descheduler.coolNodes to {max(1, nodes - 1)} or less",
+        )
+
+
+_RULES: tuple[Callable[[LoadPolicy], Remarks], ...] = (
+    _filter_over_eviction,
+    _relieved_but_closed,
+    _evicts_without_filter,
+    _nothing_against_herding,
+    _single_reading,
+)

@@ -1,0 +1,150 @@
+"""Judges of our own services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks.
+
+`checks` lists them; the facts are `gathering`'s (heartbeat, Lease, pods) and `replicas`' (the extenders' answers).
+"""
+
+from collections.abc import Iterable
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts, Replica
+from cli.doctor.findings import Finding
+from kube.objects import Lease, Pod
+from runtime import clock
+
+LATE_PERIODS = 3  # two syncs may be late by a slow Prometheus; staleAfter is where it hurts
+SLACK_SECONDS = 10.0  # a first sync after a start, or one that waited for a slow answer
+GRACE_SECONDS = 30.0  # between a decision and its binding, with clocks of whole seconds
+SCHEDULER = "default-scheduler"
+_LOGS = "kubectl -n {namespace} logs deployment/evenload-{name}"
+_STANZA = (
+    "give kube-scheduler the stanza of `evenload scheduler-config --policy FILE --url "
+    "http://evenload-extender.{namespace}.svc:8900` (kube-scheduler --config); docs/extender.md"
+)
+
+
+def annotator(facts: Facts) -> Finding:
+    """The heartbeat is fresh, and speaks of the nodes there are as they are annotated."""
+    if isinstance(facts.heartbeat, Finding):
+        return facts.heartbeat
+    sync, beat = facts.settings.policy.sync, facts.heartbeat
+    age_seconds = facts.now_seconds - beat.at_seconds
+    told = f"last heartbeat {max(0.0, age_seconds):.0f} s ago over {beat.nodes} nodes{_leader(facts.annotator_lease)}"
+    logs = _LOGS.format(namespace=facts.settings.namespace, name="annotator")
+    fix = f"{logs}; is it running, and does its /readyz?verbose name a query that fails?"
+    if age_seconds >= sync.stale_after_seconds:
+        seen = f"{told}: older than staleAfter ({sync.stale_after_seconds:g} s), so every node is judged without load"
+        return findings.fail(seen, fix)
+    if age_seconds > LATE_PERIODS * sync.period_seconds + SLACK_SECONDS:
+        return findings.warn(f"{told}: expected one every {sync.period_seconds:g} s", fix)
+    if not isinstance(facts.differing, Finding) and facts.differing:
+        names = findings.few(facts.differing)
+        return findings.warn(
+            f"{told}; it does not vouch for what {names} carries, so those readings only age",
+            f"{logs}: is a patch refused? Or does a second annotator (another -n) write evenload.io/load?",
+        )
+    return findings.ok(told)
+
+
+def policy_in_force(facts: Facts) -> Finding:
+    """Annotator and every extender obey the policy at hand."""
+    hashes = {name: known for name, known in _hashes(facts) if known}
+    ours = facts.settings.policy_hash
+    if not hashes:
+        return findings.unknown("no service said which policy it obeys", "see annotator and extenders")
+    if ours is None:
+        if len(set(hashes.values())) == 1:
+            seen = f"all obey policy {next(iter(hashes.values()))}; no --policy to compare with, defaults are judged by"
+            return findings.unknown(seen, "name the file you deployed: --policy FILE")
+        seen = "services obey different policies: " + findings.few(f"{name} {known}" for name, known in hashes.items())
+        return findings.fail(seen, "mount one ConfigMap evenload-policy into all of them")
+    other = {name: known for name, known in hashes.items() if known != ours}
+    if other:
+        told = findings.few(f"{name} obeys {known}" for name, known in other.items())
+        return findings.fail(
+            f"{told}; {facts.settings.policy_source} is {ours}",
+            "deploy the file (kubectl create configmap evenload-policy --from-file=policy.yaml=FILE --dry-run=client "
+            "-o yaml | kubectl apply -f -); /readyz?verbose of a service says if it refuses the newer one",
+        )
+    return findings.ok(f"{', '.join(hashes)} obey {facts.settings.policy_source} ({ours})")
+
+
+def extender_views(facts: Facts) -> Finding:
+    """Every replica answers, believes the annotator's heartbeat and sees what the others see."""
+    if isinstance(facts.replicas, Finding):
+        return facts.replicas
+    silent = [one for one in facts.replicas if isinstance(one, Finding)]
+    seen = _answering(facts)
+    found = list(silent)
+    apart = [one.name for one in seen if not one.heartbeat_matches]
+    logs = _LOGS.format(namespace=facts.settings.namespace, name="extender")
+    if apart:
+        found.append(
+            findings.warn(
+                f"{findings.few(apart)}: the view does not match the annotator's heartbeat, readings only age",
+                f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
+            )
+        )
+    digests = {one.view_digest for one in seen if one.view_digest is not None}
+    if len(digests) > 1:
+        told = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in seen)
+        found.append(
+            findings.fail(
+                f"replicas see different data: {told}: the same pod is judged differently by each",
+                f"a watch hangs: kubectl -n {facts.settings.namespace} delete pod of the one that differs from most",
+            )
+        )
+    alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(seen) > 1 else ""
+    answering = "1 replica answers" if len(seen) == 1 else f"{len(seen)} replicas answer"
+    return findings.worst(found or [findings.ok(f"{answering}{alike}")])
+
+
+def extender_called(facts: Facts) -> Finding:
+    """kube-scheduler really asks: an ignorable extender that is not asked fails silently."""
+    if isinstance(facts.replicas, Finding):
+        return findings.unknown("no extender was reached", facts.replicas.fix)
+    seen = _answering(facts)
+    if not seen:
+        return findings.unknown("no extender was reached", "see the extenders' views")
+    if isinstance(facts.pods, Finding):
+        return facts.pods
+    bound_seconds = _last_bound_seconds(facts.pods)
+    asked = sum(one.asked for one in seen)
+    decided = [one.last_decision_seconds for one in seen if one.last_decision_seconds is not None]
+    since_seconds = max(decided) if decided else min(one.since_seconds for one in seen)
+    fix = _STANZA.format(namespace=facts.settings.namespace)
+    unasked = bound_seconds is not None and bound_seconds > since_seconds + GRACE_SECONDS
+    if unasked and bound_seconds is not None:
+        when = f"a pod was bound at {clock.to_rfc3339(bound_seconds)}"
+        last = f"the extender was last asked at {clock.to_rfc3339(since_seconds)}" if decided else "it was never asked"
+        if not decided and asked:
+            last = "it was not asked for an hour"
+        return findings.fail(f"kube-scheduler does not ask: {when}, {last}", f"{fix}; look for timeouts in its log")
+    if not asked:
+        return findings.unknown(
+            "the extender has not been asked yet, and no pod was scheduled since it started",
+            f"create a pod and run doctor again; if it stays unasked, {fix}",
+        )
+    when = f", last at {clock.to_rfc3339(since_seconds)}" if decided else ""
+    return findings.ok(f"kube-scheduler asks: {asked:,.0f} requests{when}")
+
+
+def _answering(facts: Facts) -> list[Replica]:
+    every = () if isinstance(facts.replicas, Finding) else facts.replicas
+    return [one for one in every if isinstance(one, Replica)]
+
+
+def _hashes(facts: Facts) -> Iterable[tuple[str, str]]:
+    if not isinstance(facts.heartbeat, Finding):
+        yield "annotator", facts.heartbeat.policy_hash
+    yield from ((one.name, one.policy_hash) for one in _answering(facts))
+
+
+def _leader(lease: Lease | Finding) -> str:
+    holder = "" if isinstance(lease, Finding) else lease.spec.holder_identity
+    return f", {holder} leads" if holder else ""
+
+
+def _last_bound_seconds(pods: Iterable[Pod]) -> float | None:
+    """When kube-scheduler last bound a pod, Unix seconds."""
+    times = (pod.scheduled_at_seconds for pod in pods if pod.node_name and pod.scheduler_name == SCHEDULER)
+    return max((seconds for seconds in times if seconds is not None), default=None)

@@ -1,0 +1,217 @@
+"""Judges of where the numbers come from: Prometheus itself, each metric, its cost, the nodes matched, the scrapes.
+
+`checks` lists them; the facts are `measuring`'s. Limits that are judged by stand at the top, each with its reason.
+"""
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts, MetricSeen, Target
+from cli.doctor.findings import Finding
+from kube.objects import Node
+from policy.metrics import Metric
+from promql import identity
+
+SLOW_QUERY_SECONDS: Final = 2.0  # the services give up at 10 s, and Prometheus has its own rules to evaluate
+SHARE_OF_PERIOD: Final = 0.2  # all queries together, of sync.period
+MANY_SAMPLES: Final = 5_000_000  # one query; Prometheus' own --query.max-samples refuses at 50 million
+LONGEST_SCRAPE_SECONDS: Final = 60.0
+SCRAPES_PER_WINDOW: Final = 4  # a rate over fewer says little, and one failed scrape would leave it empty
+RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
+_LOAD_RULES = "load deploy/monitoring/evenload-rules.yaml into Prometheus"
+_USE_RULES = (
+    "let recording rules compute the windows: load deploy/monitoring/evenload-rules.yaml into Prometheus and put the "
+    "`metrics` of `evenload policy init --recording-rules` into the policy"
+)
+
+
+def prometheus(facts: Facts) -> Finding:
+    """There is a Prometheus and it answers."""
+    seen = facts.prometheus
+    if isinstance(seen, Finding):
+        return seen
+    return findings.ok(f"{seen.name} answers{f' ({seen.found})' if seen.found else ''}")
+
+
+def metrics(facts: Facts) -> Finding:
+    """Every metric of the policy has values, and from which kind of query."""
+    if isinstance(facts.metrics, Finding):
+        return facts.metrics
+    present = [one for one in facts.metrics if one.values is not None and one.values.values]
+    sources = _sources(facts.metrics)
+    found = [_absent(one) for one in facts.metrics if one not in present]
+    found += [
+        findings.warn(
+            f"{one.metric.name}: Prometheus says its answer may not be whole: {one.values.warnings[0]}",
+            "look at the stores behind Prometheus; nodes absent from such an answer keep their last values for a while",
+        )
+        for one in facts.metrics
+        if one.values is not None and one.values.partial
+    ]
+    all_there = findings.ok(f"{len(present)} of {len(facts.metrics)} metrics have values; {sources}")
+    return findings.worst(found or [all_there])
+
+
+def cost(facts: Facts) -> Finding:
+    """What one sync costs Prometheus."""
+    if isinstance(facts.metrics, Finding):
+        return facts.metrics
+    answered = [one for one in facts.metrics if one.seconds is not None]
+    if not answered:
+        return findings.unknown("no query was answered", "see the metrics above")
+    spent_seconds = sum(one.seconds or 0.0 for one in answered)
+    counted = [one.samples for one in answered if one.samples is not None]
+    read = f", {sum(counted):,} samples read" if counted else ""
+    period_seconds = facts.settings.policy.sync.period_seconds
+    total = f"{len(answered)} queries, {spent_seconds:.2f} s{read}, every {period_seconds:g} s"
+    slow = [one for one in answered if (one.seconds or 0.0) > SLOW_QUERY_SECONDS]
+    large = [one for one in answered if (one.samples or 0) > MANY_SAMPLES and one not in slow]
+    if slow or large:
+        dear = ", ".join(f"{one.metric.name} takes {one.seconds:.1f} s" for one in slow)
+        wide = ", ".join(f"{one.metric.name} reads {one.samples:,} samples" for one in large)
+        return findings.warn(f"{'; '.join(filter(None, (dear, wide)))} ({total})", _USE_RULES)
+    if spent_seconds > SHARE_OF_PERIOD * period_seconds:
+        return findings.warn(f"{total}: Prometheus spends a large part of its time on us", _USE_RULES)
+    return findings.ok(total)
+
+
+def nodes_matched(facts: Facts) -> Finding:
+    """Every node has a value of every metric."""
+    if isinstance(facts.metrics, Finding):
+        return facts.metrics
+    if isinstance(facts.nodes, Finding):
+        return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
+    answered = [one for one in facts.metrics if one.values is not None]
+    if not answered:
+        return findings.unknown("no query was answered", "see the metrics above")
+    lacking = _lacking(facts.nodes, answered)
+    total = len(facts.nodes)
+    counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
+    strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
+    beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
+    if not lacking:
+        return findings.ok(counted + beside)
+    targets = () if isinstance(facts.targets, Finding) else facts.targets
+    told = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
+    consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
+    seen = f"{counted}; {findings.few([one.seen for one in told])}: {consequence}{beside}"
+    return findings.fail(seen, findings.few(dict.fromkeys(one.fix for one in told), 2))
+
+
+def scrapes(facts: Facts) -> Finding:
+    """Scrapes come often enough for the shortest window."""
+    if isinstance(facts.scrape_seconds, Finding):
+        return facts.scrape_seconds
+    if not facts.scrape_seconds:
+        return findings.unknown("no node series was scraped twice in the last minutes", "see the nodes above")
+    interval_seconds = statistics.median(facts.scrape_seconds)
+    shortest = min(facts.settings.policy.metrics_in_force, key=lambda metric: metric.averaging_seconds)
+    held = shortest.averaging_seconds / interval_seconds
+    every = f"node series are scraped every {interval_seconds:.3g} s"
+    if held < SCRAPES_PER_WINDOW:
+        wanted_seconds = shortest.averaging_seconds / SCRAPES_PER_WINDOW
+        return findings.fail(
+            f"{every}: the window of {shortest.name} ({shortest.averaging_seconds:g} s) holds {held:.1f} scrapes, "
+            f"{SCRAPES_PER_WINDOW} are needed",
+            f"set scrape_interval of node-exporter's job to {wanted_seconds:g}s or less, or lengthen the window in "
+            "`metrics` of the policy",
+        )
+    if interval_seconds > LONGEST_SCRAPE_SECONDS:
+        return findings.warn(
+            f"{every}, and load may change unseen for as long",
+            f"set scrape_interval of node-exporter's job to {LONGEST_SCRAPE_SECONDS:g}s or less (30s is usual)",
+        )
+    return findings.ok(f"{every}; the shortest window holds {held:.0f}")
+
+
+def source(metric: Metric) -> str:
+    """Where a metric comes from: built-in, the recording rule by name, or a query of the operator's own."""
+    if metric.query is None:
+        return "built-in query"
+    return f"recording rule {metric.query}" if RECORDED.fullmatch(metric.query) else "query of the policy"
+
+
+def _sources(seen: Iterable[MetricSeen]) -> str:
+    by_source: dict[str, list[str]] = {}
+    for one in seen:
+        by_source.setdefault(source(one.metric).split(" ")[0], []).append(one.metric.name)
+    words = {"built-in": "built-in queries", "recording": "recording rules", "query": "queries of the policy"}
+    return "; ".join(f"by {words[kind]}: {', '.join(names)}" for kind, names in by_source.items())
+
+
+def _absent(one: MetricSeen) -> Finding:
+    name, resource = one.metric.name, one.metric.resource
+    if one.error:
+        return findings.fail(f"{name} ({source(one.metric)}): {one.error}", f"check the query of {name}")
+    if one.values is not None and one.values.refused:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in one.values.refused_by_reason.items())
+        return findings.fail(
+            f"{name} ({source(one.metric)}) has no usable value: {reasons}",
+            "if double: name one job with --node-selector 'job=\"node-exporter\"'; else see docs/promql.md, refusals",
+        )
+    if one.metric.query is not None:
+        fix = f"{_LOAD_RULES}, or take the query of {name} out of the policy: the built-in one needs no rules"
+        return findings.fail(f"{name} ({source(one.metric)}) has no value of any node", fix)
+    series = "node_cpu_seconds_total" if resource == "cpu" else "node_memory_MemAvailable_bytes"
+    fix = f"let Prometheus scrape node-exporter ({series}) on every node; compare --node-label and --node-selector"
+    return findings.fail(f"{name} (built-in query) has no value of any node", fix)
+
+
+def _lacking(nodes: Iterable[Node], answered: Iterable[MetricSeen]) -> dict[str, list[MetricSeen]]:
+    """The nodes without a value of some metric that others have, and which those are."""
+    alive = [one for one in answered if one.values is not None and one.values.values]
+    lacking = {
+        node.name: [one for one in alive if one.values is not None and node.name not in one.values.values]
+        for node in nodes
+    }
+    return {name: missing for name, missing in lacking.items() if missing or not alive}
+
+
+def _why(node: Node, missing: list[MetricSeen], targets: Iterable[Target]) -> Finding:
+    """Why a node has no value: refused ones, a target that is down, or none at all."""
+    reasons = {one.values.refused[node.name] for one in missing if one.values and node.name in one.values.refused}
+    mine = _mine(node, targets)
+    if "double" in reasons:
+        jobs = findings.few(dict.fromkeys(target.job for target in mine if target.job)) or "its targets"
+        return findings.fail(
+            f"{node.name} is claimed by two series ({jobs})",
+            "name the job that counts: --node-selector 'job=\"node-exporter\"' for doctor and annotator",
+        )
+    if reasons:
+        return findings.fail(f"{node.name} has unusable values ({', '.join(sorted(reasons))})", "docs/promql.md")
+    down = [target for target in mine if not target.up]
+    if down and len(down) == len(mine):
+        labels = findings.few(target.label for target in down)
+        return findings.fail(
+            f"{node.name} has no series: target {labels} is down",
+            f"look at node-exporter on {node.name} and at Prometheus' /targets for its last error",
+        )
+    if mine:
+        names = findings.few(one.metric.name for one in missing)
+        return findings.fail(
+            f"{node.name} has no {names} although its target {mine[0].label} is up",
+            f"let node-exporter on {node.name} run with its cpu and meminfo collectors",
+        )
+    address = _address(node)
+    return findings.fail(
+        f"{node.name} has no series: no target with instance {address}",
+        f"let Prometheus scrape node-exporter on {node.name} ({address}), or say with --node-label which label holds "
+        "the node's name or address",
+    )
+
+
+def _mine(node: Node, targets: Iterable[Target]) -> list[Target]:
+    directory = identity.build([identity.NodeAddress(node.name, tuple(address.address for address in node.addresses))])
+    return [target for target in targets if directory.resolve(target.label) is not None]
+
+
+def _address(node: Node) -> str:
+    by_type: Mapping[str, str] = {address.type: address.address for address in reversed(node.addresses)}
+    return by_type.get("InternalIP") or next(iter(by_type.values()), node.name)
+
+
+def _rejects(facts: Facts) -> bool:
+    return facts.settings.policy.filter.on_missing == "reject"

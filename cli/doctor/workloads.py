@@ -1,0 +1,81 @@
+"""Judges of what workloads say: budgets that never allow an eviction, placeholders that hold no room.
+
+`checks` lists them; the facts are `gathering`'s.
+"""
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts
+from cli.doctor.findings import Finding
+from kube.objects import DisruptionBudget
+
+PLACEHOLDER_LABEL = "evenload.io/placeholder"
+
+
+def budgets(facts: Facts) -> Finding:
+    """No PodDisruptionBudget forbids every eviction for ever."""
+    if isinstance(facts.budgets, Finding):
+        return facts.budgets
+    protected = set(facts.settings.policy.descheduler.protect.namespaces)
+    ours = [one for one in facts.budgets if one.namespace not in protected and one.expected_pods > 0]
+    never = [one for one in ours if _never_allows(one)]
+    for_now = [one for one in ours if one not in never and one.disruptions_allowed == 0]
+    waiting = f"; {findings.few(one.key for one in for_now)} allow none just now" if for_now else ""
+    if not never:
+        return findings.ok(f"{len(ours)} budgets, all of them can allow an eviction{waiting}")
+    told = findings.few(f"{one.key} ({_rule(one)} over {one.expected_pods} pods)" for one in never)
+    first = never[0]
+    patch = f"kubectl -n {first.namespace} patch pdb {first.name} --type merge -p "
+    return findings.warn(
+        f"allow no eviction ever: {told}: neither we nor a node drain can move their pods{waiting}",
+        f"""{patch}'{{"spec":{{"minAvailable":null,"maxUnavailable":1}}}}', or more replicas than minAvailable""",
+    )
+
+
+def placeholders(facts: Facts) -> Finding:
+    """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
+    if isinstance(facts.pods, Finding):
+        return facts.pods
+    held = [pod for pod in facts.pods if pod.labels.get(PLACEHOLDER_LABEL) == "true" and not pod.finished]
+    if not held:
+        return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
+    cutoff = facts.settings.expendable_below
+    lowest, highest = (choose(pod.priority for pod in held) for choose in (min, max))
+    name = next((pod.priority_class for pod in held if pod.priority_class), "the PriorityClass")
+    fix = f"give {name} a value from {cutoff} to -1 (-5 in deploy/placeholder) and create the placeholders anew"
+    if lowest < cutoff:
+        return findings.fail(
+            f"placeholders have priority {lowest}: cluster-autoscaler expends pods under {cutoff} and adds no node",
+            fix,
+        )
+    if highest >= 0:
+        return findings.fail(f"placeholders have priority {highest}: ordinary pods (0) do not preempt them", fix)
+    if name in _preempting(facts):
+        return findings.warn(
+            f"PriorityClass {name} lets placeholders preempt others", f"set preemptionPolicy: Never on {name}"
+        )
+    bound = sum(bool(pod.node_name) for pod in held)
+    return findings.ok(f"{bound} of {len(held)} placeholders hold room, priority {lowest} (cutoff {cutoff})")
+
+
+def _preempting(facts: Facts) -> set[str]:
+    if isinstance(facts.priority_classes, Finding):
+        return set()
+    return {one.name for one in facts.priority_classes if one.preemption_policy != "Never"}
+
+
+def _never_allows(budget: DisruptionBudget) -> bool:
+    """Whether no number of healthy pods would help: all must be available, or none may be unavailable."""
+    if budget.disruptions_allowed > 0:
+        return False
+    unavailable, available = budget.max_unavailable, budget.min_available
+    if unavailable is not None:
+        return str(unavailable) in ("0", "0%")
+    if isinstance(available, int):
+        return available >= budget.expected_pods
+    return available is not None and budget.desired_healthy >= budget.expected_pods
+
+
+def _rule(budget: DisruptionBudget) -> str:
+    if budget.max_unavailable is not None:
+        return f"maxUnavailable {budget.max_unavailable}"
+    return f"minAvailable {budget.min_available}"

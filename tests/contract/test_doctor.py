@@ -1,0 +1,180 @@
+"""`evenload doctor` on a real control plane: a healthy one is well, and each thing broken is named with its fix.
+
+One cluster with the real services; a test for the healthy state, then one that breaks several things at once. The
+extender and Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
+"""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+from kube import kinds
+from tests.e2e import bodies, policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+RIGHTS = "apis/rbac.authorization.k8s.io/v1"
+SYSTEM = stack.SYSTEM_NAMESPACE
+PATHS = {
+    "ServiceAccount": f"api/v1/namespaces/{SYSTEM}/serviceaccounts",
+    "ClusterRole": f"{RIGHTS}/clusterroles",
+    "ClusterRoleBinding": f"{RIGHTS}/clusterrolebindings",
+    "Role": f"{RIGHTS}/namespaces/{SYSTEM}/roles",
+    "RoleBinding": f"{RIGHTS}/namespaces/{SYSTEM}/rolebindings",
+}
+Checks = dict[str, dict[str, Any]]
+
+
+@contextlib.contextmanager
+def at_work() -> Iterator[stack.Stack]:
+    """Annotator and extender at work, kube-scheduler asking, the shipped rights in place and one pod scheduled."""
+    with stack.started(3, policies.write) as made:
+        for manifest in ("annotator", "extender", "descheduler", "doctor"):
+            text = (ROOT / "deploy" / "rbac" / f"{manifest}.yaml").read_text(encoding="utf-8")
+            for document in yaml.safe_load_all(text):
+                made.cluster.api.create(PATHS[document["kind"]], document)
+        made.start(made.annotator, made.extender)
+        made.use_extender()
+        made.create_pods("first-", 1)
+        made.placed("first-", 1)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[stack.Stack]:
+    """A healthy one, which no test of it may break."""
+    with at_work() as made:
+        yield made
+
+
+@pytest.fixture
+def breaking() -> Iterator[stack.Stack]:
+    """One to break."""
+    with at_work() as made:
+        yield made
+
+
+def examine(made: stack.Stack, *words: str, kubeconfig: pathlib.Path | None = None) -> tuple[int, Checks]:
+    """Exit code and checks by name of `evenload doctor -o json`."""
+    given = ["doctor", "--kubeconfig", str(kubeconfig or made.cluster.kubeconfig), "-o", "json"]
+    given += ["--prometheus", made.cluster.prometheus_url, "--extender", made.extender.url]
+    given += [] if "--policy" in words else ["--policy", str(made.policy)]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, [*given, *words])
+    assert result.stdout, result.stderr
+    return result.exit_code, {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+
+
+def said(checks: Checks, name: str) -> str:
+    """Verdict, what was seen and the fix of a check, in one line."""
+    one = checks[name]
+    return f"{one['verdict']}: {one['seen']} -> {one['fix']}"
+
+
+def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
+    def well() -> Checks:
+        code, checks = examine(running)
+        return checks if code == 0 else {}
+
+    checks = waiting.eventually(well, 120, "doctor to find nothing", lambda: examine(running))
+    assert {one["verdict"] for one in checks.values()} == {"ok"}
+    assert checks["metrics"]["seen"].startswith("6 of 6 metrics have values; by built-in queries")
+    assert "samples read" in checks["query cost"]["seen"]
+    assert checks["nodes matched"]["seen"].startswith("3 of 3 nodes matched")
+    assert "the shortest window holds" in checks["scrape interval"]["seen"]
+    assert "annotator" in checks["policy in force"]["seen"]
+    assert checks["extender asked"]["seen"].startswith("kube-scheduler asks: ")
+
+
+def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) -> None:
+    api = running.cluster.api
+    subjects = [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}]
+    for kind in ("ClusterRole", "Role"):
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "evenload-doctor"}
+        body = {"metadata": {"name": "evenload-doctor-jane"}, "roleRef": role, "subjects": subjects}
+        api.create(PATHS[f"{kind}Binding"], body)
+    jane = running.cluster.kubeconfig_for("jane")
+
+    def well() -> bool:
+        code, checks = examine(running, kubeconfig=jane)
+        return code == 0 and checks["your rights"]["verdict"] == "ok"
+
+    waiting.eventually(well, 120, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
+    nobody = running.cluster.kubeconfig_for("nobody")
+    code, checks = examine(running, kubeconfig=nobody)
+    assert code == 1
+    assert "you may not list nodes" in said(checks, "your rights")
+    assert checks["disruption budgets"]["verdict"] == "unknown"
+
+
+def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_path: pathlib.Path) -> None:
+    api, policy = breaking.cluster.api, tmp_path / "policy.yaml"
+    policies.write(policy, descheduler__mode="Enforce", filter={"thresholds": {"cpu_avg_5m": 0.9}})
+    breaking.door.create(kinds.DEPLOYMENTS, bodies.deployment("guarded", 2), namespace=stack.NAMESPACE)
+    breaking.placed("guarded-", 2)
+    budget = {"spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}}}
+    breaking.door.create(kinds.BUDGETS, {"metadata": {"name": "never"}, **budget}, namespace=stack.NAMESPACE)
+    breaking.set_load("node-1", hidden=True)
+    breaking.annotator.kill()
+    api.delete(f"{RIGHTS}/clusterrolebindings/evenload-annotator")
+    breaking.use_no_extender()
+    numbers = iter(range(1000))
+
+    def seen() -> Checks:
+        return examine(breaking, "--policy", str(policy))[1]
+
+    def all_named() -> Checks:
+        breaking.create_pods(f"unasked-{next(numbers)}-", 1)
+        checks = seen()
+        return checks if all(checks[name]["verdict"] == BROKEN[name][0] for name in BROKEN) else {}
+
+    checks = waiting.eventually(all_named, 200, "every check to notice", seen)
+    for name, (_, *words) in BROKEN.items():
+        for word in words:
+            assert word in said(checks, name)
+    address = next(one.address for one in breaking.nodes()["node-1"].addresses if one.type == "InternalIP")
+    assert f"no target with instance {address}" in checks["nodes matched"]["seen"]
+    breaking.extender.kill()
+    assert "gives no answer" in said(examine(breaking)[1], "extender views")
+
+
+BROKEN = {
+    "nodes matched": ("fail", "2 of 3 nodes matched", "node-1 has no series", "let Prometheus scrape node-exporter"),
+    "annotator": ("fail", "older than staleAfter", "logs deployment/evenload-annotator"),
+    "service rights": ("fail", "evenload-annotator may not", "kubectl apply -f deploy/rbac/annotator.yaml"),
+    "policy in force": ("fail", "annotator obeys", "kubectl create configmap evenload-policy"),
+    "extender asked": ("fail", "kube-scheduler does not ask", "evenload scheduler-config"),
+    "policy rules": ("warn", "placed where others are evicted", "set filter.thresholds.cpu_avg_5m lower"),
+    "disruption budgets": ("warn", "default/never (maxUnavailable 0", "kubectl -n default patch pdb never"),
+}
+
+
+def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_asked_for(running: stack.Stack) -> None:
+    common = ["doctor", "--kubeconfig", str(running.cluster.kubeconfig), "--policy", str(running.policy)]
+    runner = click.testing.CliRunner()
+    gone = runner.invoke(cli.__main__.main, [*common, "--prometheus", "http://127.0.0.1:1"])
+    assert gone.exit_code == 3
+    assert "cannot be reached" in gone.stdout
+    nowhere = runner.invoke(cli.__main__.main, common)
+    assert nowhere.exit_code == 1, nowhere.stdout
+    assert "no Service is labelled app.kubernetes.io/name=prometheus" in " ".join(nowhere.stdout.split())
+    ports = [{"name": "web", "port": 9090}]
+    body = {"metadata": {"name": "prometheus", "labels": {"app.kubernetes.io/name": "prometheus"}}}
+    running.cluster.api.create(
+        "api/v1/namespaces/default/services", {**body, "spec": {"ports": ports, "selector": {"app": "prometheus"}}}
+    )
+
+    def asked() -> str:
+        answer = runner.invoke(cli.__main__.main, [*common, "-o", "json"])
+        checks = json.loads(answer.stdout)["checks"]
+        return next(str(one["seen"]) for one in checks if one["check"] == "prometheus")
+
+    through = "no endpoints available for service"  # the apiserver's proxy knew the Service, and has nobody to ask
+    waiting.eventually(lambda: through in asked(), 120, "the apiserver's proxy to know the Service", asked)
+    assert "(found by label app.kubernetes.io/name=prometheus)" in asked()

@@ -1,0 +1,165 @@
+"""The recording rules under promtool, and beside the raw queries on a real Prometheus: both say the same of a node."""
+
+import collections.abc
+import json
+import pathlib
+import subprocess
+import urllib.request
+
+import pytest
+import yaml
+
+import cluster
+from cluster import binaries
+from policy import annotations
+from promql import client, node_queries, recording_rules
+from promql.node_queries import Window
+from tests.e2e import waiting
+
+pytestmark = pytest.mark.cluster
+MONITORING = pathlib.Path(__file__).parents[2] / "deploy" / "monitoring"
+SELECTOR = 'job="load-exporter"'
+AVERAGE_SECONDS, SHORT_SECONDS, LONG_SECONDS = 10.0, 20.0, 300.0
+WINDOWS = {
+    f"{resource}_{name}": Window(resource, statistic, seconds, AVERAGE_SECONDS)
+    for resource in ("cpu", "memory")
+    for name, statistic, seconds in (
+        ("avg", "avg", AVERAGE_SECONDS),
+        ("short", "max", SHORT_SECONDS),
+        ("long", "max", LONG_SECONDS),
+    )
+}
+LOADS = {"node-0": 0.2, "node-1": 0.5, "node-2": 0.8}
+TOLERANCE_RATIO = 0.05
+PATIENCE_SECONDS = 180
+Values = dict[str, float]
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    """The real one."""
+    return str(binaries.find_or_build()["promtool"])
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "rules", "evenload-rules.yaml"], ["test", "rules", "evenload-rules.test.yaml"]]
+)
+def test_promtool_accepts_the_shipped_rules_and_their_test(promtool: str, words: list[str]) -> None:
+    answer = subprocess.run([promtool, *words], cwd=MONITORING, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.fixture(scope="module")
+def recorded() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client]]:
+    """A Prometheus that evaluates the rules of short windows over three nodes of different, steady load."""
+    with cluster.Cluster(nodes=3, scheduler=False) as running:
+        set_loads(running, LOADS)
+        configuration = running.directory / "configuration" / "prometheus.yaml"
+        rules = configuration.with_name("rules.yaml")
+        document = recording_rules.document(recording_rules.groups(WINDOWS, selector=SELECTOR))
+        rules.write_text(yaml.safe_dump(document), encoding="utf-8")
+        given = yaml.safe_load(configuration.read_text(encoding="utf-8"))
+        configuration.write_text(yaml.safe_dump(given | {"rule_files": [str(rules)]}), encoding="utf-8")
+        reload = urllib.request.Request(f"{running.prometheus_url}/-/reload", method="POST")
+        urllib.request.urlopen(reload, timeout=30).close()
+        door = client.connect(running.prometheus_url)
+        yield running, door
+        door.close()
+
+
+def set_loads(running: cluster.Cluster, ratios: dict[str, float]) -> None:
+    """What each node uses, CPU and memory alike."""
+    for node, ratio in ratios.items():
+        body = json.dumps({"cpu_ratio": ratio, "memory_ratio": ratio, "hidden": False}).encode()
+        request = urllib.request.Request(f"{running.exporter_url}/nodes/{node}", data=body, method="POST")
+        urllib.request.urlopen(request, timeout=30).close()
+
+
+def values(door: client.Client, expression: str, at_seconds: float) -> Values:
+    """The good values by instance."""
+    samples = door.query(expression, at_seconds=at_seconds).samples
+    return {
+        sample.labels["instance"]: sample.value
+        for sample in samples
+        if annotations.invalid_reason(sample.value) is None
+    }
+
+
+def pairs(door: client.Client, names: collections.abc.Iterable[str]) -> dict[str, tuple[Values, Values]]:
+    """Raw and recorded values of the windows, all at one instant of the server's."""
+    at_seconds = door.query("vector(time())").samples[0].value
+    return {
+        name: (
+            values(door, node_queries.expression(WINDOWS[name], selector=SELECTOR), at_seconds),
+            values(door, recording_rules.record(name), at_seconds),
+        )
+        for name in names
+    }
+
+
+def agree(raw: Values, rule: Values) -> bool:
+    """Whether both know the three nodes, and the same of each."""
+    return (
+        raw.keys() == rule.keys()
+        and len(raw) == len(LOADS)
+        and all(abs(raw[node] - rule[node]) <= TOLERANCE_RATIO for node in raw)
+    )
+
+
+def test_rules_and_raw_queries_agree_and_the_maxima_remember(
+    recorded: tuple[cluster.Cluster, client.Client],
+) -> None:
+    running, door = recorded
+    set_loads(running, LOADS)
+
+    def shown() -> dict[str, tuple[Values, Values]]:
+        return pairs(door, WINDOWS)
+
+    def steady() -> bool:
+        found = shown()
+        near = [sorted(found[name][1].values()) for name in ("cpu_avg", "memory_avg")]
+        loaded = all(
+            len(seen) == 3
+            and all(abs(one - due) <= TOLERANCE_RATIO for one, due in zip(seen, LOADS.values(), strict=True))
+            for seen in near
+        )
+        return loaded and all(agree(raw, rule) for raw, rule in found.values())
+
+    waiting.eventually(steady, PATIENCE_SECONDS, "raw and recorded windows to agree under steady load", shown)
+    set_loads(running, dict.fromkeys(LOADS, 0.1))
+
+    def cooled() -> bool:
+        found = pairs(door, ("cpu_avg", "cpu_long"))
+        remembered = sorted(found["cpu_long"][1].values())
+        if len(remembered) != len(LOADS) or len(found["cpu_avg"][1]) != len(LOADS):
+            return False  # a rule lacks a node for an instant
+        assert all(seen >= due - TOLERANCE_RATIO for seen, due in zip(remembered, LOADS.values(), strict=True))
+        return max(found["cpu_avg"][1].values()) < 0.2 and agree(*found["cpu_avg"]) and agree(*found["cpu_long"])
+
+    waiting.eventually(cooled, PATIENCE_SECONDS, "the averages to cool and the maxima to agree", shown)
+
+
+def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Cluster, client.Client]) -> None:
+    running, door = recorded
+    gone = next(node["status"]["addresses"][0]["address"] for node in running.api.items("api/v1/nodes"))
+    name = running.api.items("api/v1/nodes")[0]["metadata"]["name"]
+
+    def shown() -> dict[str, tuple[Values, Values]]:
+        return pairs(door, WINDOWS)
+
+    waiting.eventually(
+        lambda: all(len(rule) == 3 for _, rule in shown().values()),
+        PATIENCE_SECONDS,
+        "all rules to know all nodes",
+        shown,
+    )
+    body = json.dumps({"hidden": True}).encode()
+    request = urllib.request.Request(f"{running.exporter_url}/nodes/{name}", data=body, method="POST")
+    urllib.request.urlopen(request, timeout=30).close()
+    waiting.eventually(
+        lambda: all(len(rule) == 2 and not any(gone in label for label in rule) for _, rule in shown().values()),
+        PATIENCE_SECONDS,
+        "the node to leave every rule",
+        shown,
+    )
+    set_loads(running, {name: 0.1})

@@ -1,0 +1,74 @@
+"""Which replicas count for their owner's mean, and what the mean is of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from annotator import owners
+from kube.objects import Pod
+from policy.owner_usage import Mean
+from runtime import clock
+from tests import builders
+
+READY = clock.from_rfc3339(builders.SCHEDULED)
+NOW = READY + 300
+MIB = 2.0**20
+WEB = ("ReplicaSet", "web-5d4f8c7b9")
+
+
+def means(
+    pods: list[Pod], cpu: Mapping[str, float], memory: Mapping[str, float] | None = None, now: float = NOW
+) -> dict[str, Mean]:
+    usage = owners.PodUsage(
+        {f"default/{name}": amount for name, amount in cpu.items()},
+        {f"default/{name}": amount for name, amount in (memory or {}).items()},
+        300.0,
+    )
+    return owners.means(pods, usage, now_seconds=now)
+
+
+def pod(name: str, **fields: Any) -> Pod:
+    return builders.pod(name, node="node-1", **{"owner": WEB, **fields})
+
+
+def test_the_mean_is_over_the_replicas_that_are_measured_each_resource_by_itself() -> None:
+    pods = [pod("a"), pod("b"), pod("c")]
+    assert means(pods, {"a": 100, "b": 300}, {"a": MIB}) == {"default/ReplicaSet/web": Mean(200, MIB, 2)}
+
+
+def test_replicas_of_two_versions_are_one_owner() -> None:
+    pods = [pod("a"), pod("b", owner=("ReplicaSet", "web-7bd9c6fdf4"))]
+    assert means(pods, {"a": 100, "b": 300})["default/ReplicaSet/web"] == Mean(200, None, 2)
+
+
+def test_an_owner_of_whom_nothing_is_measured_has_no_mean() -> None:
+    assert means([pod("a")], {}) == {}
+
+
+def test_a_replica_counts_once_it_was_ready_for_the_whole_window() -> None:
+    assert means([pod("a")], {"a": 100}, now=NOW - 1) == {}
+    assert means([pod("a")], {"a": 100}, now=NOW)["default/ReplicaSet/web"].replicas == 1
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        pytest.param({"owner": None}, id="a bare pod"),
+        pytest.param({"owner": ("DaemonSet", "agent")}, id="a DaemonSet's"),
+        pytest.param({"labels": {"evenload.io/placeholder": "true"}}, id="a placeholder"),
+        pytest.param({"phase": "Succeeded"}, id="a finished one"),
+        pytest.param(
+            {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)}, id="an ending one"
+        ),
+        pytest.param({"mutate": lambda body: body["status"].update(conditions=[])}, id="one that is not ready"),
+    ],
+)
+def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str, Any]) -> None:
+    assert means([pod("a", **left_out)], {"a": 100}) == {}
+
+
+def test_owners_with_a_pod_placed_within_the_hour_are_recent() -> None:
+    pods = [pod("a"), builders.pod("b", owner=("ReplicaSet", "waiting"))]
+    assert owners.placed_lately(pods, now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
+    assert owners.placed_lately(pods, now_seconds=READY + 3600) == frozenset()

@@ -1,0 +1,148 @@
+"""`evenload doctor` from the kubeconfig to the exit code, over a scripted apiserver with everything behind it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import click.testing
+import pytest
+
+import cli.__main__
+from cli.doctor import checks
+from policy import annotations
+from tests.unit.cli.doctor import clusters
+
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+
+
+def run(directory: pathlib.Path, cluster: clusters.Cluster, *words: str) -> click.testing.Result:
+    """`evenload doctor ...` on a cluster."""
+    with clusters.serving(directory, cluster) as kubeconfig:
+        return click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", "--kubeconfig", str(kubeconfig), *words])
+
+
+def found(result: click.testing.Result) -> dict[str, dict[str, Any]]:
+    """The checks by name, from -o json."""
+    return {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+
+
+def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_path: pathlib.Path) -> None:
+    result = run(tmp_path, clusters.Cluster(), "-o", "json")
+    said = found(result)
+    assert list(said) == list(checks.CHECKS)
+    assert "http://prometheus.monitoring.svc:9090 answers (found by label" in said["prometheus"]["seen"]
+    assert said["query cost"]["seen"] == "6 queries, 1.50 s, 6,000 samples read, every 30 s"
+    assert said["nodes matched"]["seen"].startswith("2 of 2 nodes matched")
+    assert said["scrape interval"]["seen"].startswith("node series are scraped every 15 s")
+    assert said["extender views"]["seen"] == "2 replicas answer, all with the same view (aaaaaaaa)"
+    assert said["extender asked"]["seen"].startswith("kube-scheduler asks: 24 requests, last at")
+    assert said["clocks"]["verdict"] == "ok"
+    assert result.exit_code == 4, "no policy to compare with is all that is unknown"
+    assert [name for name, one in said.items() if one["verdict"] != "ok"] == ["policy in force"]
+    assert result.stderr.endswith("15 checks: 14 ok, 1 unknown\n")
+
+
+def test_the_policy_of_the_deployed_config_map_is_judged_by(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    path = f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"
+    cluster.single[path] = {"data": {"policy.yaml": HEAD + "descheduler: {coolNodes: 7}\n"}}
+    said = found(run(tmp_path, cluster, "-o", "json"))
+    assert "descheduler.coolNodes is 7" in said["policy rules"]["seen"]
+    assert "ConfigMap evenload-system/evenload-policy is " in said["policy in force"]["seen"]
+
+
+def test_a_deployed_policy_that_is_invalid_is_bad_input(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    path = f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"
+    cluster.single[path] = {"data": {"policy.yaml": HEAD + "sync: {period: 30}\n"}}
+    result = run(tmp_path, cluster)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "evenload-policy:3:16: sync.period" in result.stderr
+
+
+def test_the_table_wraps_and_carries_no_colour_into_a_pipe(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    del cluster.values["10.0.0.2:9100"]
+    result = run(tmp_path, cluster)
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["CHECK", "SEEN"]
+    assert any(line.startswith("fail") and "nodes matched" in line for line in lines)
+    assert any("fix: let Prometheus scrape node-exporter on node-2" in line for line in lines)
+    assert "\x1b" not in result.stdout
+    assert max(map(len, lines)) <= 120
+    assert result.exit_code == 1
+    assert "CHECK" not in run(tmp_path, cluster, "--no-headers").stdout
+
+
+def test_views_that_differ_for_a_moment_are_asked_again(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    cluster.views["extender-1"] = ["sha256:bbbbbbbbbb", "sha256:aaaaaaaaaa"]
+    assert found(run(tmp_path, cluster, "-o", "json"))["extender views"]["verdict"] == "ok"
+
+
+def test_an_annotation_that_the_heartbeat_does_not_vouch_for_names_its_node(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    text = annotations.encode(annotations.Reading(cluster.since_seconds, {"cpu_avg_5m": 0.9}))
+    cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][annotations.KEY] = text
+    said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
+    assert said["verdict"] == "warn"
+    assert "does not vouch for what node-2 carries" in said["seen"]
+
+
+def test_a_missing_heartbeat_is_a_failure_of_the_annotator(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    del cluster.single[f"{clusters.PREFIX}/evenload-system/configmaps/evenload-heartbeat"]
+    said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
+    assert said["verdict"] == "fail"
+    assert "no annotator ever finished a sync here" in said["seen"]
+
+
+def test_what_may_not_be_read_is_unknown_and_leads_to_the_rights(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    cluster.forbidden = {"/apis/policy/v1/poddisruptionbudgets", f"{clusters.PROMETHEUS}/query"}
+    cluster.allowed = False
+    said = found(run(tmp_path, cluster, "-o", "json"))
+    assert said["disruption budgets"]["verdict"] == "unknown"
+    assert "you may not GET" in said["disruption budgets"]["seen"]
+    assert said["prometheus"]["verdict"] == "fail"
+    assert "403" in said["prometheus"]["seen"]
+    assert said["metrics"]["seen"] == "Prometheus was not reached"
+    assert said["your rights"]["verdict"] == "warn"
+    assert said["service rights"]["verdict"] == "fail"
+
+
+def test_no_extender_anywhere_is_said(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    cluster.lists["/apis/discovery.k8s.io/v1/namespaces/evenload-system/endpointslices"] = []
+    said = found(run(tmp_path, cluster, "-o", "json"))
+    assert "none behind Service evenload-system/evenload-extender" in said["extender views"]["seen"]
+    assert said["extender asked"]["verdict"] == "unknown"
+
+
+def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib.Path) -> None:
+    with clusters.serving(tmp_path, clusters.Cluster()) as kubeconfig:
+        pass
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", "--kubeconfig", str(kubeconfig)])
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "error: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--extender", "here"], "no base URL", id="an extender without a scheme"),
+        pytest.param(["--prometheus", "here"], "is not usable", id="a Prometheus without a scheme"),
+        pytest.param(["--prometheus-token-file", "/none"], "cannot be read", id="a token file that is not there"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_bad_input(tmp_path: pathlib.Path, words: list[str], said: str) -> None:
+    result = run(tmp_path, clusters.Cluster(), *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_help_of_the_whole_command_does_not_import_it() -> None:
+    program = "import sys, cli.__main__; sys.exit(any(name.startswith('cli.doctor') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,474 @@
+"""Every judge: healthy facts give ok, and each broken fact gives its verdict, what was seen and the fix."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from cli.doctor import checks, facts, findings
+from kube import access, objects
+from policy import metrics
+from tests import builders
+from tests.unit.cli.doctor import worlds
+
+NOW = worlds.NOW_SECONDS
+DARK = findings.unknown("the reason", "the way out")
+RECORDED = metrics.Metric("cpu_max_1d", "cpu", "max", 86400.0, 300.0, "evenload:cpu_max_1d")
+ONE_NODE = {"node-1": 0.4}
+NOTHING: dict[str, float] = {}
+
+
+def judged(check: str, **changes: Any) -> findings.Finding:
+    """One check's finding on healthy facts with some replaced."""
+    return checks.CHECKS[check](worlds.well(**changes))
+
+
+@pytest.mark.parametrize("check", checks.CHECKS)
+def test_healthy_facts_are_well(check: str) -> None:
+    finding = judged(check)
+    assert (finding.verdict, finding.fix) == (findings.Verdict.OK, "")
+    assert finding.seen
+
+
+def target(label: str, *, up: bool = True, job: str = "node-exporter") -> facts.Target:
+    return facts.Target(label, up, job)
+
+
+def classes(policy: str) -> tuple[objects.PriorityClass, ...]:
+    body = {"metadata": {"name": "evenload-placeholder"}, "value": -5, "preemptionPolicy": policy}
+    return (builders.decoded(body, objects.PriorityClass),)
+
+
+def budget(**fields: Any) -> tuple[objects.DisruptionBudget, ...]:
+    return (builders.budget(allowed=0, **fields),)
+
+
+def share(share_of_pods: str) -> tuple[objects.DisruptionBudget, ...]:
+    return budget(min_available=share_of_pods, mutate=lambda body: body["status"].update(desiredHealthy=3))
+
+
+def none_unavailable() -> tuple[objects.DisruptionBudget, ...]:
+    return budget(min_available=None, mutate=lambda body: body["spec"].update(maxUnavailable=0))
+
+
+BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
+    "a right of one's own is missing": (
+        "your rights",
+        {"own_rights": (facts.Held(access.Access("get", "pods/proxy", "", "ns"), False),)},
+        "warn",
+        ("you may not get pods/proxy in ns", "kubectl apply -f deploy/rbac/doctor.yaml"),
+    ),
+    "a metric without any value": (
+        "metrics",
+        {"metrics": worlds.every_metric(values=NOTHING)},
+        "fail",
+        ("cpu_avg_5m (built-in query) has no value", "scrape node-exporter (node_cpu_seconds_total)"),
+    ),
+    "a recording rule without series": (
+        "metrics",
+        {"metrics": (worlds.metric(RECORDED, values=NOTHING),)},
+        "fail",
+        ("recording rule evenload:cpu_max_1d", "load deploy/monitoring/evenload-rules.yaml"),
+    ),
+    "a query that Prometheus refuses": (
+        "metrics",
+        {"metrics": (facts.MetricSeen(RECORDED, "x(", None, "answered 400: parse error"),)},
+        "fail",
+        ("answered 400: parse error", "check the query of cpu_max_1d"),
+    ),
+    "values that are all refused": (
+        "metrics",
+        {"metrics": (worlds.metric(values=NOTHING, refused=dict.fromkeys(worlds.NAMES, "double")),)},
+        "fail",
+        ("no usable value: 2 double", "--node-selector"),
+    ),
+    "an answer that may not be whole": (
+        "metrics",
+        {"metrics": (worlds.metric(warnings=("store 3 is down",)),)},
+        "warn",
+        ("store 3 is down", "look at the stores"),
+    ),
+    "a slow query": (
+        "query cost",
+        {"metrics": (worlds.metric(seconds=3.2),)},
+        "warn",
+        ("cpu_avg_5m takes 3.2 s", "recording rules"),
+    ),
+    "a query that reads too much": (
+        "query cost",
+        {"metrics": (worlds.metric(samples=7_000_000),)},
+        "warn",
+        ("reads 7,000,000 samples", "policy init --recording-rules"),
+    ),
+    "queries that take a large part of the period": (
+        "query cost",
+        {"metrics": worlds.every_metric(seconds=1.5)},
+        "warn",
+        ("6 queries, 9.00 s", "recording rules"),
+    ),
+    "a node without a target": (
+        "nodes matched",
+        {"metrics": worlds.every_metric(values=ONE_NODE), "targets": (target("10.0.0.1:9100"),)},
+        "fail",
+        ("1 of 2 nodes matched", "node-2 has no series: no target with instance 10.0.0.2", "--node-label"),
+    ),
+    "a node whose target is down": (
+        "nodes matched",
+        {"metrics": worlds.every_metric(values=ONE_NODE), "targets": (target("10.0.0.2:9100", up=False),)},
+        "fail",
+        ("target 10.0.0.2:9100 is down", "look at node-exporter on node-2"),
+    ),
+    "a node whose exporter lacks a collector": (
+        "nodes matched",
+        {"metrics": (worlds.metric(), worlds.metric(RECORDED, values=ONE_NODE))},
+        "fail",
+        ("node-2 has no cpu_max_1d although its target 10.0.0.2:9100 is up", "collectors"),
+    ),
+    "a node that two jobs claim": (
+        "nodes matched",
+        {
+            "metrics": worlds.every_metric(values=ONE_NODE, refused={"node-2": "double"}),
+            "targets": (target("10.0.0.2:9100", job="a"), target("10.0.0.2:9100", job="b")),
+        },
+        "fail",
+        ("node-2 is claimed by two series (a, b)", "--node-selector"),
+    ),
+    "a node whose values are refused": (
+        "nodes matched",
+        {"metrics": worlds.every_metric(values=ONE_NODE, refused={"node-2": "nan"})},
+        "fail",
+        ("node-2 has unusable values (nan)", "docs/promql.md"),
+    ),
+    "a node without load under onMissing: reject": (
+        "nodes matched",
+        {
+            "metrics": worlds.every_metric(values=ONE_NODE),
+            "settings": worlds.settings(filter={"onMissing": "reject"}),
+        },
+        "fail",
+        ("no new pods go there (filter.onMissing: reject)",),
+    ),
+    "a window too short for the scrapes": (
+        "scrape interval",
+        {"scrape_seconds": (90.0, 90.0)},
+        "fail",
+        ("every 90 s", "holds 3.3 scrapes", "scrape_interval of node-exporter's job to 75s or less"),
+    ),
+    "scrapes further apart than a minute": (
+        "scrape interval",
+        {"scrape_seconds": (70.0,)},
+        "warn",
+        ("every 70 s", "to 60s or less"),
+    ),
+    "series that were scraped once": ("scrape interval", {"scrape_seconds": ()}, "unknown", ("scraped twice",)),
+    "a Prometheus that runs ahead": (
+        "clocks",
+        {"prometheus_clock": facts.ClockSeen("Prometheus", 30.3)},
+        "warn",
+        ("Prometheus is 30.0 s ahead of the apiserver", "run NTP or chrony where Prometheus runs"),
+    ),
+    "a machine that runs far behind": (
+        "clocks",
+        {
+            "apiserver_clock": facts.ClockSeen("the apiserver", 90.0),
+            "prometheus_clock": facts.ClockSeen("Prometheus", 90.0),
+        },
+        "fail",
+        ("this machine is 90.0 s behind", "run NTP"),
+    ),
+    "an annotator from the future": (
+        "clocks",
+        {"heartbeat": worlds.beat(age_seconds=-70)},
+        "fail",
+        ("the annotator is 70.0 s ahead", "refused"),
+    ),
+    "a node that runs ahead": (
+        "clocks",
+        {"node_leases": {"node-1": 3.0, "node-2": -41.0}},
+        "warn",
+        ("clock skew node-2 41 s ahead", "chrony on node-2"),
+    ),
+    "a Ready node with an old Lease": (
+        "clocks",
+        {"node_leases": {"node-1": 3.0, "node-2": 90.0}},
+        "warn",
+        ("node-2 is Ready, but its Lease is 90 s old", "kubelet"),
+    ),
+    "many nodes that run ahead": (
+        "clocks",
+        {"node_leases": {f"node-{number}": -41.0 for number in range(9)}},
+        "warn",
+        ("9 nodes: ", "and 6 more", "on every node"),
+    ),
+    "a service without one of its rights": (
+        "service rights",
+        {"account_rights": worlds.rights(annotator=False, extender=True)},
+        "fail",
+        ("evenload-annotator may not patch nodes", "kubectl apply -f deploy/rbac/annotator.yaml"),
+    ),
+    "no ServiceAccount at all": (
+        "service rights",
+        {"account_rights": {"annotator": (facts.Held(access.Access("list", "nodes"), False),)}},
+        "fail",
+        ("no ServiceAccount of Evenload", "-n"),
+    ),
+    "a late heartbeat": (
+        "annotator",
+        {"heartbeat": worlds.beat(age_seconds=120)},
+        "warn",
+        ("120 s ago", "annotator-0:8901 leads", "logs deployment/evenload-annotator"),
+    ),
+    "a heartbeat that is too old": (
+        "annotator",
+        {"heartbeat": worlds.beat(age_seconds=300)},
+        "fail",
+        ("older than staleAfter (300 s)", "logs deployment/evenload-annotator"),
+    ),
+    "annotations that somebody else wrote": (
+        "annotator",
+        {"differing": ("node-2",)},
+        "warn",
+        ("does not vouch for what node-2 carries", "second annotator"),
+    ),
+    "a service with another policy": (
+        "policy in force",
+        {"heartbeat": worlds.beat(policy="ffffffffffff")},
+        "fail",
+        ("annotator obeys ffffffffffff; policy.yaml is 0123456789ab", "create configmap evenload-policy"),
+    ),
+    "services that disagree and no policy at hand": (
+        "policy in force",
+        {"heartbeat": worlds.beat(policy="ffffffffffff"), "settings": worlds.settings(policy_hash=None)},
+        "fail",
+        ("different policies", "one ConfigMap"),
+    ),
+    "no policy to compare with": (
+        "policy in force",
+        {"settings": worlds.settings(policy_hash=None)},
+        "unknown",
+        ("all obey policy 0123456789ab", "--policy FILE"),
+    ),
+    "a replica that gives no answer": (
+        "extender views",
+        {"replicas": (worlds.replica("a"), findings.fail("b gives no answer: refused", "is b running"))},
+        "fail",
+        ("b gives no answer", "is b running"),
+    ),
+    "a replica that differs": (
+        "extender views",
+        {"replicas": (worlds.replica("a"), worlds.replica("b", view_digest="sha256:" + "d" * 64))},
+        "fail",
+        ("replicas see different data: a bbbbbbbb, b dddddddd", "delete pod"),
+    ),
+    "a replica that does not believe the heartbeat": (
+        "extender views",
+        {"replicas": (worlds.replica("a", heartbeat_matches=False),)},
+        "warn",
+        ("a: the view does not match", ".heartbeat.differing"),
+    ),
+    "pods bound long after the last question": (
+        "extender asked",
+        {"pods": (worlds.scheduled_pod(NOW - 10),)},
+        "fail",
+        ("a pod was bound at", "last asked at", "evenload scheduler-config"),
+    ),
+    "pods bound and nothing asked ever": (
+        "extender asked",
+        {
+            "replicas": (worlds.replica("a", asked=0.0, last_decision_seconds=None),),
+            "pods": (worlds.scheduled_pod(NOW - 10),),
+        },
+        "fail",
+        ("it was never asked", "evenload scheduler-config"),
+    ),
+    "pods bound and nothing asked for an hour": (
+        "extender asked",
+        {
+            "replicas": (worlds.replica("a", last_decision_seconds=None),),
+            "pods": (worlds.scheduled_pod(NOW - 10),),
+        },
+        "fail",
+        ("it was not asked for an hour",),
+    ),
+    "nothing asked and nothing to ask": (
+        "extender asked",
+        {"replicas": (worlds.replica("a", asked=0.0, last_decision_seconds=None),), "pods": ()},
+        "unknown",
+        ("has not been asked yet", "create a pod"),
+    ),
+    "no replica to say whether it was asked": (
+        "extender asked",
+        {"replicas": (findings.fail("a gives no answer", "x"),)},
+        "unknown",
+        ("no extender was reached",),
+    ),
+    "a filter line over the eviction line": (
+        "policy rules",
+        {"settings": worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.9, "memory_avg_5m": 0.65}})},
+        "warn",
+        ("cpu_avg_5m: nodes take pods up to 0.9 and are relieved from 0.8", "filter.thresholds.cpu_avg_5m lower"),
+    ),
+    "a filter line under the relief line": (
+        "policy rules",
+        {"settings": worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.5}})},
+        "warn",
+        ("relief stops at 0.6", "evictUntil to 0.5"),
+    ),
+    "evictions without a filter rule": (
+        "policy rules",
+        {"settings": worlds.settings(filter={"thresholds": {}}, descheduler={"mode": "Enforce"})},
+        "warn",
+        ("no filter rule keeps their replacements off", "give filter.thresholds.memory_avg_5m"),
+    ),
+    "nothing against herding": (
+        "policy rules",
+        {"settings": worlds.settings(recentPods={"enabled": False}, hotSpots=[])},
+        "warn",
+        ("herds onto one node", "recentPods: {enabled: true}"),
+    ),
+    "one reading that evicts": (
+        "policy rules",
+        {"settings": worlds.settings(descheduler={"mode": "Enforce", "overloadedFor": "30s"})},
+        "warn",
+        ("one reading evicts", "overloadedFor to at least 60s"),
+    ),
+    "more cool nodes wanted than there are nodes": (
+        "policy rules",
+        {"settings": worlds.settings(descheduler={"coolNodes": 4})},
+        "warn",
+        ("it never acts", "coolNodes to 1 or less"),
+    ),
+    "a budget that wants as many pods as there are": (
+        "disruption budgets",
+        {"budgets": budget(min_available=3)},
+        "warn",
+        ("default/web (minAvailable 3 over 3 pods)", "kubectl -n default patch pdb web"),
+    ),
+    "a budget that wants all in percent": (
+        "disruption budgets",
+        {"budgets": share("100%")},
+        "warn",
+        ("minAvailable 100%",),
+    ),
+    "a budget that lets none be away": (
+        "disruption budgets",
+        {"budgets": none_unavailable()},
+        "warn",
+        ("maxUnavailable 0 over 3 pods",),
+    ),
+    "placeholders that the autoscaler ignores": (
+        "placeholders",
+        {"pods": (worlds.placeholder(-1000),)},
+        "fail",
+        ("priority -1000", "give evenload-placeholder a value from -10 to -1"),
+    ),
+    "placeholders that nobody preempts": (
+        "placeholders",
+        {"pods": (worlds.placeholder(0),)},
+        "fail",
+        ("ordinary pods (0) do not preempt them", "give evenload-placeholder a value"),
+    ),
+    "placeholders that preempt": (
+        "placeholders",
+        {"pods": (worlds.placeholder(-5),), "priority_classes": classes("PreemptLowerPriority")},
+        "warn",
+        ("lets placeholders preempt others", "preemptionPolicy: Never"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_fact_is_named_with_its_fix(case: str) -> None:
+    check, changes, verdict, words = BROKEN[case]
+    finding = judged(check, **changes)
+    assert finding.verdict == verdict
+    for word in words:
+        assert word in f"{finding.seen} -> {finding.fix}"
+    assert finding.fix or verdict == "unknown" or check == "nodes matched"
+
+
+def test_the_docs_name_every_check() -> None:
+    page = (pathlib.Path(__file__).parents[4] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(checks.CHECKS)
+
+
+def test_every_check_is_broken_by_some_case() -> None:
+    assert {check for check, *_ in BROKEN.values()} | {"prometheus"} == set(checks.CHECKS)
+
+
+MISSING = {
+    "your rights": "own_rights",
+    "prometheus": "prometheus",
+    "metrics": "metrics",
+    "query cost": "metrics",
+    "nodes matched": "metrics",
+    "scrape interval": "scrape_seconds",
+    "clocks": "apiserver_clock",
+    "service rights": "account_rights",
+    "annotator": "heartbeat",
+    "extender views": "replicas",
+    "disruption budgets": "budgets",
+    "placeholders": "pods",
+    "extender asked": "pods",
+}
+
+
+@pytest.mark.parametrize("check", MISSING)
+def test_a_fact_that_could_not_be_gathered_is_said_instead_of_guessed(check: str) -> None:
+    assert judged(check, **{MISSING[check]: DARK}) == DARK
+
+
+def test_what_lacks_the_facts_beside_it_is_unknown_too() -> None:
+    assert judged("nodes matched", nodes=DARK).verdict == "unknown"
+    assert judged("policy in force", heartbeat=DARK, replicas=DARK).verdict == "unknown"
+    assert judged("extender asked", replicas=DARK).verdict == "unknown"
+
+
+def test_queries_that_all_failed_are_named_once() -> None:
+    failed = tuple(facts.MetricSeen(one, "x", None, "boom") for one in metrics.BUILT_IN)
+    assert judged("metrics", metrics=failed).verdict == "fail"
+    assert [judged(check, metrics=failed).verdict for check in ("query cost", "nodes matched")] == ["unknown"] * 2
+
+
+def test_metrics_say_where_each_comes_from() -> None:
+    own = metrics.Metric("gpu", "cpu", "avg", 300.0, 300.0, "avg by (instance) (gpu_busy)")
+    seen = judged("metrics", metrics=(worlds.metric(), worlds.metric(RECORDED), worlds.metric(own))).seen
+    assert "by built-in queries: cpu_avg_5m" in seen
+    assert "by recording rules: cpu_max_1d" in seen
+    assert "by queries of the policy: gpu" in seen
+
+
+def test_series_of_no_node_are_named_and_nothing_to_put_right() -> None:
+    finding = judged("nodes matched", metrics=worlds.every_metric(unmatched=("10.9.9.9:9100",)))
+    assert finding.verdict == "ok"
+    assert "series of no node: 10.9.9.9:9100" in finding.seen
+
+
+def test_budgets_of_protected_namespaces_and_of_no_pods_are_nobodys_business() -> None:
+    protected = budget(min_available=3, namespace="kube-system")
+    empty = budget(min_available=3, mutate=lambda body: body["status"].update(expectedPods=0))
+    assert judged("disruption budgets", budgets=protected + empty).seen.startswith("0 budgets")
+
+
+def test_a_budget_that_allows_none_while_a_pod_is_away_is_no_finding() -> None:
+    finding = judged("disruption budgets", budgets=budget(min_available=2))
+    assert finding.verdict == "ok"
+    assert "default/web allow none just now" in finding.seen
+
+
+def test_placeholders_that_hold_room_are_counted() -> None:
+    held = (worlds.placeholder(-5), worlds.placeholder(-5, node=""))
+    finding = judged("placeholders", pods=held, priority_classes=classes("Never"))
+    assert (finding.verdict, finding.seen) == ("ok", "1 of 2 placeholders hold room, priority -5 (cutoff -10)")
+
+
+def test_a_service_without_any_right_is_taken_as_not_installed() -> None:
+    none = {"descheduler": (facts.Held(access.Access("list", "nodes"), False),)}
+    finding = judged("service rights", account_rights=worlds.rights(annotator=True) | none)
+    assert finding.verdict == "ok"
+    assert "descheduler: no rights at all, taken as not installed" in finding.seen
+
+
+def test_an_extender_that_is_too_old_for_digests_is_judged_by_its_heartbeat() -> None:
+    finding = judged("extender views", replicas=(worlds.replica("a", view_digest=None),))
+    assert (finding.verdict, finding.seen) == ("ok", "1 replica answers")

@@ -1,0 +1,106 @@
+"""Facts of a cluster in which all is well, for tests to break one at a time."""
+
+import dataclasses
+from typing import Any
+
+from cli.doctor import facts
+from kube import access, objects
+from policy import heartbeat, metrics, schema
+from promql import readings
+from runtime import clock
+from tests import builders, clocks
+
+NOW_SECONDS = clocks.START_SECONDS
+HASH = "0123456789ab"
+NAMES = ("node-1", "node-2")
+DIGEST = heartbeat.Digest("sha256:" + "a" * 64, ("0" * 8,) * 256)
+NODES = tuple(builders.node(name, address=f"10.0.0.{number}") for number, name in enumerate(NAMES, 1))
+
+
+def well(**changes: Any) -> facts.Facts:
+    """The healthy facts with some replaced."""
+    healthy = facts.Facts(
+        settings=settings(),
+        now_seconds=NOW_SECONDS,
+        nodes=NODES,
+        pods=(scheduled_pod(NOW_SECONDS - 300),),
+        budgets=(builders.budget(),),
+        priority_classes=(),
+        heartbeat=beat(),
+        differing=(),
+        annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
+        own_rights=(facts.Held(access.Access("list", "nodes"), True),),
+        account_rights=rights(annotator=True, extender=True, descheduler=True),
+        apiserver_clock=facts.ClockSeen("the apiserver", 0.3, 0.5),
+        prometheus_clock=facts.ClockSeen("Prometheus", 0.1, 0.1),
+        node_leases=dict.fromkeys(NAMES, 4.0),
+        prometheus=facts.PrometheusSeen("Prometheus at http://prometheus:9090", "found by label x=y"),
+        metrics=tuple(metric(one) for one in metrics.BUILT_IN),
+        targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
+        scrape_seconds=(15.0, 15.0, 15.1),
+        replicas=(replica("extender-a"), replica("extender-b")),
+    )
+    return dataclasses.replace(healthy, **changes)
+
+
+def settings(*, policy_hash: str | None = HASH, **sections: Any) -> facts.Settings:
+    """The default policy with sections replaced, from policy.yaml."""
+    return facts.Settings(schema.LoadPolicy.of(sections), "policy.yaml", policy_hash)
+
+
+def beat(*, age_seconds: float = 10.0, policy: str = HASH) -> heartbeat.Heartbeat:
+    """A heartbeat over both nodes."""
+    return heartbeat.Heartbeat(NOW_SECONDS - age_seconds, policy, len(NAMES), DIGEST)
+
+
+def metric(
+    one: metrics.Metric = metrics.BUILT_IN[0],
+    *,
+    values: dict[str, float] | None = None,
+    refused: dict[str, str] | None = None,
+    unmatched: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+    seconds: float = 0.05,
+    samples: int = 10_000,
+) -> facts.MetricSeen:
+    """A metric with a value for both nodes."""
+    found = dict.fromkeys(NAMES, 0.4) if values is None else values
+    answer = readings.NodeValues(found, refused or {}, unmatched, warnings)
+    return facts.MetricSeen(one, "up", answer, "", seconds, samples)
+
+
+def every_metric(**fields: Any) -> tuple[facts.MetricSeen, ...]:
+    """All six with the same fields."""
+    return tuple(metric(one, **fields) for one in metrics.BUILT_IN)
+
+
+def replica(name: str, **fields: Any) -> facts.Replica:
+    """An extender that was asked ten minutes after its start."""
+    since, last = NOW_SECONDS - 900, NOW_SECONDS - 300
+    return facts.Replica(name, HASH, True, "sha256:" + "b" * 64, 12.0, since, last)._replace(**fields)
+
+
+def rights(**allowed: bool) -> dict[str, tuple[facts.Held, ...]]:
+    """Two rights per service, all allowed or only the first."""
+    first, second = access.Access("list", "nodes"), access.Access("patch", "nodes")
+    return {name: (facts.Held(first, True), facts.Held(second, whole)) for name, whole in allowed.items()}
+
+
+def scheduled_pod(at_seconds: float, **fields: Any) -> objects.Pod:
+    """A pod that kube-scheduler bound at that time."""
+    at = clock.to_rfc3339(at_seconds)
+
+    def bound(body: builders.Body) -> None:
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = at
+
+    return builders.pod("web-1", node="node-1", mutate=bound, **fields)
+
+
+def placeholder(priority: int, *, node: str = "node-1") -> objects.Pod:
+    """A placeholder pod."""
+
+    def held(body: builders.Body) -> None:
+        body["spec"] |= {"priority": priority, "priorityClassName": "evenload-placeholder"}
+
+    return builders.pod("placeholder-1", node=node, labels={"evenload.io/placeholder": "true"}, mutate=held)

@@ -1,0 +1,73 @@
+"""`evenload recording-rules` and `policy init --recording-rules`: the shipped files, and how both fit."""
+
+import pathlib
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+from cli import policy_presets
+from policy import loading, metrics
+
+MONITORING = pathlib.Path(__file__).parents[3] / "deploy" / "monitoring"
+HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+
+
+def run(*words: str) -> click.testing.Result:
+    """`evenload ...`."""
+    return click.testing.CliRunner().invoke(cli.__main__.main, list(words))
+
+
+def recorded(text: str) -> set[str]:
+    """The names of the series that a rule file records."""
+    groups = yaml.safe_load(text)["groups"]
+    return {rule["record"] for group in groups for rule in group["rules"]}
+
+
+@pytest.mark.parametrize(
+    ("file", "words"), [("evenload-rules.yaml", []), ("prometheusrule.yaml", ["--kind", "PrometheusRule"])]
+)
+def test_the_shipped_file_is_what_the_command_prints(file: str, words: list[str]) -> None:
+    result = run("recording-rules", *words)
+    assert (result.exit_code, result.stdout) == (0, (MONITORING / file).read_text(encoding="utf-8"))
+
+
+def test_the_manifest_holds_the_same_groups() -> None:
+    manifest = yaml.safe_load(run("recording-rules", "--kind", "PrometheusRule").stdout)
+    assert manifest["spec"] == yaml.safe_load(run("recording-rules").stdout)
+
+
+def test_a_selector_reaches_every_series_of_node_exporter() -> None:
+    result = run("recording-rules", "--node-selector", 'job="ne"')
+    assert "--node-selector 'job=\"ne\"'" in result.stdout.splitlines()[1]
+    rules = [rule["expr"] for group in yaml.safe_load(result.stdout)["groups"] for rule in group["rules"]]
+    raw = [text for text in rules if "node_cpu" in text or "node_memory" in text]
+    assert len(raw) == 2
+    assert all(text.count('job="ne"') == 3 for text in raw)
+
+
+def test_the_windows_of_a_policy_are_recorded_and_its_own_queries_left_out(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "policy.yaml"
+    entries = [
+        "{name: cpu_avg_5m, resource: cpu, statistic: avg, window: 10s}",
+        "{name: cpu_p95_1h, resource: cpu, statistic: p95, window: 1h}",
+        "{name: memory_max_1d, resource: memory, statistic: max, window: 24h, query: 'mine'}",
+    ]
+    file.write_text(HEAD + "metrics:\n" + "".join(f"  - {entry}\n" for entry in entries))
+    names = recorded(run("recording-rules", "--policy", str(file)).stdout)
+    assert "evenload:cpu_p95_1h" in names
+    assert "evenload:memory_max_1d" not in names
+    assert "[10s]" in run("recording-rules", "--policy", str(file)).stdout
+
+
+@pytest.mark.parametrize("preset", policy_presets.PRESETS)
+def test_the_policy_for_the_rules_differs_by_its_queries_alone(preset: str) -> None:
+    plain = loading.load(run("policy", "init", "--preset", preset).stdout, "plain")
+    result = run("policy", "init", "--preset", preset, "--recording-rules")
+    with_rules = loading.load(result.stdout, "with rules")
+    asked = {one.query for one in with_rules.metrics_in_force}
+    assert asked == recorded((MONITORING / "evenload-rules.yaml").read_text(encoding="utf-8"))
+    assert [one.name for one in with_rules.metrics_in_force] == list(metrics.names(metrics.BUILT_IN))
+    without = {key: value for key, value in with_rules.as_file().items() if key != "metrics"}
+    assert without == {key: value for key, value in plain.as_file().items() if key != "metrics"}
