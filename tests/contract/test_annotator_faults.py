@@ -7,162 +7,26 @@ begins with a fleet that is whole and ends with one.
 
 import contextlib
 import itertools
-import json
 import logging
 import os
-import pathlib
 import shutil
 import signal
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 import cluster
 from cluster.demo import permissions
-from policy import annotations, freshness, heartbeat
+from policy import annotations
 from promql import client, node_queries
-from runtime import clock
 from tests import gate
-from tests.e2e import policies, services, waiting
+from tests.contract import annotator_site
+from tests.contract.annotator_site import HEARTBEAT, LIMIT, LOADS, NAMESPACE, NODES, QUERIES, SYNCS, Site
+from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 log = logging.getLogger(__name__)
-NODES = ("node-0", "node-1", "node-2")
-NAMESPACE = permissions.NAMESPACE
-STALE_AFTER_SECONDS = 10.0
-HEARTBEAT = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{heartbeat.CONFIG_MAP}"
-LIMIT = waiting.LIMIT_SECONDS
-QUERIES, SYNCS = "evenload_prometheus_queries_total", "evenload_annotator_syncs_total"
-LOADS = itertools.cycle((0.62, 0.35, 0.5))  # far enough apart to be worth a patch
-
-
-class Replica(NamedTuple):
-    """An annotator and the gate between it and the apiserver."""
-
-    service: services.Service
-    kube: gate.Gate
-
-    def writes(self) -> list[gate.Call]:
-        """What it sent to nodes and the heartbeat."""
-        return [one for one in self.kube.calls if one.writes and (is_patch_of(one) or HEARTBEAT in one.path)]
-
-
-class Site:
-    """The cluster, the gate before Prometheus, and two replicas of which one usually runs."""
-
-    def __init__(
-        self, running: cluster.Cluster, prometheus: gate.Gate, gates: list[gate.Gate], directory: pathlib.Path
-    ):
-        self.cluster = running
-        self.prometheus = prometheus
-        self._clock = clock.WallClock()
-        policy = policies.write(
-            directory / "policy.yaml", sync__staleAfter=f"{STALE_AFTER_SECONDS:g}s", sync__minChange=0.05
-        )
-        self.replicas = []
-        for number, one in enumerate(gates):
-            folder = directory / str(number)
-            folder.mkdir()
-            arguments = ["--policy", str(policy), "--kubeconfig", str(through(running, one, folder))]
-            arguments += ["--namespace", NAMESPACE, "--prometheus", prometheus.url, "--prometheus-timeout", "3"]
-            self.replicas.append(Replica(services.Service("annotator", arguments, folder), one))
-        self.first, self.second = self.replicas
-
-    def load(self, node: str, memory_ratio: float) -> None:
-        """What a node uses from now on."""
-        controls = {"cpu_ratio": 0.3, "memory_ratio": memory_ratio, "hidden": False}
-        body = json.dumps(controls).encode()
-        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
-        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
-
-    def texts(self) -> dict[str, str]:
-        """The raw annotation by node, as the apiserver has it."""
-        nodes = self.cluster.api.items("api/v1/nodes")
-        found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in nodes}
-        return {name: carried[annotations.KEY] for name, carried in found.items() if annotations.KEY in carried}
-
-    def memory(self, node: str) -> float | None:
-        """A node's annotated memory average."""
-        return reading(self.texts().get(node)).values.get("memory_avg_5m")
-
-    def usable(self) -> set[str]:
-        """The nodes whose reading an extender would use at this moment, by the rules that it reads by."""
-        now_seconds, texts = self._clock.now(), self.texts()
-        times = heartbeat.EffectiveTimes()
-        for node, text in texts.items():
-            times.put(node, text)
-        for one in self.cluster.api.items(f"api/v1/namespaces/{NAMESPACE}/configmaps"):
-            if one["metadata"]["name"] == heartbeat.CONFIG_MAP:
-                times.accept(heartbeat.decode(one["data"]), now_seconds)
-        times.settle()
-        found = set()
-        for node, text in texts.items():
-            carried = reading(text)
-            effective_seconds = times.effective_seconds(node, carried.at_seconds)
-            state = freshness.usable(effective_seconds, now_seconds, STALE_AFTER_SECONDS)
-            if carried.values and state == "usable":
-                found.add(node)
-        return found
-
-    def whole(self) -> None:
-        """Wait until every node is usable and shows the load that it plays from now on; as at the start of a test."""
-        self.prometheus.rule = passing
-        for one in self.replicas:
-            one.kube.rule = passing
-        if not self.first.service.running:
-            self.first.service.start()
-        for node in NODES:
-            self.load(node, 0.2)
-        self.shows(0.2, *NODES)
-
-    def shows(self, memory_ratio: float, *nodes: str) -> None:
-        """Wait until nodes are usable and show a load."""
-
-        def seen() -> Mapping[str, object]:
-            return {"usable": self.usable(), **{node: self.memory(node) for node in nodes}}
-
-        def there() -> bool:
-            return set(nodes) <= self.usable() and all(near(self.memory(node), memory_ratio) for node in nodes)
-
-        waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", seen)
-
-    def missing(self, *nodes: str) -> None:
-        """Wait until no extender would use these nodes' readings any more."""
-        waiting.eventually(lambda: not set(nodes) & self.usable(), LIMIT, f"{nodes} to be missing", self.usable)
-
-
-def passing(_: gate.Call) -> None:
-    """The rule of a gate that lets everything through."""
-
-
-def is_patch_of(call: gate.Call, node: str = "") -> bool:
-    """Whether a call patches a node, or that node."""
-    return call.method == "PATCH" and call.path.partition("?")[0].startswith(f"/api/v1/nodes/{node}")
-
-
-def reading(text: str | None) -> annotations.Reading:
-    """What an extender makes of a text: nothing of one that is absent or unreadable."""
-    try:
-        return annotations.decode(text or "")
-    except annotations.AnnotationError:
-        return annotations.Reading(0.0, {})
-
-
-def near(value: float | None, expected: float) -> bool:
-    """Within what may stand unwritten."""
-    return value is not None and abs(value - expected) <= 0.051
-
-
-def through(running: cluster.Cluster, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
-    """The annotator's own kubeconfig, but to the apiserver behind a gate."""
-    document = yaml.safe_load(permissions.kubeconfig(running, "annotator").read_text(encoding="utf-8"))
-    document["clusters"][0]["cluster"] = {"server": one.url}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +65,7 @@ def nonsense(site: Site) -> Iterator[None]:
     try:
         yield
     finally:
-        site.prometheus.rule = passing
+        site.prometheus.rule = annotator_site.passing
 
 
 @contextlib.contextmanager
@@ -289,14 +153,14 @@ def test_a_node_that_cannot_be_written_goes_missing_alone(site: Site) -> None:
         )
     )
     text, load = site.texts()["node-0"], next(LOADS)
-    site.first.kube.rule = lambda call: next(refusals) if is_patch_of(call, "node-0") else None
+    site.first.kube.rule = lambda call: next(refusals) if annotator_site.is_patch_of(call, "node-0") else None
     site.load("node-0", load)
     site.missing("node-0")
     assert site.texts()["node-0"] == text
     site.load("node-1", load)
     site.shows(load, "node-1")
     site.shows(0.2, "node-2")
-    site.first.kube.rule = passing
+    site.first.kube.rule = annotator_site.passing
     site.shows(load, "node-0")
 
 
@@ -309,7 +173,7 @@ def test_a_watch_that_is_too_old_is_begun_anew(site: Site) -> None:
     site.cluster.api.patch("api/v1/nodes/node-2", {"metadata": {"annotations": {annotations.KEY: "garbage"}}})
     site.shows(0.2, *NODES)
     asked = [call for call in site.first.kube.calls if "watch=true" in call.path]
-    site.first.kube.rule = passing
+    site.first.kube.rule = annotator_site.passing
     assert asked
 
 
@@ -332,8 +196,8 @@ class Step(NamedTuple):
 
 STEPS = {
     "while it waits for Prometheus": Step(True, lambda _: True, False),
-    "while it patches a node, and the patch is lost": Step(False, is_patch_of, False),
-    "while it patches a node, and the patch arrives": Step(False, is_patch_of, True),
+    "while it patches a node, and the patch is lost": Step(False, annotator_site.is_patch_of, False),
+    "while it patches a node, and the patch arrives": Step(False, annotator_site.is_patch_of, True),
     "before the heartbeat": Step(False, lambda call: call.method == "PATCH" and HEARTBEAT in call.path, False),
 }
 
@@ -347,7 +211,7 @@ def test_an_annotator_killed_at_any_step_goes_on_after_its_restart(site: Site, n
     assert held.reached.wait(LIMIT), f"no such call came: {name}"
     site.first.service.kill()
     held.release(passes=step.arrives)
-    at.rule = passing
+    at.rule = annotator_site.passing
     carried = [annotations.decode(text).values for text in site.texts().values()]
     assert [len(values) for values in carried] == [6, 6, 6], "what stands is whole: the old reading or the new one"
     site.first.service.start()
@@ -410,3 +274,21 @@ def freeze_after_a_heartbeat(site: Site) -> None:
     seen = len(site.first.writes())
     waiting.eventually(lambda: len(site.first.writes()) > seen, LIMIT, "a heartbeat")
     os.kill(site.first.service.pid, signal.SIGSTOP)
+
+
+def test_a_dry_run_tells_what_it_would_write_and_writes_nothing(site: Site) -> None:
+    site.first.service.stop()
+    before, beat, load = site.texts(), site.cluster.api.get(HEARTBEAT[1:]), next(LOADS)
+    site.load("node-0", load)
+
+    def tells() -> bool:
+        document = site.dry_run()
+        told = {write["name"]: write for write in document["writes"] if write["kind"] == "Node"}
+        assert document["dryRun"] is True
+        assert {write["error"] for write in document["writes"]} == {None}, "the apiserver would take every write"
+        text = told["node-0"]["body"]["metadata"]["annotations"][annotations.KEY] if "node-0" in told else None
+        return annotator_site.near(annotator_site.reading(text).values.get("memory_avg_5m"), load)
+
+    waiting.eventually(tells, LIMIT, "the dry run to show the new load")
+    assert site.texts() == before
+    assert site.cluster.api.get(HEARTBEAT[1:]) == beat
