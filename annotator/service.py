@@ -129,8 +129,8 @@ class Service:
             return "another replica leads"
         if last is None:
             return "none yet"
-        with_values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
-        return "; ".join([with_values, *last.problems()])
+        values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
+        return "; ".join(["nothing could be read" if last.read_nothing else values, *last.problems()])
 
     def _freshness(self) -> str:
         return self._annotator.freshness_line(self._policy.current) if self._leads() else "another replica leads"

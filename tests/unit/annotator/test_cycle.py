@@ -9,6 +9,7 @@ import prometheus_client
 import pytest
 
 from annotator import collecting, cycle, metrics, queries
+from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube import kinds, objects
 from kube.objects import Node
@@ -72,7 +73,7 @@ class Bench:
             for index, name in enumerate(self.names, 1)
         ]
 
-    def sync(self) -> cycle.Outcome:
+    def sync(self) -> Outcome:
         done = len(self.kube.patches)
         outcome = self.annotator.sync(cycle.World(self.nodes(), ()), cycle.Rulebook(POLICY, "hash"))
         for name, body in self.kube.patches[done:]:

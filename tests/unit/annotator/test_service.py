@@ -113,7 +113,7 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     bench.service.sync()
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
-    assert "Prometheus is away" in answer.text
+    assert "[+]last sync ok: nothing could be read; Prometheus is away" in answer.text
     assert "[+]circuit to Prometheus ok: as told" in answer.text
     assert routes.get("/livez").status_code == 200
 
