@@ -110,15 +110,15 @@ class NodeTable:
             elif old is not None:
                 self._times.put(old.name, None)
                 self._renumber |= self._facts.pop(old.name, None) is not None
-            self._confirm()
             self._loads = None
+            self._confirm()
 
     def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the heartbeat ConfigMap; without a usable one readings simply age."""
         with self._lock:
             self._heartbeat_problem = self._accept(data, now_seconds)
-            self._confirm()
             self._loads = None
+            self._confirm()
 
     def loads(self) -> NodeLoads:
         """The current view; the same object until something changes."""
@@ -148,9 +148,10 @@ class NodeTable:
             )
 
     def _put(self, node: objects.Node) -> None:
+        facts = facts_of(node)  # first: should it raise, text, facts and row still agree with each other
         self._times.put(node.name, node.annotations.get(annotations.KEY))
         self._renumber |= node.name not in self._facts
-        self._facts[node.name] = facts = facts_of(node)
+        self._facts[node.name] = facts
         if not self._renumber:
             self._write_row(self._index[node.name], node.name, facts)
 
@@ -167,7 +168,7 @@ class NodeTable:
     def _confirm(self) -> None:
         confirmed = self._times.settle()
         if not self._renumber:
-            for name in confirmed:
+            for name in self._index.keys() & confirmed:  # one odd name must not cost the others their renewal
                 self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
 
     def _lay_out(self) -> None:
