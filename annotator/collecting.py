@@ -5,8 +5,8 @@ honesty live here, `annotator.publishing` only writes what is held:
 
 * a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
   doubles) and absent ones are dropped at once;
-* a metric whose query failed, and a node absent from an answer the server calls partial, keep their last good value
-  with its old confirmation, until that is `keep_seconds` old;
+* a metric whose query failed or was answered without any series at all, and a node absent from an answer the server
+  calls partial, keep their last good value with its old confirmation, until that is `keep_seconds` old;
 * a node without its current average of a resource loses all metrics of that resource: a 1d maximum of a machine whose
   exporter died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last
   step may not have seen yet.
@@ -82,6 +82,28 @@ def ask(
             asked.append(Asked(metric, readings.by_node(answer, directory, label=label.name, judge=judge)))
     places = {metric.name: place for place, metric in enumerate(metrics)}
     return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
+
+
+def doubted(asked: Sequence[Asked], book: Book) -> tuple[Asked, ...]:
+    """The answers, but one without a single series of a metric that is held counts as no answer.
+
+    A Prometheus restarted empty, or a selector gone wrong, answers so with a good conscience; all exporters at once do
+    not vanish. So the values held go the way they go when the query fails: they stand, age and are dropped.
+    """
+    held = {name for values in book.values() for name in values}
+    return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in asked)
+
+
+def _is_empty(answer: readings.NodeValues | None) -> bool:
+    return answer is not None and not (answer.values or answer.refused or answer.unmatched)
+
+
+def _unanswered(one: Asked) -> Asked:
+    reason = (
+        f"{one.metric.name} was answered without a single series, although nodes had values; "
+        "check whether Prometheus lost its data, and the selector"
+    )
+    return Asked(one.metric, None, errors.Unavailable(reason))
 
 
 def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:

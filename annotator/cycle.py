@@ -20,10 +20,12 @@ from annotator import (
     matching,
     publishing,
     resuming,
+    scrapes,
     staleness,
     usage,
 )
 from annotator.metrics import Telemetry
+from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.objects import Node, Pod
@@ -59,61 +61,6 @@ class Rulebook(NamedTuple):
     content_hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat,
-    `usage_problem` why what owners use was not published.
-    """
-
-    nodes: int
-    without_values: tuple[str, ...]
-    errors: tuple[errors.PromqlError, ...]
-    answered: int
-    partial_answers: int
-    patches: Mapping[str, int]
-    patch_error: kube_errors.KubeError | None = None
-    heartbeat_error: kube_errors.KubeError | None = None
-    usage_problem: str = ""
-    unmatched: str = ""  # why nodes have no values, see annotator.matching
-
-    @property
-    def read_nothing(self) -> bool:
-        """No query succeeded: nothing was written, the cluster keeps ageing what it has."""
-        return self.answered == 0
-
-    @property
-    def whole(self) -> bool:
-        """Every query was answered in full, every node has values and every write went through."""
-        unwritten = self.patches.get(publishing.FAILED, 0) + self.patches.get(publishing.SKIPPED, 0)
-        missing = len(self.errors) + self.partial_answers + len(self.without_values) + unwritten
-        return missing == 0 and self.heartbeat_error is None and not self.usage_problem
-
-    def problems(self) -> list[str]:
-        """What kept this sync from being whole, each thing once."""
-        found = [str(self.errors[0])] if self.errors else []
-        if len(self.errors) > 1:
-            found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
-        if self.unmatched:
-            found.append(self.unmatched)
-        if self.patch_error is not None:
-            found.append(f"node annotations not written: {self.patch_error}")
-        if self.heartbeat_error is not None:
-            found.append(f"heartbeat not written: {self.heartbeat_error}")
-        if self.usage_problem:
-            found.append(f"owners' usage not published: {self.usage_problem}")
-        return found
-
-    def as_json(self) -> dict[str, object]:
-        """The outcome for /configz."""
-        return {
-            "nodes": self.nodes,
-            "withoutValues": list(self.without_values),
-            "queriesAnswered": self.answered,
-            "patches": dict(self.patches),
-            "problems": self.problems(),
-        }
-
-
 class Annotator:
     """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
 
@@ -139,6 +86,7 @@ class Annotator:
         self._standing = publishing.Standing()
         self._complaints = complaints.Complaints()
         self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
+        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -172,6 +120,7 @@ class Annotator:
         metrics = rules.policy.metrics_in_force
         known, label = directory(world.nodes), self._settings.label
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
+        asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         now_seconds = self._clock.now()
         self._report(asked)
@@ -185,6 +134,8 @@ class Annotator:
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
+        too_few = self.scrapes.look(rules.policy, now_seconds=now_seconds)
+        self._complaints.update("windows hold too few scrapes", too_few)
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)

@@ -6,10 +6,10 @@ effectiveness names are fixed by design.md section 4.
 
 import functools
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
 
 from annotator.effectiveness import Tally
 from annotator.staleness import Unusable
@@ -173,9 +173,24 @@ class Telemetry:
         }
         for name, (text, figure) in figures.items():
             self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
+        self._registry.register(_RatioSums(tally))
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
+
+
+class _RatioSums(registry.Collector):
+    """The sums behind the two averages, as counters: their increase over a span by that of the count is its average."""
+
+    def __init__(self, tally: Callable[[], Tally]) -> None:
+        self._tally = tally
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Both sums of one moment."""
+        now = self._tally()
+        for resource, total in (("cpu", now.cpu_ratio_sum), ("memory", now.memory_ratio_sum)):
+            text = f"Sum of the 5m {resource} ratios of chosen nodes; its rate over that of the count is their mean."
+            yield core.CounterMetricFamily(f"evenload_schedule_{resource}_ratio_sum", text, value=total)
 
 
 def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from annotator.cycle import Outcome
+from annotator.outcome import Outcome
 from annotator.writing import Write, Writer
 
 OUTPUTS: Final = ("text", "json")

@@ -101,6 +101,9 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
+            health.Check(
+                "scrapes", lambda: None, lambda: self._annotator.scrapes.sentence or "enough for every window"
+            ),
             health.Check("freshness", lambda: None, self._freshness),
             health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
@@ -126,8 +129,8 @@ class Service:
             return "another replica leads"
         if last is None:
             return "none yet"
-        with_values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
-        return "; ".join([with_values, *last.problems()])
+        values = f"{last.nodes - len(last.without_values)} of {last.nodes} nodes have values"
+        return "; ".join(["nothing could be read" if last.read_nothing else values, *last.problems()])
 
     def _freshness(self) -> str:
         return self._annotator.freshness_line(self._policy.current) if self._leads() else "another replica leads"

@@ -13,7 +13,7 @@ import click
 
 from extender import explaining, service, serving, tls, view
 from kube import config, door, errors, reloads
-from policy import loading, problems
+from policy import loading, problems, units
 from runtime import clock, exits, logs, options, reloading
 
 _CODES: dict[type[Exception], exits.Exit] = {
@@ -26,11 +26,21 @@ _CODES: dict[type[Exception], exits.Exit] = {
 }
 
 
+LONGEST_DEADLINE_SECONDS = 5.0  # kube-scheduler's own httpTimeout where its configuration gives none
 _PEM = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command()
 @options.service_options(serving.DEFAULT_PORT)
+@click.option(
+    "--deadline",
+    "deadline_seconds",
+    default="250ms",
+    show_default=True,
+    callback=lambda _context, _option, text: _deadline(text),
+    metavar="DURATION",
+    help="Answer neutrally rather than later than this; about half the scheduler's httpTimeout.",
+)
 @click.option("--tls-cert", type=_PEM, metavar="FILE", help="Serve TLS with this certificate (PEM, with its chain).")
 @click.option("--tls-key", type=_PEM, metavar="FILE", help="Its key (PEM, unencrypted).")
 @click.option("--client-ca", type=_PEM, metavar="FILE", help="Ask all but probes and /metrics for a certificate of it.")
@@ -44,6 +54,7 @@ def main(
     tls_key: pathlib.Path | None,
     client_ca: pathlib.Path | None,
     client_names: tuple[str, ...],
+    deadline_seconds: float,
 ) -> None:
     """Serve filter, prioritize and preempt to kube-scheduler, by the load that nodes are annotated with."""
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
@@ -67,9 +78,21 @@ def main(
             rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
             security=security,
             news=news,
+            deadline_seconds=deadline_seconds,
         )
 
     serving.run(options.listen, make, security=security)
+
+
+def _deadline(text: str) -> float:
+    """Seconds of the option's Go duration."""
+    try:
+        seconds = units.duration_seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if not 0 < seconds <= LONGEST_DEADLINE_SECONDS:
+        raise click.BadParameter(f"{text} is not more than 0s and at most {LONGEST_DEADLINE_SECONDS:g}s")
+    return seconds
 
 
 def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Security | None:

@@ -8,18 +8,21 @@ chunked reply unread, and the connection is lost.
 import collections.abc
 import dataclasses
 import functools
+from typing import Final, TypeVar
 
 import flask
 from werkzeug import exceptions
 
-from extender import decisions, explaining, metrics, protocol, verbs, view
+from extender import deadline, decisions, explaining, metrics, neutral, protocol, verbs, view
 from runtime import clock, logs
 
 log = logs.get(__name__)
 
 BODY_LIMIT_BYTES = 16 * 2**20
 DECISIONS_SHOWN = 100
+TIMED: Final = ("/filter", "/prioritize", "/preempt")  # what kube-scheduler waits for
 
+A = TypeVar("A", protocol.Args, protocol.PreemptionArgs)
 Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
 
 
@@ -53,15 +56,34 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
 
 
 def _filter(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
-    return verbs.filter_nodes(seen, protocol.decode_args(body), now_seconds)
+    args = protocol.decode_args(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral.filter_nodes)
 
 
 def _prioritize(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
-    return verbs.prioritize(seen, protocol.decode_args(body), now_seconds)
+    args = protocol.decode_args(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.prioritize, otherwise=neutral.prioritize)
 
 
 def _preempt(seen: view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
-    return verbs.preempt(seen, protocol.decode_preemption(body), now_seconds)
+    args = protocol.decode_preemption(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.preempt, otherwise=neutral.preempt)
+
+
+def _in_time(
+    seen: view.View,
+    args: A,
+    now_seconds: float,
+    *,
+    decide: collections.abc.Callable[[view.View, A, float], verbs.Outcome],
+    otherwise: collections.abc.Callable[[A, str, float], verbs.Outcome],
+) -> verbs.Outcome:
+    """The decision, or the neutral answer when the request has waited too long already or would have to."""
+    try:
+        deadline.check()
+        return decide(seen, args, now_seconds)
+    except deadline.Overrun:
+        return otherwise(args, seen.in_force.content_hash, now_seconds)
 
 
 def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:

@@ -5,19 +5,18 @@ a placement, a reading, the policy or the second has changed since: from the row
 did, from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both give the same
 replies (tests/unit/extender/test_lean.py holds them to it).
 
-One lock makes one board at a time: requests that meet while it is made would all make the same one. It takes a fraction
-of a millisecond at 5,000 nodes, the view's and tables' locks are taken inside it and never the other way round, and a
-watch never waits for it.
+One lock makes one board at a time: requests that meet while it is made would all make the same one. It takes some
+milliseconds at 5,000 nodes, the view's and tables' locks are taken inside it and never the other way round, and a watch
+waits for those alone.
 """
 
 import dataclasses
-import threading
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import directory, nodes, protocol, view
+from extender import deadline, directory, nodes, protocol, view
 from policy import scoring
 
 Bytes = npt.NDArray[np.object_]
@@ -29,11 +28,13 @@ class Labels:
     """What depends on the names alone: by row the name as JSON, and the row of a name as its bytes stand in JSON.
 
     Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
+    `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
     """
 
     quoted: Bytes
     directory: directory.Directory
     rows: dict[bytes, int]
+    longest_bytes: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Boards:
 
     def __init__(self, seen: view.View) -> None:
         self._view = seen
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._board: Board | None = None
 
     def current(self, now_seconds: float) -> Board:
@@ -170,4 +171,4 @@ def _labels(loads: nodes.NodeLoads) -> Labels:
     rows = {text: row for row, text in enumerate(inside) if text}
     held = np.empty(len(quoted), dtype=np.object_)
     held[:] = quoted
-    return Labels(held, directory.of(inside), rows)
+    return Labels(held, directory.of(inside), rows, 2 + sum(len(text) + 3 for text in rows))

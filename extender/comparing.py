@@ -49,7 +49,7 @@ def of_view(policy_hash: str, loads: nodes.NodeLoads, usage: owner_usage.Publish
     if loads.own_limits is not None and not np.isnan(loads.own_limits[rows]).all():
         columns.append(loads.own_limits[rows])
     text = "".join(f"{name}\n" for name in names), "".join(hints), f"{usage.at_seconds!r} {len(usage.means)}"
-    return _sha256(policy_hash.encode(), *(part.encode() for part in text), *map(_bits, columns))
+    return _sha256(policy_hash.encode(), *(part.encode(errors="surrogatepass") for part in text), *map(_bits, columns))
 
 
 def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> str:
@@ -59,7 +59,7 @@ def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> 
         f"{one.load.memory_bytes!r}\n"
         for one in confirmed
     )
-    return _sha256("".join(lines).encode())
+    return _sha256("".join(lines).encode(errors="surrogatepass"))
 
 
 def _hint(name: str, hint: relief.Relief) -> str:

@@ -99,6 +99,7 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
     """The view that answers are made from: every node as a pod without a load of its own would find it, and the
     heartbeat.
     """
+    beat = _heartbeat(seen, now_seconds)  # before the rows: where it matches, it has renewed them
     candidates = seen.all_nodes(now_seconds)
     breakdown = verbs.score(candidates, None)
     reasons = candidates.verdicts().reasons
@@ -109,7 +110,7 @@ def all_nodes(seen: view.View, now_seconds: float) -> Json:
     return {
         "at": clock.to_rfc3339(now_seconds),
         "policy": candidates.in_force.content_hash,
-        "heartbeat": _heartbeat(seen, now_seconds),
+        "heartbeat": beat,
         "view": comparing.digests(seen, now_seconds)._asdict(),
         "owner_usage": _owner_usage(seen, now_seconds),
         "assumed_placements": seen.placements.assumed(now_seconds),

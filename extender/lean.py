@@ -22,8 +22,10 @@ from wsgiref import types as wsgi
 
 import numpy as np
 
-from extender import app, board, decisions, directory, nodes, protocol, verbs, view
+from extender import app, board, deadline, decisions, directory, nodes, protocol, verbs, view
 from kube import objects
+from policy import relief
+from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
 _CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
@@ -54,6 +56,9 @@ class _Order(NamedTuple):
     text: bytes
     labels: board.Labels
     rows: nodes.Rows
+
+
+Answer = collections.abc.Callable[[bytes, float], Reply | None]
 
 
 class Orders:
@@ -100,7 +105,7 @@ class Lean:
             return self._application(environ, start_response)
         started_seconds = self._parts.clock.monotonic()
         body = environ["wsgi.input"].read(int(length))
-        reply = answer(body, self._parts.clock.now())
+        reply = self._attempt(answer, body)
         if reply is None:
             environ["wsgi.input"] = io.BytesIO(body)
             return self._application(environ, start_response)
@@ -111,6 +116,20 @@ class Lean:
         verb, result = environ["PATH_INFO"][1:], "degraded" if reply.degraded else "ok"
         self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
         return _Sent(reply, connection)
+
+    def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
+        """The answer, or None where there is none: also when it would be late, or a bug of ours raises here, as the
+        application still knows what to say.
+        """
+        made: list[Reply | None] = []
+
+        def work() -> None:
+            with contextlib.suppress(deadline.Overrun):
+                deadline.check()
+                made.append(answer(body, self._parts.clock.now()))
+
+        loop.attempt("answer from the board", work)
+        return made[0] if made else None
 
     def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
         current = self._boards.current(now_seconds)
@@ -183,7 +202,7 @@ class Lean:
     def _question(self, body: bytes, current: board.Board) -> Question | None:
         """The request in a body as Go writes it, with known names; None for any other."""
         begin, end = body.rfind(_NAMES), body.rfind(_END)
-        if begin < 0 or body[end:].rstrip() != _END:
+        if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
             return None
         pod = protocol.pod_before_names(body[:begin])
         if pod is None or self._parts.view.placements.knows(pod.uid):
@@ -200,6 +219,8 @@ class Lean:
         order = self._orders.find(text, labels)
         if order is not None:
             return order.rows
+        if len(text) > labels.longest_bytes:
+            return None
         rows = labels.directory.rows(text)
         if rows is None:
             found = list(map(labels.rows.get, text[2:-2].split(b'","')))
@@ -212,9 +233,14 @@ class Lean:
 def _needs_more(current: board.Board, pod: objects.Pod) -> bool:
     """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
     every = current.standing
-    if pod.owner is not None and every.loads.reliefs:
+    if pod.owner is not None and any(_holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
         return True
     return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
+
+
+def _holds(hint: relief.Relief, owner_uid: str, every: view.Candidates) -> bool:
+    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
+    return relief.rejects(hint, owner_uid, every.now_seconds, relieved=False)
 
 
 class _Sent:
@@ -230,7 +256,7 @@ class _Sent:
     def close(self) -> None:
         """The last byte is sent, or the client went away: the answer was given either way."""
         _cork(self._connection, 0)
-        self._reply.after()
+        loop.attempt("what follows an answer", self._reply.after)  # a bug in it must not end the connection
 
 
 def _cork(connection: socket.socket | None, on: int) -> None:

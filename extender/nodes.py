@@ -11,12 +11,12 @@ import collections.abc
 import dataclasses
 import itertools
 import math
-import threading
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from extender import deadline
 from kube import objects
 from policy import annotations, freshness, heartbeat, node_thresholds, relief
 from runtime import logs
@@ -94,7 +94,7 @@ class NodeTable:
     """Keeps the columns in step with the Node and ConfigMap watches. Every method may be called from any thread."""
 
     def __init__(self, metric_names: collections.abc.Sequence[str]) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._columns = {name: column for column, name in enumerate(metric_names)}
         self._facts: dict[str, NodeFacts] = {}
         self._times = heartbeat.EffectiveTimes()
@@ -143,15 +143,15 @@ class NodeTable:
             elif old is not None:
                 self._times.put(old.name, None)
                 self._leave(old.name)
-            self._confirm()
             self._loads = None
+            self._confirm()
 
     def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the heartbeat ConfigMap; without a usable one readings simply age."""
         with self._lock:
             self._heartbeat_problem = self._accept(data, now_seconds)
-            self._confirm()
             self._loads = None
+            self._confirm()
 
     def loads(self) -> NodeLoads:
         """The current view; the same object until something changes."""
@@ -179,8 +179,9 @@ class NodeTable:
             )
 
     def _put(self, node: objects.Node) -> None:
+        facts = facts_of(node)  # first: should it raise, text, facts and row still agree with each other
         self._times.put(node.name, node.annotations.get(annotations.KEY))
-        self._facts[node.name] = facts = facts_of(node)
+        self._facts[node.name] = facts
         row = self._index.get(node.name)
         self._write_row(self._take_row(node.name) if row is None else row, node.name, facts)
 
@@ -217,7 +218,7 @@ class NodeTable:
         return "" if accepted else "ignored: older than the last, or ahead of the clock"
 
     def _confirm(self) -> None:
-        for name in self._times.settle():
+        for name in self._index.keys() & self._times.settle():  # one odd name must not cost the others their renewal
             self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
 
     def _write_row(self, row: int, name: str, facts: NodeFacts) -> None:

@@ -15,13 +15,12 @@ import dataclasses
 import heapq
 import math
 import operator
-import threading
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import counting, estimates
+from extender import counting, deadline, estimates
 from policy import hotspots, metrics, owner_usage, recent, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
@@ -79,7 +78,7 @@ class PlacementTable:
         published: owner_usage.Published = owner_usage.NOTHING,
         aside: bool = False,
     ) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._told: set[str] | None = set() if aside else None
         self._estimates = estimates.Estimates.under(policy, published)
         self._metrics = policy.metrics_in_force
@@ -314,7 +313,7 @@ class PlacementTable:
 
     def _hide(self, uid: str, now_seconds: float) -> str:
         """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
-        placement = self._pods.get(uid)
+        placement = self._pods.get(uid) if uid else None
         if placement is None:
             return ""
         self._write_row(placement.binding.node, now_seconds, besides=uid)
@@ -324,6 +323,7 @@ class PlacementTable:
         row = self._index.get(node)
         if row is None:
             return
+        now_seconds = max(now_seconds, self._latest_seconds)  # work after a reply knows the moment of its request
         self._touched.add(row)
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
         ages = [now_seconds - placement.binding.at_seconds for placement in here]

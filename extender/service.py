@@ -14,7 +14,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, comparing, decisions, explaining, lean, metrics, tls, view, watched
+from extender import app, comparing, deadline, decisions, explaining, lean, metrics, tls, view, watched
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -43,7 +43,9 @@ class Service:
         rng: random.Random,
         security: tls.Security | None = None,
         news: reloads.News | None = None,
+        deadline_seconds: float = deadline.DEFAULT_SECONDS,
     ) -> None:
+        self._deadline_seconds = deadline_seconds
         self._clock = ticking
         self._news = news
         self._policy_file = policy_file
@@ -85,7 +87,9 @@ class Service:
         )
 
     def app(self) -> flask.Flask:
-        """The application over this service's view; the usual questions do not get as far as Flask."""
+        """The application over this service's view: the usual questions do not get as far as Flask, and what
+        kube-scheduler waits for is answered in time.
+        """
         plain_routes = ops.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
@@ -94,7 +98,10 @@ class Service:
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
         application = app.create_app(parts, plain_routes)
-        application.wsgi_app = lean.Lean(parts, application.wsgi_app)  # type: ignore[method-assign]
+        quick = lean.Lean(parts, application.wsgi_app)
+        application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
+            quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+        )
         return application
 
     def start(self, stop: threading.Event) -> None:

@@ -20,7 +20,7 @@ from gunicorn import glogging
 from gunicorn.app import base
 from gunicorn.workers import gthread
 
-from extender import tls
+from extender import deadline, tls
 from runtime import clock, options
 
 DEFAULT_PORT: Final = 8900
@@ -100,14 +100,31 @@ def _die_with_parent(_server: object, _worker: object) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Worker(gthread.ThreadWorker):  # type: ignore[misc]
+class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
+    """gunicorn's threads, which tell `deadline` how long a request waited for one of them."""
+
+    ticking: clock.Clock = clock.WallClock()
+
+    def enqueue_req(self, conn: gthread.TConn) -> None:
+        """Something came on a connection; a thread takes it as soon as one is free."""
+        conn.queued_seconds = self.ticking.monotonic()
+        super().enqueue_req(conn)
+
+    def handle(self, conn: gthread.TConn) -> Any:
+        """In the thread. Time in which the client said nothing, or shook hands, does not count as waiting."""
+        now_seconds = self.ticking.monotonic()
+        queued_seconds, conn.queued_seconds = getattr(conn, "queued_seconds", None), None
+        deadline.waited(0.0 if queued_seconds is None else now_seconds - queued_seconds)
+        return super().handle(conn)
+
+
+class Worker(_Timed):
     """gunicorn's threads, except that a stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds.
 
     A connection that the kernel took just before the signal, or that a Service still sends for a moment after it, would
     wait in the queue and be reset at the end: a failed filter. Its answer says `Connection: close` like all late ones.
     """
 
-    ticking: clock.Clock = clock.WallClock()
     _accepts_until = 0.0  # monotonic; 0 unless stopping
     _stayed: threading.BoundedSemaphore | None = None
 

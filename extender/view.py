@@ -12,13 +12,12 @@ load decays in steps of a second, and what was judged once holds for all request
 import collections.abc
 import dataclasses
 import math
-import threading
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import counting, estimates, nodes, placements
+from extender import counting, deadline, estimates, nodes, placements
 from kube import objects
 from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
@@ -156,7 +155,7 @@ class View:
     """The extender's picture of the cluster. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
-        self._lock = threading.Lock()
+        self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
         self._coming: placements.PlacementTable | None = None
         self.nodes = nodes.NodeTable(self._in_force.metric_names)

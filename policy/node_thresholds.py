@@ -78,12 +78,7 @@ def _judged(body: dict[str, object]) -> Own:
         try:
             limits[name] = units.ratio(value)
         except ValueError as error:
-            problems.append(f"{name}: {_printable(str(error))}")
+            problems.append(f"{name}: {error}")
         except RecursionError:
             problems.append(f"{name}: a ratio expected, got a deep nest")
     return Own(limits, tuple(problems))
-
-
-def _printable(text: str) -> str:
-    """JSON can spell half of a surrogate pair, which no answer of ours could carry."""
-    return text.encode(errors="backslashreplace").decode()

@@ -24,6 +24,7 @@ _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
 _WORDS: Final[dict[str, object]] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _MAX_DIGITS: Final = 40
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 Tree = dict[str, object] | list[object] | str | int | float | bool | None
 Position = tuple[int, int]
@@ -120,6 +121,12 @@ class _Reader:
         self.find(path, _mark(event.start_mark), message)
         return _Refused()
 
+    def _refuse_halves(self, path: problems.Path, event: yaml.ScalarEvent) -> None:
+        """A quoted text can spell half of a surrogate pair: no message, log or answer could carry it any further."""
+        if (half := _HALF_A_PAIR.search(event.value)) is not None:
+            message = f"\\u{_code(half[0]):04x} is no character: write the character itself, or \\U and eight digits"
+            raise self._refuse(path, event, message)
+
     def _value(self, event: yaml.Event, path: problems.Path, key_position: tuple[int, int]) -> Tree:
         if isinstance(event, yaml.AliasEvent):
             raise self._refuse(path, event, "aliases (*name) are not read: write the value out")
@@ -146,6 +153,7 @@ class _Reader:
             position = _mark(event.start_mark)
             if event.anchor is not None or event.tag is not None:
                 raise self._refuse(path, event, "anchors and tags are not read: a plain key expected")
+            self._refuse_halves(path, event)
             inner = (*path, event.value)
             if event.value in mapping:
                 first = self.places[inner].key[0]
@@ -161,6 +169,7 @@ class _Reader:
 
     def _scalar(self, event: yaml.ScalarEvent, path: problems.Path) -> Tree:
         text = event.value
+        self._refuse_halves(path, event)
         if event.style is not None:
             return str(text)
         try:

@@ -28,8 +28,13 @@ _SHOWN: Final = 60
 
 
 def wrong(message: str) -> pydantic_core.PydanticCustomError:
-    """An error whose text reaches the operator as it stands."""
-    return pydantic_core.PydanticCustomError("policy", "{message}", {"message": message})
+    """An error whose text reaches the operator as it stands; it can always be encoded."""
+    return pydantic_core.PydanticCustomError("policy", "{message}", {"message": printable(message)})
+
+
+def printable(text: str) -> str:
+    """JSON and YAML can spell half of a surrogate pair, which no answer of ours could carry: it is shown escaped."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def shown(value: object) -> str:
@@ -38,7 +43,7 @@ def shown(value: object) -> str:
         return {True: "true", False: "false", None: "nothing"}[value]
     if isinstance(value, int) and abs(value) > 10**_SHOWN:
         return "a huge number"
-    return _cut(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value))
+    return _cut(printable(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)))
 
 
 def shown_key(key: str) -> str:

@@ -57,6 +57,16 @@ def data_time(resource: str, *, selector: str = "") -> str:
     raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory")
 
 
+def scrapes(resource: str, window_seconds: float, *, selector: str = "") -> str:
+    """How many scrapes of a node a window holds: the median over all nodes, one series. ValueError as `data_time`."""
+    if resource not in ("cpu", "memory"):
+        raise ValueError(f"resource {resource!r} has no built-in query, expected cpu or memory")
+    # of memory also for CPU: one series a node, from the same scrape of the same exporter
+    return (
+        f"quantile(0.5, count_over_time(node_memory_MemAvailable_bytes{_braces(selector)}[{duration(window_seconds)}]))"
+    )
+
+
 def step_seconds(window: Window) -> float:
     """The subquery's step: fine enough to overlap the averages, coarse enough to bound the cost."""
     return max(window.averaging_seconds / 4, window.window_seconds / MAX_POINTS)

@@ -108,11 +108,16 @@ def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
     tls = (given["ca_file"], given["cert_file"], given["key_file"])
     services = [extender_http.Service(extender_http.base_url(url), *tls) for url in given["extenders"]]
     never = threading.Event()
+
+    def pause(seconds: float) -> None:
+        wall.wait(never, seconds)
+
     return gathering.Means(
         kube,
         wall,
         measuring.Means(given["prometheus"], given["connection"], kube, wall, given["node_selector"]),
-        replicas.Means(services, kube, wall, lambda seconds: wall.wait(never, seconds)),
+        replicas.Means(services, kube, pause),
+        pause,
     )
 
 

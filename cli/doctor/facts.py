@@ -84,7 +84,10 @@ class Replica(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's."""
+    """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
+
+    `differing` are nodes whose annotation is not what the heartbeat vouches for.
+    """
 
     settings: Settings
     now_seconds: float
@@ -93,7 +96,7 @@ class Facts:
     budgets: tuple[DisruptionBudget, ...] | Finding
     priority_classes: tuple[PriorityClass, ...] | Finding
     heartbeat: Heartbeat | Finding
-    digest: str | Finding
+    differing: tuple[str, ...] | Finding
     annotator_lease: Lease | Finding
     own_rights: tuple[Held, ...] | Finding
     account_rights: Mapping[str, tuple[Held, ...]] | Finding

@@ -6,7 +6,7 @@ extenders). Nothing is written to the cluster; the reviews of rights are answere
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cli.doctor import findings, measuring, replicas, rights
 from cli.doctor.facts import ClockSeen, Facts, Held, Settings
@@ -20,6 +20,8 @@ from runtime import clock as clocks
 ANNOTATOR_LEASE = "evenload-annotator"
 NODE_LEASES = "kube-node-lease"
 DATE_STEP_SECONDS = 1.0  # a Date header has whole seconds
+ROUNDS = 4
+PAUSE_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -31,6 +33,13 @@ class Means:
     clock: clocks.Clock
     prometheus: measuring.Means
     extenders: replicas.Means
+    pause: Callable[[float], object]
+
+
+class _Vouched(NamedTuple):
+    nodes: tuple[Node, ...] | Finding
+    heartbeat: heartbeat.Heartbeat | Finding
+    differing: tuple[str, ...] | Finding
 
 
 def gather(means: Means, settings: Settings) -> Facts:
@@ -38,12 +47,10 @@ def gather(means: Means, settings: Settings) -> Facts:
     apiserver_clock = _apiserver_clock(means)
     ahead_seconds = 0.0 if isinstance(apiserver_clock, Finding) else apiserver_clock.ahead_seconds
     kube, namespace = means.kube, settings.namespace
-    nodes = attempt(lambda: kube.list(kinds.NODES).items)
+    vouched = _vouched(means, namespace, means.clock.now() + ahead_seconds)
+    nodes = vouched.nodes
     seen = measuring.measure(means.prometheus, settings, () if isinstance(nodes, Finding) else nodes)
     asked = replicas.ask(means.extenders, namespace)
-    beat = attempt(
-        lambda: heartbeat.decode(kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
-    )
     return Facts(
         settings=settings,
         now_seconds=means.clock.now() + ahead_seconds,
@@ -51,8 +58,8 @@ def gather(means: Means, settings: Settings) -> Facts:
         pods=attempt(lambda: kube.list(kinds.PODS).items),
         budgets=attempt(lambda: kube.list(kinds.BUDGETS).items),
         priority_classes=attempt(lambda: kube.list(kinds.PRIORITY_CLASSES).items),
-        heartbeat=_heartbeat(beat, namespace),
-        digest=_digest(nodes),
+        heartbeat=_heartbeat(vouched.heartbeat, namespace),
+        differing=vouched.differing,
         annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
         own_rights=attempt(lambda: _own(kube, namespace)),
         account_rights=attempt(lambda: _accounts(kube, namespace)),
@@ -105,12 +112,30 @@ def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat
     return beat
 
 
-def _digest(nodes: tuple[Node, ...] | Finding) -> str | Finding:
-    """The digest over the annotations as they stand, the way the annotator makes it."""
-    if isinstance(nodes, Finding):
-        return nodes
-    texts = {node.name: text for node in nodes if (text := node.annotations.get(annotations.KEY)) is not None}
-    return heartbeat.digest(texts).whole
+def _vouched(means: Means, namespace: str, now_seconds: float) -> _Vouched:
+    """Nodes and heartbeat of one moment: read again when they differ, since a sync may run between the two reads."""
+    seen = _read(means.kube, namespace, now_seconds)
+    for _ in range(ROUNDS - 1):
+        if isinstance(seen.differing, Finding) or not seen.differing:
+            break
+        means.pause(PAUSE_SECONDS)
+        seen = _read(means.kube, namespace, now_seconds)
+    return seen
+
+
+def _read(kube: Client, namespace: str, now_seconds: float) -> _Vouched:
+    beat = attempt(
+        lambda: heartbeat.decode(kube.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
+    )
+    nodes = attempt(lambda: kube.list(kinds.NODES).items)
+    if isinstance(beat, Finding) or isinstance(nodes, Finding):
+        return _Vouched(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
+    compared = heartbeat.EffectiveTimes()
+    for node in nodes:
+        compared.put(node.name, node.annotations.get(annotations.KEY))
+    compared.accept(beat, now_seconds)
+    compared.settle()
+    return _Vouched(nodes, beat, compared.differing_nodes())
 
 
 def _own(kube: Client, namespace: str) -> tuple[Held, ...]:

@@ -11,23 +11,18 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from annotator import cycle, queries
+from cli import prometheus_finding
 from cli.doctor import findings
 from cli.doctor.facts import ClockSeen, MetricSeen, PrometheusSeen, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
-from kube import kinds
 from kube.client import Client as KubeClient
-from kube.client import Place
-from kube.objects import Node, Service
+from kube.objects import Node
 from policy import annotations
 from policy.metrics import Metric
-from promql import client, errors, identity, node_queries, options, readings, through
+from promql import client, errors, identity, node_queries, options, readings
 from runtime import clock as clocks
 
-# How the usual installations label their Service: the recommended label, prometheus-operator's own, older charts.
-SELECTORS: Final = ("app.kubernetes.io/name=prometheus", "operated-prometheus=true", "app=prometheus")
-PORT_NAMES: Final = ("web", "http-web", "http")
-DEFAULT_PORT: Final = 9090
 SAMPLED_SERIES: Final = 10
 SCRAPES_SPAN_SECONDS: Final = 180.0  # three scrapes of the slowest interval that is right
 SCRAPES_STEP_SECONDS: Final = 0.5
@@ -104,44 +99,14 @@ def _connect(means: Means) -> _Door | Finding:
     if means.url:
         return _Door(means.connection.connect(means.url), "")
     try:
-        place, selector = _look_for(means.kube)
+        found = prometheus_finding.look_for(means.kube)
     except kube_errors.KubeError as error:
         return findings.fail(f"no --prometheus was given, and its Service cannot be looked for: {error}", _GIVE)
-    if place is None:
-        labels = " or ".join(SELECTORS)
-        return findings.fail(f"no --prometheus was given, and no Service is labelled {labels}", _GIVE)
-    url = f"{place.scheme}://{place.name}.{place.namespace}.svc:{place.port}"
-    return _Door(means.connection.connect(url, _through(means.kube, place)), f"found by label {selector}")
-
-
-def _look_for(kube: KubeClient) -> tuple[Place | None, str]:
-    for selector in SELECTORS:
-        for service in sorted(kube.list(kinds.SERVICES, label_selector=selector).items, key=lambda one: one.key):
-            port = _port(service)
-            if port:
-                return Place(kinds.SERVICES, service.namespace, service.name, str(port)), selector
-    return None, ""
-
-
-def _port(service: Service) -> int | None:
-    """The query API's port: by the usual name, by the usual number, or the only one there is."""
-    by_name = {port.name: port.port for port in service.spec.ports}
-    named = next((by_name[name] for name in PORT_NAMES if by_name.get(name)), None)
-    numbers = [port.port for port in service.spec.ports]
-    usual = DEFAULT_PORT if DEFAULT_PORT in numbers else None
-    return usual or named or (numbers[0] if len(numbers) == 1 else None)
-
-
-def _through(kube: KubeClient, place: Place) -> through.Fetch:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
-        try:
-            return through.Fetched(200, kube.proxied(place, path, query=query))
-        except kube_errors.ApiError as error:
-            return through.Fetched(error.status, error.message.encode())
-        except kube_errors.KubeError as error:
-            raise OSError(str(error)) from error
-
-    return fetch
+    if found is None:
+        return findings.fail(
+            f"no --prometheus was given, and no Service is labelled {prometheus_finding.LABELS}", _GIVE
+        )
+    return _Door(means.connection.connect(found.url, found.fetch), f"found by label {found.selector}")
 
 
 def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:

@@ -17,7 +17,6 @@ from cli.doctor.facts import Replica
 from cli.doctor.findings import Finding
 from kube import errors, kinds
 from kube.client import Client, Place
-from runtime import clock as clocks
 
 SERVICE: Final = "evenload-extender"
 SLICE_SELECTOR: Final = f"kubernetes.io/service-name={SERVICE}"
@@ -35,7 +34,6 @@ class Means:
 
     given: Sequence[extender_http.Service]
     kube: Client
-    clock: clocks.Clock
     pause: Callable[[float], object]
 
 

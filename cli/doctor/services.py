@@ -36,9 +36,12 @@ def annotator(facts: Facts) -> Finding:
         return findings.fail(seen, fix)
     if age_seconds > LATE_PERIODS * sync.period_seconds + SLACK_SECONDS:
         return findings.warn(f"{told}: expected one every {sync.period_seconds:g} s", fix)
-    if not isinstance(facts.digest, Finding) and facts.digest != beat.digest.whole:
-        seen = f"{told}; the annotations on the nodes are not those it speaks of: somebody else writes them"
-        return findings.warn(seen, "let one annotator alone write evenload.io/load (look for a second one, and its -n)")
+    if not isinstance(facts.differing, Finding) and facts.differing:
+        names = findings.few(facts.differing)
+        return findings.warn(
+            f"{told}; it does not vouch for what {names} carries, so those readings only age",
+            f"{logs}: is a patch refused? Or does a second annotator (another -n) write evenload.io/load?",
+        )
     return findings.ok(told)
 
 

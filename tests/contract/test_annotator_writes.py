@@ -239,10 +239,10 @@ def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None
 def test_what_owners_use_is_published_and_goes_with_them(site: Site) -> None:
     site.steady()
     apps = "apis/apps/v1/namespaces/default/deployments"
-    options = bodies.PodOptions(cpu_request="100m", cpu_millicores=400, memory_bytes=64 * 2**20)
+    options = bodies.PodOptions(cpu_request="50m", cpu_millicores=100, memory_bytes=64 * 2**20)
     site.cluster.api.create(apps, bodies.deployment("web", 3, **options))
     try:
-        waiting.eventually(lambda: near_400m_64mi(site.owners()), 90, "the mean of web", site.owners)
+        waiting.eventually(lambda: near_100m_64mi(site.owners()), 90, "the mean of web", site.owners)
     finally:
         site.cluster.api.delete(f"{apps}/web")
     waiting.eventually(lambda: not site.owners(), 90, "the mean to go with its owner", site.owners)
@@ -250,10 +250,10 @@ def test_what_owners_use_is_published_and_goes_with_them(site: Site) -> None:
     assert "Forbidden" not in site.annotator.log()
 
 
-def near_400m_64mi(means: owner_usage.Means) -> bool:
+def near_100m_64mi(means: owner_usage.Means) -> bool:
     """Whether the one owner uses what the exporter plays for each of its replicas."""
     cpu_millicores, memory_bytes, replicas = means.get("default/ReplicaSet/web", owner_usage.Mean(0.0, 0.0, 0))
-    cpu_near = 300 < (cpu_millicores or 0.0) < 500
+    cpu_near = 75 < (cpu_millicores or 0.0) < 125
     return cpu_near and 60 * 2**20 < (memory_bytes or 0.0) < 68 * 2**20 and 1 <= replicas <= 3
 
 

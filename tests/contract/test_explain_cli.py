@@ -35,7 +35,7 @@ class World:
         self.kubeconfig = str(running.kubeconfig)
         policy = ROOT / "deploy" / "policies" / "default.yaml"
         self.extender = services.Service(
-            "extender", ["--policy", str(policy), "--kubeconfig", self.kubeconfig], directory
+            "extender", ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "4s"], directory
         )
 
     def run(self, *words: str) -> click.testing.Result:

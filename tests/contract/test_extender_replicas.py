@@ -58,6 +58,7 @@ class World:
         kubeconfig = policy.parent / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
         arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", "default"]
+        arguments += ["--deadline", "5s"]  # a slow machine gets more time
         return services.Service("extender", arguments, policy.parent)
 
     def reset(self) -> Seen:

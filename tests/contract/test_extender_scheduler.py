@@ -36,7 +36,7 @@ class World:
         self.cluster = running
         self.door: kube_door.KubeDoor = config.connect(str(running.kubeconfig), None)
         policy = ROOT / "deploy" / "policies" / "default.yaml"
-        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig)]
+        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "4s"]
         self.extender = services.Service("extender", arguments, directory)
 
     def use_extender(self, **changes: object) -> None:

@@ -36,7 +36,7 @@ class Stack:
         common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", SYSTEM_NAMESPACE]
         prometheus = ["--prometheus", running.prometheus_url]
         self.annotator = services.Service("annotator", [*common, *prometheus], directory)
-        self.extender = services.Service("extender", common, directory)
+        self.extender = services.Service("extender", [*common, "--deadline", "5s"], directory)
         self.descheduler = services.Service(
             "descheduler", [*common, *prometheus, "--ledger", str(self.ledger)], directory
         )

@@ -163,7 +163,7 @@ def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Sta
     assert isinstance(found, dict)
     estimate = found["decisions"][0]["estimate"]
     assert estimate["cpu_by"].startswith("owner's mean over "), estimate
-    assert 600 < estimate["cpu_millicores"] < 1000, estimate
+    assert 400 < estimate["cpu_millicores"] < 1000, estimate  # by request it would be 70
 
 
 def unseen(evenload: stack.Stack, node: str) -> bool:

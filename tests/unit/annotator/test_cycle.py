@@ -9,11 +9,12 @@ import prometheus_client
 import pytest
 
 from annotator import collecting, cycle, metrics, queries
+from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube import kinds, objects
 from kube.objects import Node
 from policy import annotations, heartbeat, schema
-from promql import door, errors
+from promql import door, errors, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 T = TypeVar("T", bound=objects.Identified)
@@ -72,7 +73,7 @@ class Bench:
             for index, name in enumerate(self.names, 1)
         ]
 
-    def sync(self) -> cycle.Outcome:
+    def sync(self) -> Outcome:
         done = len(self.kube.patches)
         outcome = self.annotator.sync(cycle.World(self.nodes(), ()), cycle.Rulebook(POLICY, "hash"))
         for name, body in self.kube.patches[done:]:
@@ -98,7 +99,7 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
-    assert len(bench.prometheus.asked) == 8
+    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
 
@@ -345,6 +346,7 @@ def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_onl
         bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
     bench.sync()
     bench.prometheus.asked.clear()
+    bench.clock.advance(30)
     outcome = bench.sync()
     names = {expression: name for name, expression in EXPRESSIONS.items()}
     assert [names[expression] for expression in bench.prometheus.asked] == [
@@ -379,3 +381,65 @@ def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> N
     states = ("fresh", "stale", "missing")
     name = "evenload_annotator_metric_nodes"
     assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
+
+
+def test_windows_that_hold_too_few_scrapes_are_complained_of_once_and_looked_at_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    expression = node_queries.scrapes("cpu", 300.0)
+    bench.prometheus.answer_samples(expression, door.Sample({}, 2.0, 0.0))
+    for _ in range(3):
+        assert bench.sync().whole, "a warning, not a failure"
+        bench.clock.advance(30)
+    assert bench.prometheus.asked.count(expression) == 1
+    assert bench.annotator.scrapes.sentence == (
+        "cpu_avg_5m averages over 300 s, in which a node is scraped only 2 times, expected at least 4: "
+        "scrape node-exporter more often or give the metric a longer window"
+    )
+    assert caplog.text.count("windows hold too few scrapes") == 1
+    bench.prometheus.fail(expression, errors.Unavailable("busy"))
+    bench.clock.advance(600)
+    bench.sync()
+    assert bench.annotator.scrapes.sentence != "", "no answer is no proof that all is well"
+    bench.prometheus.answer_samples(expression, door.Sample({}, 4.0, 0.0))
+    bench.clock.advance(600)
+    bench.sync()
+    assert bench.annotator.scrapes.sentence == ""
+
+
+def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
+    bench.clock.advance(30)
+    assert not bench.sync().whole
+    assert bench.reading("node-2").values["cpu_max_1d"] == 0.7
+    assert "store-2 did not answer" in caplog.text
+
+
+def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    before, texts = bench.heartbeat(), dict(bench.texts)
+    bench.load()
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert outcome.read_nothing
+    assert "without a single series" in outcome.problems()[0]
+    assert (bench.texts, bench.heartbeat()) == (texts, before)
+    for name in ("cpu_avg_5m", "memory_avg_5m"):  # what fills first
+        bench.prometheus.answer(EXPRESSIONS[name], {"node-1": 0.4, "node-2": 0.7})
+    bench.clock.advance(30)
+    bench.sync()
+    assert bench.reading("node-1").values == {**dict.fromkeys(EXPRESSIONS, 0.4)}, "a maximum is at least the average"
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    bench.clock.advance(POLICY.sync.stale_after_seconds)
+    bench.sync()
+    assert set(bench.reading("node-2").values) == {"cpu_avg_5m", "memory_avg_5m"}
+
+
+def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
+    assert not bench.sync().read_nothing

@@ -6,7 +6,7 @@ import threading
 import prometheus_client
 import pytest
 
-from annotator import collecting, cycle, metrics, once, queries, writing
+from annotator import collecting, cycle, metrics, once, outcome, queries, writing
 from kube import errors
 from policy import schema
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
@@ -14,7 +14,7 @@ from tests import builders, clocks, fake_kube_writes, fake_prometheus
 POLICY = schema.defaults()
 
 
-def synced(*, dry_run: bool, refused: str = "") -> tuple[cycle.Outcome, writing.Writer]:
+def synced(*, dry_run: bool, refused: str = "") -> tuple[outcome.Outcome, writing.Writer]:
     """One sync over two nodes; the apiserver refuses writes to `refused`."""
     clock, kube, prometheus = clocks.ManualClock(), fake_kube_writes.FakeKubeWrites(), fake_prometheus.FakePrometheus()
     for metric in POLICY.metrics_in_force:

@@ -101,7 +101,7 @@ def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> N
     assert bench.prometheus.asked == []
     bench.service.pods.synced.set()
     bench.service.sync()
-    assert len(bench.prometheus.asked) == 8
+    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
 
 
 def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
@@ -113,7 +113,7 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     bench.service.sync()
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200
-    assert "Prometheus is away" in answer.text
+    assert "[+]last sync ok: nothing could be read; Prometheus is away" in answer.text
     assert "[+]circuit to Prometheus ok: as told" in answer.text
     assert routes.get("/livez").status_code == 200
 
@@ -164,9 +164,11 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
             "evenload_total_schedule_count",
             "evenload_effective_schedule_ratio",
             "evenload_annotator_leader",
+            "evenload_schedule_cpu_ratio_sum_total",
+            "evenload_schedule_memory_ratio_sum_total",
         )
     }
-    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0]
+    assert list(exported.values()) == [0.6, 0.6, 0.0, 1.0, 0.0, 1.0, 0.6, 0.6]
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:

@@ -92,6 +92,12 @@ def test_every_part_of_a_hint_counts() -> None:
     assert len(found) == 3
 
 
+def test_every_text_has_a_digest_even_one_that_no_answer_could_carry() -> None:
+    loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
+    hints = [relief.Relief(1.0, frozenset({uid})) for uid in ("\ud800", "\ud801", "?")]
+    assert len({comparing.of_view("h", dataclasses.replace(loads, reliefs={1: hint})) for hint in hints}) == 3
+
+
 def test_a_new_input_of_answers_must_be_added_to_the_digest() -> None:
     covered = {
         "names",

@@ -414,3 +414,58 @@ def test_what_follows_an_answer_is_done_when_the_reply_is_closed(pair: Pair) -> 
     (assumed,) = side.view.placements.bindings(side.clock.now())
     assert assumed.uid == builders.pod("p").uid
     assert dataclasses.is_dataclass(side.ring.find("", "", 1, now_seconds=side.clock.now())[0].inputs)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        '{"v":1,"until":"2020-01-01T00:00:00Z","workloads":["uid-web"]}',
+        '{"v":1,"until":"2099-01-01T00:00:00Z","workloads":["uid-other"]}',
+    ],
+    ids=["over", "about another workload"],
+)
+def test_a_hint_that_concerns_nobody_now_costs_nothing(pair: Pair, hint: str) -> None:
+    pair.node("node-1", worlds.HOT, 0, hint)
+    pair.ask("filter", go_body(list(NAMES), "p", owner=OWNERS[0]))
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
+def test_a_reply_that_is_sent_late_counts_nobody_who_left_a_window_meanwhile(pair: Pair) -> None:
+    spots = [{"window": "1m", "pods": 1, "penalty": 3}]
+    pair.policy(worlds.policy(hotSpots=spots))
+    for at in range(4):
+        pair.bind(f"b{at}", "node-1", 58)
+    reply: Any = begun(pair.fast, "filter", go_body(["node-1"], "new"))
+    pair.fast.clock.advance(3)
+    pair.bind("b5", "node-5", 0)  # the Pod watch brings the table up to this moment
+    reply.close()
+    assert pair.fast.view.candidates(("node-1",), pair.now()).counts.tolist() == [[1]]
+
+
+def test_what_fails_after_an_answer_costs_only_itself(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug in what follows")
+
+    monkeypatch.setattr(app, "note", broken)
+    begun(pair.fast, "filter", go_body(list(NAMES), "p")).close()
+    monkeypatch.undo()
+    assert pair.fast.post("filter", go_body(list(NAMES), "p"))[0].startswith("200")
+
+
+def test_what_fails_in_here_is_answered_by_flask(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean, "_needs_more", lambda *_: 1 / 0)
+    pair.ask("filter", go_body(list(NAMES), "p"))
+    assert pair.fast.declined == 1
+
+
+def test_a_list_longer_than_that_of_all_nodes_is_not_even_split(pair: Pair) -> None:
+    body = go_body(["node-1"] * 1000, "p")
+    pair.ask("filter", body)
+    assert pair.fast.declined == 1
+
+
+def begun(side: Side, verb: str, body: bytes) -> Any:
+    """A reply that is not closed yet."""
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": f"/{verb}", "CONTENT_LENGTH": str(len(body))}
+    return side.application({**environ, "wsgi.input": io.BytesIO(body)}, lambda *_: None)  # type: ignore[arg-type]

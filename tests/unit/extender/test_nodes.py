@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from extender import nodes
-from policy import metrics
+from policy import annotations, metrics, relief
+from tests import builders
 from tests.unit.extender import worlds
 
 NAMES = metrics.names(metrics.BUILT_IN)
@@ -146,6 +147,31 @@ def test_what_changes_while_columns_are_laid_out_is_in_them() -> None:
     assert found["changes"][1] == 0.4
     assert all(found[f"comes-{at}"] == [0.6, 0.5] for at in range(100))
     assert len(found) == 102
+
+
+def test_a_node_that_cannot_be_taken_in_stays_as_it_was_and_disturbs_nobody_else() -> None:
+    """No text of an annotation can do that; what a client hands over in breach of its own types can."""
+    made, text = table(a=worlds.IDLE, b=worlds.IDLE), worlds.load_text(worlds.IDLE)
+    made.loads()
+    for name in ("b", "new"):
+        odd = builders.node(name, annotations={annotations.KEY: worlds.load_text(worlds.HOT)})
+        odd.annotations[relief.KEY] = 5  # type: ignore[assignment]
+        with pytest.raises(TypeError):
+            made.node_changed(None, odd)
+    made.heartbeat_changed(worlds.beat({"a": text, "b": text}, worlds.NOW + 60), worlds.NOW + 60)
+    loads = made.loads()
+    assert loads.values[1:3, 0].tolist() == [0.1, 0.1]
+    assert loads.effective_seconds[1:3].tolist() == [worlds.NOW + 60] * 2
+    assert made.heartbeat_state().matches
+
+
+def test_thresholds_with_half_a_surrogate_pair_are_a_reason_and_the_reading_counts() -> None:
+    made = table(a=worlds.IDLE)
+    made.node_changed(None, worlds.node("a", worlds.HOT, thresholds=r'{"cpu_avg_5m": "\ud800"}'))
+    assert made.loads().values[1, 0] == 0.9
+    own = made.facts()["a"].own
+    assert own is not None
+    assert r"\ud800" in own.ignored(NAMES)
 
 
 def test_an_allocatable_that_cannot_be_read_is_unknown_and_disturbs_nobody_else() -> None:

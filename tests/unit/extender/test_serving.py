@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from gunicorn import config
 
+from extender import __main__ as entry
 from extender import serving
 from tests import kubeconfigs
 
@@ -81,6 +83,21 @@ def test_tls_options_that_cannot_protect_are_refused(tmp_path: pathlib.Path, mor
     assert ended.returncode == 2, ended.stderr
     assert word in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("250", "no Go duration"),
+        ("0s", "more than 0s"),
+        ("6s", "at most 5s"),
+        ("soon", "no Go duration"),
+    ],
+)
+def test_a_deadline_that_is_none_is_refused(text: str, word: str) -> None:
+    ended = CliRunner().invoke(entry.main, ["--policy", __file__, "--deadline", text])
+    assert ended.exit_code == 2
+    assert word in ended.output
 
 
 @pytest.mark.parametrize(

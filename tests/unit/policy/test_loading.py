@@ -109,6 +109,10 @@ descheduler:
         ("x: \x00\n", "p.yaml:1:4: the character #x0000 is not allowed"),
         ('x: "\\UFFFFFFFF"\n', "p.yaml:1:1: no YAML: "),
         ("a: " + "[" * 60_000, "p.yaml:1:36: a[0][0]: nested deeper than 32 levels"),
+        ('a: {b: "\\ud800"}\n', "p.yaml:1:8: a.b: \\ud800 is no character: write the character itself"),
+        ('a: [x, "\\uDFFF"]\n', "p.yaml:1:8: a[1]: \\udfff is no character"),
+        ('a: {b: 1, "\\ud800": 1}\n', "p.yaml:1:11: a: \\ud800 is no character"),
+        ('a: 1\n"x\\ud83d\\ude00": 1\n', "p.yaml:2:1: \\ud83d is no character"),
         ("a: [" + "1," * 20_000 + "1]", "more than 10000 values"),
         ("a: '" + "x" * trees.MAX_BYTES + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
         ("a: '" + "ü" * (trees.MAX_BYTES // 2) + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
@@ -237,10 +241,11 @@ _PIECES = st.sampled_from([*_PLAIN_PIECES, "\n", "\t", "\ufeff", "\x85", "\ud800
 
 
 def _problems(text: str) -> tuple[problems.Problem, ...]:
-    """What is wrong with the text; anything but a PolicyError ends the test."""
+    """What is wrong with the text; anything but a PolicyError that can be printed ends the test."""
     try:
         loading.load(text, "p.yaml")
     except problems.PolicyError as error:
+        str(error).encode()  # can be printed
         return error.problems or (problems.Problem(0, 0, "", "refused without a problem"),)
     return ()
 
@@ -255,9 +260,9 @@ _TREES = st.recursive(
     | st.booleans()
     | st.integers(-5, 100)
     | st.floats(0, 2)
-    | st.sampled_from(["5m", "65%", "cpu_avg_5m", "x"]),
+    | st.sampled_from(["5m", "65%", "cpu_avg_5m", "x", "\ud800"]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["window", "pods", "name", "x"]), inner)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["window", "pods", "name", "x", "\ud800"]), inner)
     ),
     max_leaves=8,
 )

@@ -30,6 +30,11 @@ def test_values_are_written_as_in_the_policy_file() -> None:
         pytest.param('{"cpu_avg_5m": 0.5, "cpu_avg_5m": 0.9}', "no JSON: a metric is named twice", id="named twice"),
         pytest.param("cpu_avg_5m=0.9", "no JSON: Expecting value: line 1 column 1 (char 0)", id="no JSON"),
         pytest.param("[]", 'a JSON object of at most 64 metrics such as {"cpu_avg_5m": 0.9} expected', id="a list"),
+        pytest.param(
+            r'{"cpu_avg_5m": "\ud800"}',
+            'cpu_avg_5m: a ratio such as 0.65 or "65%" expected, got "\\ud800"',
+            id="half a surrogate pair",
+        ),
         pytest.param("x" * 5000, "longer than 4096 characters", id="too long"),
     ],
 )
@@ -52,14 +57,16 @@ def test_a_metric_the_policy_does_not_have_is_named_when_it_is_asked_for() -> No
     assert node_thresholds.Own({"cpu_avg_5m": 0.9}).ignored(IN_FORCE) == ""
 
 
+# JSON can spell what no text of ours may carry: halves of surrogate pairs (category Cs).
+_TEXT = st.text(st.characters() | st.characters(categories=["Cs"]))
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.floats() | st.integers() | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
     max_leaves=10,
 )
 
 
-@given(body=st.dictionaries(st.sampled_from(IN_FORCE) | st.text(), _JSON, max_size=5), cut=st.integers(0, 200))
+@given(body=st.dictionaries(st.sampled_from(IN_FORCE) | _TEXT, _JSON, max_size=5), cut=st.integers(0, 200))
 def test_no_text_raises_and_every_limit_is_a_ratio(body: dict[str, object], cut: int) -> None:
     for text in (json.dumps(body), json.dumps(body)[:cut], str(body)):
         own = node_thresholds.decode(text)

@@ -11,6 +11,7 @@ import pytest
 
 import cli.__main__
 from cli.doctor import checks
+from policy import annotations
 from tests.unit.cli.doctor import clusters
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -79,6 +80,15 @@ def test_views_that_differ_for_a_moment_are_asked_again(tmp_path: pathlib.Path) 
     cluster = clusters.Cluster()
     cluster.views["extender-1"] = ["sha256:bbbbbbbbbb", "sha256:aaaaaaaaaa"]
     assert found(run(tmp_path, cluster, "-o", "json"))["extender views"]["verdict"] == "ok"
+
+
+def test_an_annotation_that_the_heartbeat_does_not_vouch_for_names_its_node(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    text = annotations.encode(annotations.Reading(cluster.since_seconds, {"cpu_avg_5m": 0.9}))
+    cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][annotations.KEY] = text
+    said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
+    assert said["verdict"] == "warn"
+    assert "does not vouch for what node-2 carries" in said["seen"]
 
 
 def test_a_missing_heartbeat_is_a_failure_of_the_annotator(tmp_path: pathlib.Path) -> None:

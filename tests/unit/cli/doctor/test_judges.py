@@ -226,9 +226,9 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "annotations that somebody else wrote": (
         "annotator",
-        {"digest": "sha256:" + "c" * 64},
+        {"differing": ("node-2",)},
         "warn",
-        ("somebody else writes them", "one annotator alone"),
+        ("does not vouch for what node-2 carries", "second annotator"),
     ),
     "a service with another policy": (
         "policy in force",

@@ -27,7 +27,7 @@ def well(**changes: Any) -> facts.Facts:
         budgets=(builders.budget(),),
         priority_classes=(),
         heartbeat=beat(),
-        digest=DIGEST.whole,
+        differing=(),
         annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
         own_rights=(facts.Held(access.Access("list", "nodes"), True),),
         account_rights=rights(annotator=True, extender=True, descheduler=True),

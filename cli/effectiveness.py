@@ -1,0 +1,189 @@
+"""`evenload effectiveness`: how good placements were over a span, by the five figures and what had to be left out.
+
+The console script loads this module when `effectiveness` is asked for. It asks Prometheus for what the annotators
+counted (`cli.effectiveness_figures`) and prints a table or JSON, and a picture on request (`cli.effectiveness_plot`).
+"""
+
+import functools
+import re
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from cli import effectiveness_figures as figures
+from cli import effectiveness_plot, output, prometheus_finding
+from kube import config
+from kube import errors as kube_errors
+from promql import client, errors, options
+from runtime import clock, exits
+
+STEPS: Final = 96  # of a picture: a week in steps of 1h45m
+SHORTEST_STEP_SECONDS: Final = 60.0
+WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
+_SPAN: Final = re.compile(r"(\d{1,5})([smhdw])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_CODES: Final[dict[type[Exception], exits.Exit]] = {
+    kube_errors.ConfigError: exits.Exit.BAD_INPUT,
+    kube_errors.KubeError: exits.Exit.UNREACHABLE,
+    errors.ConfigError: exits.Exit.BAD_INPUT,
+    errors.PromqlError: exits.Exit.UNREACHABLE,
+    effectiveness_plot.NotInstalled: exits.Exit.BAD_INPUT,
+    OSError: exits.Exit.BAD_INPUT,
+}
+_MEANINGS: Final = {
+    "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
+    "memory_utilization_total_avg": "mean 5m memory use of the chosen nodes, at scheduling",
+    "effective_dynamic_schedule_count": "0.5 per resource in which the chosen node was under the median of all",
+    "total_schedule_count": "scheduling results judged",
+    "effective_schedule_ratio": "effective over total",
+    "left_out": "results on nodes without fresh data, in no figure above",
+}
+
+
+class Span(click.ParamType[float]):
+    """A span as 7d, 12h or 90m, in seconds."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; a number alone is refused because it has no unit."""
+        parts = _SPAN.findall(value) if isinstance(value, str) else []
+        seconds = float(sum(int(count) * _UNITS[unit] for count, unit in parts))
+        if not parts or "".join(map("".join, parts)) != value or not seconds:
+            self.fail(f"{value!r} is no span: write such as 7d, 12h or 90m", param, ctx)
+        return seconds
+
+
+class Report(NamedTuple):
+    """What Prometheus had to say of a span that ends at `until_seconds`."""
+
+    span_seconds: float
+    until_seconds: float
+    covered_seconds: float
+    figures: figures.Figures
+    warnings: tuple[str, ...] = ()
+
+
+@click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--since", type=Span(), default="7d", show_default=True, metavar="SPAN", help="How far to look back.")
+@click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
+@options.connection_options
+@click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers, e.g. 'cluster="a"'.""")
+@click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.")
+@click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
+@output.option("table", "json", "yaml")
+def main(since: float, selector: str, png: Path | None, no_headers: bool, output_format: str, **given: Any) -> None:
+    """Say how good placements were over a span of time.
+
+    Exit code 4: there is no data, or not for the whole span; stderr says which.
+
+    \b
+    Examples:
+      evenload effectiveness --since 7d
+      evenload effectiveness --since 24h -o json | jq .figures.effective_schedule_ratio
+      evenload effectiveness --since 30d --png effectiveness.png
+    """
+    with exits.reported(_CODES):
+        door = _connect(**given)
+        report = _report(door, since, selector)
+        _print(report, output_format, no_headers=no_headers)
+        if png is not None:
+            moments = _moments(door, report, selector)
+            effectiveness_plot.write(moments, png, f"Placements until {clock.to_rfc3339(report.until_seconds)}")
+            output.say(f"{png}: {len(moments)} steps")
+    _remarks(report)
+
+
+def _connect(
+    prometheus: str, connection: options.Connection, kubeconfig: str | None, context: str | None
+) -> client.Client:
+    if prometheus:
+        return connection.connect(prometheus)
+    found = prometheus_finding.look_for(config.connect(kubeconfig, context))
+    if found is None:
+        raise errors.ConfigError(f"no Service is labelled {prometheus_finding.LABELS}: give --prometheus URL")
+    output.say(f"Prometheus at {found.url}, found by label {found.selector}")
+    return connection.connect(found.url, found.fetch)
+
+
+def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
+    """The figures of the span; all queries end at the same moment of the server's clock."""
+    now_seconds = _number(door, "vector(time())", None, []) or 0.0
+    warnings: list[str] = []
+    ask = functools.partial(_number, door, at_seconds=now_seconds, warnings=warnings)
+    sums = figures.gather(ask, span_seconds, selector)
+    oldest_seconds = ask(figures.oldest(span_seconds, selector))
+    covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, now_seconds - oldest_seconds)
+    return Report(span_seconds, now_seconds, covered_seconds, figures.of(sums), tuple(dict.fromkeys(warnings)))
+
+
+def _number(door: client.Client, expression: str, at_seconds: float | None, warnings: list[str]) -> float | None:
+    answer = door.query(expression, at_seconds=at_seconds)
+    warnings += answer.warnings
+    return answer.samples[0].value if answer.samples else None
+
+
+def _moments(door: client.Client, report: Report, selector: str) -> tuple[figures.Moment, ...]:
+    """The figures step by step, each over its own step."""
+    step_seconds = max(SHORTEST_STEP_SECONDS, report.span_seconds / STEPS)
+    points: dict[str, tuple[tuple[float, float], ...]] = {}
+    for part in figures.SERIES:
+        answer = door.query_range(
+            figures.increase(part, step_seconds, selector),
+            start_seconds=report.until_seconds - report.span_seconds + step_seconds,
+            end_seconds=report.until_seconds,
+            step_seconds=step_seconds,
+        )
+        points[part] = answer.series[0].points if answer.series else ()
+    return figures.moments(points)
+
+
+def _print(report: Report, output_format: str, *, no_headers: bool) -> None:
+    if output_format != "table":
+        output.data(output.structured(_document(report), output_format))
+        return
+    rows = [(name, _shown(name, value), _MEANINGS[name]) for name, value in report.figures._asdict().items()]
+    output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
+
+
+def _document(report: Report) -> dict[str, object]:
+    values = report.figures._asdict()
+    left_out = values.pop("left_out")
+    return {
+        "from": clock.to_rfc3339(report.until_seconds - report.span_seconds),
+        "to": clock.to_rfc3339(report.until_seconds),
+        "coveredSeconds": round(report.covered_seconds),
+        "figures": values,
+        "leftOut": left_out,
+        "leftOutRatio": report.figures.left_out_ratio,
+    }
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name.endswith("_avg"):
+        return f"{100 * value:.1f}%"
+    return f"{value:.2f}" if name.endswith("_ratio") else f"{value:,g}"
+
+
+def _remarks(report: Report) -> None:
+    """What is missing, on stderr; ends with code 4 if anything is."""
+    for warning in report.warnings:
+        output.say(f"warning: the answer may not be whole: {warning}")
+    if report.figures.left_out_ratio:
+        output.say(f"{100 * report.figures.left_out_ratio:.1f}% of the results were on nodes without fresh data")
+    whole = report.covered_seconds >= WHOLE_RATIO * report.span_seconds
+    if not report.covered_seconds:
+        output.say(
+            f"no data: Prometheus knows no {figures.SERIES['total']} within the span; let it scrape the annotators' "
+            "/metrics (port 8901)"
+        )
+    elif not whole:
+        reach, asked = (seconds / _UNITS["d"] for seconds in (report.covered_seconds, report.span_seconds))
+        output.say(f"data reach back {reach:.2f} of {asked:.2f} days only")
+    if report.warnings or not whole:
+        raise SystemExit(int(exits.Exit.PARTIAL))

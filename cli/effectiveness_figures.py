@@ -1,0 +1,99 @@
+"""The five effectiveness figures over a span of time, out of Prometheus: which queries, and what comes of the answers.
+
+`cli.effectiveness` asks them and prints. The annotators count since each one's start and the leader alone counts, so a
+span is the sum of the increases of all replicas; `increase` sees restarts. The names are those of design.md section 4.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from promql import node_queries
+
+# What is summed over a span, by the series of the annotator (annotator.metrics).
+SERIES: Final = {
+    "total": "evenload_total_schedule_count",
+    "effective": "evenload_effective_dynamic_schedule_count",
+    "cpu": "evenload_schedule_cpu_ratio_sum_total",
+    "memory": "evenload_schedule_memory_ratio_sum_total",
+    "left_out": "evenload_schedule_results_left_out",
+}
+COVERAGE_POINTS: Final = 200
+Sums = Mapping[str, float]
+
+
+class Figures(NamedTuple):
+    """A span's figures; means and ratio are None where nothing was scheduled. Counts are whole but for `effective`.
+
+    `left_out` are results on nodes without fresh data: they are in no other figure.
+    """
+
+    cpu_utilization_total_avg: float | None
+    memory_utilization_total_avg: float | None
+    effective_dynamic_schedule_count: float
+    total_schedule_count: int
+    effective_schedule_ratio: float | None
+    left_out: int
+
+    @property
+    def left_out_ratio(self) -> float | None:
+        """The share of all results that could not be judged."""
+        every = self.total_schedule_count + self.left_out
+        return self.left_out / every if every else None
+
+
+class Moment(NamedTuple):
+    """The figures of the step that ends at `at_seconds` (Unix)."""
+
+    at_seconds: float
+    figures: Figures
+
+
+def increase(part: str, span_seconds: float, selector: str = "") -> str:
+    """The PromQL for a part's sum over a span, of all replicas; `selector` is further matchers."""
+    braces = f"{{{selector}}}" if selector else ""
+    return f"sum(increase({SERIES[part]}{braces}[{node_queries.duration(span_seconds)}]))"
+
+
+def oldest(span_seconds: float, selector: str = "") -> str:
+    """The PromQL for when the oldest sample within the span is from, to about a two-hundredth of it (Unix seconds)."""
+    braces = f"{{{selector}}}" if selector else ""
+    step = node_queries.duration(max(1.0, span_seconds / COVERAGE_POINTS))
+    span = node_queries.duration(span_seconds)
+    return f"min(min_over_time(timestamp({SERIES['total']}{braces})[{span}:{step}]))"
+
+
+def of(sums: Sums) -> Figures:
+    """The figures of a span from its sums; an absent sum counts 0.
+
+    cpu_utilization_total_avg = sum of the chosen nodes' ratios / total, memory likewise, and
+    effective_schedule_ratio = effective / total. Prometheus extrapolates increases, so counts are rounded here and
+    ratios are taken before.
+    """
+    total = sums.get("total", 0.0)
+
+    def mean(part: str) -> float | None:
+        return sums.get(part, 0.0) / total if total > 0 else None
+
+    return Figures(
+        mean("cpu"),
+        mean("memory"),
+        round(2 * sums.get("effective", 0.0)) / 2,
+        round(total),
+        mean("effective"),
+        round(sums.get("left_out", 0.0)),
+    )
+
+
+def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Moment, ...]:
+    """The figures of every step that any part has a point of, oldest first."""
+    by_time: dict[float, dict[str, float]] = {}
+    for part, points in parts.items():
+        for at_seconds, value in points:
+            by_time.setdefault(at_seconds, {})[part] = value
+    return tuple(Moment(at_seconds, of(sums)) for at_seconds, sums in sorted(by_time.items()))
+
+
+def gather(ask: Callable[[str], float | None], span_seconds: float, selector: str = "") -> dict[str, float]:
+    """Every part's sum over the span that `ask` has an answer to."""
+    asked = {part: ask(increase(part, span_seconds, selector)) for part in SERIES}
+    return {part: value for part, value in asked.items() if value is not None}

@@ -1,0 +1,71 @@
+"""The effectiveness figures over time as a picture: `evenload effectiveness --png FILE`.
+
+`cli.effectiveness` calls `write`. matplotlib is an extra (`pip install 'evenload[report]'`), imported when a picture is
+asked for: it is larger than all the rest and has no business in a server's image.
+"""
+
+import datetime
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cli.effectiveness_figures import Figures, Moment
+
+INSTALL: Final = "--png needs matplotlib, which is not installed: pip install 'evenload[report]', or matplotlib alone"
+SIZE_INCHES: Final = (10.0, 8.0)
+DOTS_PER_INCH: Final = 120
+
+
+class NotInstalled(Exception):
+    """matplotlib is not there; the text says how to install it."""
+
+
+def write(moments: Sequence[Moment], path: Path, title: str) -> None:
+    """A PNG of three panels: utilisation of the chosen nodes, effective ratio, results per step with those left out.
+
+    Raises NotInstalled, and OSError when the file cannot be written.
+    """
+    figure = _figure()
+    figure.suptitle(title)
+    upper, middle, lower = figure.subplots(3, 1, sharex=True)
+    times = [datetime.datetime.fromtimestamp(moment.at_seconds, datetime.UTC) for moment in moments]
+    seen = [moment.figures for moment in moments]
+    _lines(upper, times, {"CPU": _percent(seen, "cpu_utilization_total_avg"), "memory": _percent(seen, _MEMORY)})
+    upper.set_ylabel("5m use of chosen\nnodes, %")
+    _lines(middle, times, {"effective": _percent(seen, "effective_schedule_ratio")})
+    middle.set_ylabel("effective\nratio, %")
+    _lines(lower, times, {"judged": [one.total_schedule_count for one in seen], "left out": _left_out(seen)})
+    lower.set_ylabel("scheduling results\nper step")
+    lower.set_xlabel("UTC")
+    figure.autofmt_xdate()
+    figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
+
+
+_MEMORY: Final = "memory_utilization_total_avg"
+
+
+def _figure() -> Any:
+    """An empty figure without a window or a global state behind it."""
+    try:
+        return importlib.import_module("matplotlib.figure").Figure(figsize=SIZE_INCHES, layout="constrained")
+    except ImportError as error:
+        raise NotInstalled(INSTALL) from error
+
+
+def _lines(axes: Any, times: Sequence[datetime.datetime], lines: dict[str, list[float]]) -> None:
+    for name, values in lines.items():
+        axes.plot(times, values, label=name, marker=".", linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(loc="best")
+
+
+def _percent(seen: Sequence[Figures], name: str) -> list[float]:
+    """A ratio's values in percent; a step without results is a gap."""
+    values = [getattr(one, name) for one in seen]
+    return [float("nan") if value is None else 100 * value for value in values]
+
+
+def _left_out(seen: Sequence[Figures]) -> list[float]:
+    return [one.left_out for one in seen]

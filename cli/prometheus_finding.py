@@ -1,0 +1,59 @@
+"""Where Prometheus is when nobody says: a Service by its usual labels, asked through the apiserver.
+
+`evenload doctor` and `evenload effectiveness` come here without --prometheus. The apiserver carries the queries
+(services/proxy) with the caller's own rights, so that both work from a laptop with nothing but a kubeconfig.
+"""
+
+from typing import Final, NamedTuple
+
+from kube import errors, kinds
+from kube.client import Client, Place
+from kube.objects import Service
+from promql import through
+
+# How the usual installations label their Service: the recommended label, prometheus-operator's own, older charts.
+SELECTORS: Final = ("app.kubernetes.io/name=prometheus", "operated-prometheus=true", "app=prometheus")
+LABELS: Final = " or ".join(SELECTORS)
+PORT_NAMES: Final = ("web", "http-web", "http")
+DEFAULT_PORT: Final = 9090
+
+
+class Found(NamedTuple):
+    """A Prometheus: its address as services in the cluster use it, the label it was found by, and the way to it."""
+
+    url: str
+    selector: str
+    fetch: through.Fetch
+
+
+def look_for(kube: Client) -> Found | None:
+    """The first Service that is labelled as Prometheus and has a port for it. Raises kube.errors."""
+    for selector in SELECTORS:
+        for service in sorted(kube.list(kinds.SERVICES, label_selector=selector).items, key=lambda one: one.key):
+            port = _port(service)
+            if port:
+                place = Place(kinds.SERVICES, service.namespace, service.name, str(port))
+                url = f"http://{service.name}.{service.namespace}.svc:{port}"
+                return Found(url, selector, _through(kube, place))
+    return None
+
+
+def _port(service: Service) -> int | None:
+    """The query API's port: by the usual number, by the usual name, or the only one there is."""
+    by_name = {port.name: port.port for port in service.spec.ports}
+    named = next((by_name[name] for name in PORT_NAMES if by_name.get(name)), None)
+    numbers = [port.port for port in service.spec.ports]
+    usual = DEFAULT_PORT if DEFAULT_PORT in numbers else None
+    return usual or named or (numbers[0] if len(numbers) == 1 else None)
+
+
+def _through(kube: Client, place: Place) -> through.Fetch:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+        try:
+            return through.Fetched(200, kube.proxied(place, path, query=query))
+        except errors.ApiError as error:
+            return through.Fetched(error.status, error.message.encode())
+        except errors.KubeError as error:
+            raise OSError(str(error)) from error
+
+    return fetch

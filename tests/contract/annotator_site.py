@@ -1,0 +1,165 @@
+"""A real control plane with two annotators on it, every wire of theirs behind a gate, seen as an extender sees it.
+
+`test_annotator_faults.py` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings
+an extender would use at this moment, and what each replica sent.
+"""
+
+import itertools
+import json
+import pathlib
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import yaml
+
+import cluster
+from cluster.demo import permissions
+from policy import annotations, freshness, heartbeat
+from runtime import clock
+from tests import gate
+from tests.e2e import policies, services, waiting
+
+NODES = ("node-0", "node-1", "node-2")
+NAMESPACE = permissions.NAMESPACE
+STALE_AFTER_SECONDS = 10.0
+HEARTBEAT = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{heartbeat.CONFIG_MAP}"
+LIMIT = waiting.LIMIT_SECONDS
+QUERIES, SYNCS = "evenload_prometheus_queries_total", "evenload_annotator_syncs_total"
+LOADS = itertools.cycle((0.62, 0.35, 0.5))  # far enough apart to be worth a patch
+
+
+class Replica(NamedTuple):
+    """An annotator and the gate between it and the apiserver."""
+
+    service: services.Service
+    kube: gate.Gate
+
+    def writes(self) -> list[gate.Call]:
+        """What it sent to nodes and the heartbeat."""
+        return [one for one in self.kube.calls if one.writes and (is_patch_of(one) or HEARTBEAT in one.path)]
+
+
+class Site:
+    """The cluster, the gate before Prometheus, and two replicas of which one usually runs."""
+
+    def __init__(
+        self, running: cluster.Cluster, prometheus: gate.Gate, gates: list[gate.Gate], directory: pathlib.Path
+    ):
+        self.cluster = running
+        self.prometheus = prometheus
+        self._clock = clock.WallClock()
+        policy = policies.write(
+            directory / "policy.yaml", sync__staleAfter=f"{STALE_AFTER_SECONDS:g}s", sync__minChange=0.05
+        )
+        self.replicas = []
+        for number, one in enumerate(gates):
+            folder = directory / str(number)
+            folder.mkdir()
+            arguments = ["--policy", str(policy), "--kubeconfig", str(through(running, one, folder))]
+            arguments += ["--namespace", NAMESPACE, "--prometheus", prometheus.url, "--prometheus-timeout", "3"]
+            self._arguments = arguments
+            self.replicas.append(Replica(services.Service("annotator", arguments, folder), one))
+        self.first, self.second = self.replicas
+
+    def dry_run(self) -> Any:
+        """The document of `--once --dry-run -o json`, as a process of its own."""
+        command = [sys.executable, "-m", "annotator", *self._arguments, "--once", "--dry-run", "-o", "json"]
+        ran = subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, check=False, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    def load(self, node: str, memory_ratio: float) -> None:
+        """What a node uses from now on."""
+        controls = {"cpu_ratio": 0.3, "memory_ratio": memory_ratio, "hidden": False}
+        body = json.dumps(controls).encode()
+        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
+        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+
+    def texts(self) -> dict[str, str]:
+        """The raw annotation by node, as the apiserver has it."""
+        nodes = self.cluster.api.items("api/v1/nodes")
+        found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in nodes}
+        return {name: carried[annotations.KEY] for name, carried in found.items() if annotations.KEY in carried}
+
+    def memory(self, node: str) -> float | None:
+        """A node's annotated memory average."""
+        return reading(self.texts().get(node)).values.get("memory_avg_5m")
+
+    def usable(self) -> set[str]:
+        """The nodes whose reading an extender would use at this moment, by the rules that it reads by."""
+        now_seconds, texts = self._clock.now(), self.texts()
+        times = heartbeat.EffectiveTimes()
+        for node, text in texts.items():
+            times.put(node, text)
+        for one in self.cluster.api.items(f"api/v1/namespaces/{NAMESPACE}/configmaps"):
+            if one["metadata"]["name"] == heartbeat.CONFIG_MAP:
+                times.accept(heartbeat.decode(one["data"]), now_seconds)
+        times.settle()
+        found = set()
+        for node, text in texts.items():
+            carried = reading(text)
+            effective_seconds = times.effective_seconds(node, carried.at_seconds)
+            state = freshness.usable(effective_seconds, now_seconds, STALE_AFTER_SECONDS)
+            if carried.values and state == "usable":
+                found.add(node)
+        return found
+
+    def whole(self) -> None:
+        """Wait until every node is usable and shows the load that it plays from now on; as at the start of a test."""
+        self.prometheus.rule = passing
+        for one in self.replicas:
+            one.kube.rule = passing
+        if not self.first.service.running:
+            self.first.service.start()
+        for node in NODES:
+            self.load(node, 0.2)
+        self.shows(0.2, *NODES)
+
+    def shows(self, memory_ratio: float, *nodes: str) -> None:
+        """Wait until nodes are usable and show a load."""
+
+        def seen() -> Mapping[str, object]:
+            return {"usable": self.usable(), **{node: self.memory(node) for node in nodes}}
+
+        def there() -> bool:
+            return set(nodes) <= self.usable() and all(near(self.memory(node), memory_ratio) for node in nodes)
+
+        waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", seen)
+
+    def missing(self, *nodes: str) -> None:
+        """Wait until no extender would use these nodes' readings any more."""
+        waiting.eventually(lambda: not set(nodes) & self.usable(), LIMIT, f"{nodes} to be missing", self.usable)
+
+
+def passing(_: gate.Call) -> None:
+    """The rule of a gate that lets everything through."""
+
+
+def is_patch_of(call: gate.Call, node: str = "") -> bool:
+    """Whether a call patches a node, or that node."""
+    return call.method == "PATCH" and call.path.partition("?")[0].startswith(f"/api/v1/nodes/{node}")
+
+
+def reading(text: str | None) -> annotations.Reading:
+    """What an extender makes of a text: nothing of one that is absent or unreadable."""
+    try:
+        return annotations.decode(text or "")
+    except annotations.AnnotationError:
+        return annotations.Reading(0.0, {})
+
+
+def near(value: float | None, expected: float) -> bool:
+    """Within what may stand unwritten."""
+    return value is not None and abs(value - expected) <= 0.051
+
+
+def through(running: cluster.Cluster, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
+    """The annotator's own kubeconfig, but to the apiserver behind a gate."""
+    document = yaml.safe_load(permissions.kubeconfig(running, "annotator").read_text(encoding="utf-8"))
+    document["clusters"][0]["cluster"] = {"server": one.url}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path

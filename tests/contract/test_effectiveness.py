@@ -1,0 +1,78 @@
+"""`evenload effectiveness` over a real Prometheus that scrapes a real annotator: the span holds what it counted, twice.
+
+The annotator is killed and started anew in between, so that its counters begin at 0 again: a span must not lose what
+was counted before.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click.testing
+import pytest
+
+import cli.__main__
+from promql import client
+from tests.e2e import policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+PATIENCE_SECONDS = 180
+TOTAL = "evenload_total_schedule_count"
+COUNTED = 6
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[stack.Stack]:
+    """Three nodes of different load, and the annotator among Prometheus' targets."""
+    with stack.started(3, policies.write) as made:
+        targets = made.cluster.directory / "configuration" / "node-exporter-targets.json"
+        groups = json.loads(targets.read_text(encoding="utf-8"))
+        address = made.annotator.url.removeprefix("http://")
+        targets.write_text(json.dumps([*groups, {"targets": [address]}]), encoding="utf-8")
+        made.start(made.annotator)
+        for number, node in enumerate(made.nodes()):
+            made.set_load(node, cpu_ratio=0.2 + 0.2 * number, memory_ratio=0.3)
+        made.await_reading("node-2", "cpu_avg_5m", 0.5, 0.7, timeout_seconds=PATIENCE_SECONDS)
+        yield made
+
+
+def asked(made: stack.Stack, span: str = "10m") -> dict[str, Any]:
+    """The document of a span."""
+    words = ["effectiveness", "--since", span, "--prometheus", made.cluster.prometheus_url, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.stdout, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def schedule(made: stack.Stack, prefix: str) -> None:
+    """Places pods and waits until Prometheus has seen the annotator count them all."""
+    waiting.eventually(lambda: _scraped(made) == 0, PATIENCE_SECONDS, "the first scrape of this annotator")
+    made.create_pods(prefix, COUNTED)
+    made.placed(prefix, COUNTED, timeout_seconds=PATIENCE_SECONDS)
+    waiting.eventually(
+        lambda: _scraped(made) == COUNTED, PATIENCE_SECONDS, "the count to be scraped", lambda: _scraped(made)
+    )
+
+
+def _scraped(made: stack.Stack) -> float | None:
+    door = client.connect(made.cluster.prometheus_url)
+    samples = door.query(f"{TOTAL} + evenload_schedule_results_left_out").samples
+    door.close()
+    return samples[0].value if samples else None
+
+
+def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stack) -> None:
+    schedule(running, "first-")
+    once = asked(running)
+    own = running.annotator.metric("evenload_cpu_utilization_total_avg")
+    assert once["figures"]["cpu_utilization_total_avg"] == pytest.approx(own, abs=0.01)
+    ratio = running.annotator.metric("evenload_effective_schedule_ratio")
+    assert once["figures"]["effective_schedule_ratio"] == pytest.approx(ratio, abs=0.01)
+    assert once["figures"]["total_schedule_count"] + once["leftOut"] == pytest.approx(COUNTED, abs=1)
+    assert 0 < once["coveredSeconds"] < 600
+    running.annotator.kill()
+    running.annotator.start()
+    schedule(running, "second-")
+    twice = asked(running)
+    assert twice["figures"]["total_schedule_count"] + twice["leftOut"] == pytest.approx(2 * COUNTED, abs=2)

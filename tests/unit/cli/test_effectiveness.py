@@ -1,0 +1,164 @@
+"""`evenload effectiveness`: what it asks, prints where, and its exit codes, over a server of prepared answers."""
+
+import json
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import click.testing
+import pytest
+
+import cli.__main__
+from cli import effectiveness_figures as figures
+from tests import scripted_http
+from tests.unit.cli.doctor import clusters
+
+NOW_SECONDS = 1_795_233_600.0
+DAY_SECONDS = 86400.0
+SUMS = {"total": 40.0, "effective": 26.5, "cpu": 16.0, "memory": 10.0, "left_out": 10.0}
+
+
+class Prometheus:
+    """Answers the queries of a span; `sums` and `oldest_seconds` may be changed, None means no series."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = dict(SUMS)
+        self.oldest_seconds: float | None = NOW_SECONDS - 8 * DAY_SECONDS
+        self.warnings: list[str] = []
+        self.url = ""
+        self.asked: list[scripted_http.Exchange] = []
+
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """One query."""
+        self.asked.append(exchange)
+        value = self._value(exchange.query["query"])
+        if exchange.path.endswith("query_range"):
+            end_seconds = float(exchange.query["end"])
+            row: dict[str, object] = {"metric": {}, "values": [[end_seconds, str(value)]]}
+        else:
+            row = {"metric": {}, "value": [NOW_SECONDS, str(value)]}
+        rows = [] if value is None else [row]
+        kind = "matrix" if exchange.path.endswith("query_range") else "vector"
+        body = {"status": "success", "data": {"resultType": kind, "result": rows}, "warnings": self.warnings}
+        exchange.answer(body)
+
+    def _value(self, query: str) -> float | None:
+        if query == "vector(time())":
+            return NOW_SECONDS
+        if query.startswith("min(min_over_time("):
+            return self.oldest_seconds
+        return next((self.sums.get(part) for part, series in figures.SERIES.items() if series in query), None)
+
+
+@pytest.fixture
+def prometheus() -> Iterator[Prometheus]:
+    """At a URL."""
+    made = Prometheus()
+    with scripted_http.serving(made.answer) as server:
+        made.url = server.url
+        yield made
+
+
+def run(prometheus: Prometheus, *words: str) -> click.testing.Result:
+    """`evenload effectiveness ...`."""
+    given = ["effectiveness", "--prometheus", prometheus.url, *words]
+    return click.testing.CliRunner().invoke(cli.__main__.main, given)
+
+
+def test_the_table_names_the_five_figures_and_what_was_left_out(prometheus: Prometheus) -> None:
+    result = run(prometheus, "--since", "7d")
+    rows = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines()}
+    assert rows == {
+        "FIGURE": "VALUE",
+        "cpu_utilization_total_avg": "40.0%",
+        "memory_utilization_total_avg": "25.0%",
+        "effective_dynamic_schedule_count": "26.5",
+        "total_schedule_count": "40",
+        "effective_schedule_ratio": "0.66",
+        "left_out": "10",
+    }
+    assert result.stderr == "20.0% of the results were on nodes without fresh data\n"
+    assert result.exit_code == 0
+    assert not run(prometheus, "--no-headers").stdout.startswith("FIGURE")
+
+
+def test_json_is_pure_and_whole(prometheus: Prometheus) -> None:
+    document = json.loads(run(prometheus, "--since", "24h", "-o", "json").stdout)
+    assert (document["from"], document["to"]) == ("2026-11-20T04:00:00Z", "2026-11-21T04:00:00Z")
+    assert document["figures"]["effective_schedule_ratio"] == pytest.approx(26.5 / 40)
+    assert (document["leftOut"], document["leftOutRatio"], document["coveredSeconds"]) == (10, 0.2, 86400)
+
+
+def test_all_parts_are_asked_for_one_moment_and_the_matchers_reach_each(prometheus: Prometheus) -> None:
+    run(prometheus, "--since", "2h", "--selector", 'cluster="a"')
+    now, *parts = prometheus.asked
+    assert "time" not in now.query
+    assert len(parts) == len(figures.SERIES) + 1
+    assert {exchange.query["time"] for exchange in parts} == {f"{NOW_SECONDS:.3f}"}
+    assert all('{cluster="a"}' in exchange.query["query"] for exchange in parts)
+
+
+def test_no_data_is_partial_and_says_what_to_scrape(prometheus: Prometheus) -> None:
+    prometheus.sums, prometheus.oldest_seconds = {}, None
+    result = run(prometheus)
+    assert result.exit_code == 4
+    assert "let it scrape the annotators' /metrics" in result.stderr
+    assert "effective_schedule_ratio           -" in result.stdout
+
+
+def test_data_for_a_part_of_the_span_are_partial(prometheus: Prometheus) -> None:
+    prometheus.oldest_seconds = NOW_SECONDS - 2 * DAY_SECONDS
+    result = run(prometheus, "--since", "7d")
+    assert result.exit_code == 4
+    assert "data reach back 2.00 of 7.00 days only" in result.stderr
+
+
+def test_an_answer_that_may_not_be_whole_is_partial(prometheus: Prometheus) -> None:
+    prometheus.warnings = ["store 3 is down"]
+    result = run(prometheus)
+    assert result.exit_code == 4
+    assert result.stderr.count("store 3 is down") == 1
+
+
+def test_without_an_address_it_is_found_through_the_apiserver(tmp_path: pathlib.Path, prometheus: Prometheus) -> None:
+    def answer(exchange: scripted_http.Exchange) -> None:
+        if exchange.path == "/api/v1/services":
+            exchange.answer({"metadata": {"resourceVersion": "1"}, "items": [clusters.SERVICE]})
+        else:
+            prometheus.answer(exchange)
+
+    with scripted_http.serving(answer) as server:
+        kubeconfig = scripted_http.kubeconfig(tmp_path, server.url)
+        words = ["effectiveness", "--kubeconfig", str(kubeconfig)]
+        result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.exit_code == 0, result.stderr
+    assert "http://prometheus.monitoring.svc:9090, found by label app.kubernetes.io/name=prometheus" in result.stderr
+    assert all("/services/prometheus%3A9090/proxy/api/v1/" in exchange.path for exchange in prometheus.asked)
+
+
+@pytest.mark.parametrize("span", ["7", "d", "0d", "7 days", "-1d", "1.5h"])
+def test_a_span_without_a_sense_is_bad_input(prometheus: Prometheus, span: str) -> None:
+    result = run(prometheus, "--since", span)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "write such as 7d, 12h or 90m" in result.stderr
+
+
+def test_spans_add_up(prometheus: Prometheus) -> None:
+    document = json.loads(run(prometheus, "--since", "1d12h", "-o", "json").stdout)
+    assert document["from"] == "2026-11-19T16:00:00Z"
+
+
+def test_a_prometheus_that_is_gone_is_unreachable() -> None:
+    words = ["effectiveness", "--prometheus", "http://127.0.0.1:1"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "cannot be reached" in result.stderr
+
+
+def test_a_picture_without_matplotlib_says_how_to_install_it(
+    prometheus: Prometheus, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run(prometheus, "--png", str(tmp_path / "out.png"))
+    assert result.exit_code == 2
+    assert "pip install 'evenload[report]'" in result.stderr

@@ -1,0 +1,52 @@
+"""The figures of a span: sums to means, ratios and counts, and nothing made of nothing."""
+
+import pytest
+
+from cli import effectiveness_figures as figures
+
+
+def test_the_figures_are_means_over_the_results_of_the_span() -> None:
+    sums = {"total": 8.0, "effective": 6.5, "cpu": 3.2, "memory": 2.0, "left_out": 2.0}
+    found = figures.of(sums)
+    assert found.cpu_utilization_total_avg == pytest.approx(0.4)
+    assert found.memory_utilization_total_avg == pytest.approx(0.25)
+    assert found.effective_schedule_ratio == pytest.approx(6.5 / 8)
+    assert (found.effective_dynamic_schedule_count, found.total_schedule_count, found.left_out) == (6.5, 8, 2)
+    assert found.left_out_ratio == pytest.approx(0.2)
+
+
+def test_counts_are_rounded_after_the_ratios_are_taken() -> None:
+    found = figures.of({"total": 8.08, "effective": 6.565, "cpu": 3.232})
+    assert (found.total_schedule_count, found.effective_dynamic_schedule_count) == (8, 6.5)
+    assert found.effective_schedule_ratio == pytest.approx(6.5 / 8)
+    assert found.cpu_utilization_total_avg == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("sums", [{}, {"total": 0.0, "cpu": 0.0}], ids=["no data", "nothing scheduled"])
+def test_nothing_scheduled_has_no_means(sums: dict[str, float]) -> None:
+    found = figures.of(sums)
+    assert found[:2] == (None, None)
+    assert (found.effective_schedule_ratio, found.left_out_ratio) == (None, None)
+    assert found.total_schedule_count == 0
+
+
+def test_all_left_out_is_said_although_there_are_no_means() -> None:
+    assert figures.of({"total": 0.0, "left_out": 3.0}).left_out_ratio == 1.0
+
+
+def test_a_span_is_the_increase_over_all_replicas() -> None:
+    assert figures.increase("total", 3600.0) == "sum(increase(evenload_total_schedule_count[3600s]))"
+    assert figures.increase("cpu", 60.0, 'cluster="a"') == (
+        'sum(increase(evenload_schedule_cpu_ratio_sum_total{cluster="a"}[60s]))'
+    )
+
+
+def test_what_is_not_answered_is_not_gathered() -> None:
+    answers = {figures.increase("total", 60.0): 4.0}
+    assert figures.gather(answers.get, 60.0) == {"total": 4.0}
+
+
+def test_moments_join_the_parts_by_time() -> None:
+    found = figures.moments({"total": [(20.0, 2.0), (10.0, 0.0)], "cpu": [(20.0, 1.0)], "left_out": [(30.0, 1.0)]})
+    assert [moment.at_seconds for moment in found] == [10.0, 20.0, 30.0]
+    assert [moment.figures.cpu_utilization_total_avg for moment in found] == [None, 0.5, None]

@@ -1,0 +1,56 @@
+"""The picture of `evenload effectiveness --png`, drawn by the real matplotlib: a PNG of the size and steps promised."""
+
+import json
+import pathlib
+import struct
+
+import click.testing
+import pytest
+
+import cli.__main__
+from cli import effectiveness_figures as figures
+from cli import effectiveness_plot
+from tests import scripted_http
+from tests.unit.cli.test_effectiveness import Prometheus
+
+
+def size(file: pathlib.Path) -> tuple[int, int]:
+    """Width and height in a PNG's header."""
+    content = file.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", content[16:24])
+    return width, height
+
+
+def test_the_picture_has_its_size_gaps_included(tmp_path: pathlib.Path) -> None:
+    sums: list[dict[str, float]] = [{"total": 4.0, "cpu": 2.0}, {}, {"total": 2.0, "cpu": 0.5, "left_out": 1.0}]
+    moments = [figures.Moment(3600.0 * at, figures.of(one)) for at, one in enumerate(sums)]
+    effectiveness_plot.write(moments, tmp_path / "out.png", "title")
+    assert size(tmp_path / "out.png") == (1200, 960)
+
+
+def test_the_command_draws_the_steps_of_the_span(tmp_path: pathlib.Path) -> None:
+    prometheus = Prometheus()
+    with scripted_http.serving(prometheus.answer) as server:
+        words = ["effectiveness", "--prometheus", server.url, "--since", "4d", "-o", "json"]
+        result = click.testing.CliRunner().invoke(cli.__main__.main, [*words, "--png", str(tmp_path / "out.png")])
+    assert (result.exit_code, json.loads(result.stdout)["leftOut"]) == (0, 10)
+    assert f"{tmp_path / 'out.png'}: 1 steps" in result.stderr
+    ranges = [exchange.query for exchange in prometheus.asked if exchange.path.endswith("query_range")]
+    assert [query["step"] for query in ranges] == ["3600"] * len(figures.SERIES)
+    assert size(tmp_path / "out.png") == (1200, 960)
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> None:
+    prometheus = Prometheus()
+    with scripted_http.serving(prometheus.answer) as server:
+        words = ["effectiveness", "--prometheus", server.url, "--png", str(tmp_path / "none" / "out.png")]
+        result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.exit_code == 2
+    assert "none/out.png" in result.stderr
+
+
+@pytest.mark.parametrize("moments", [[], [figures.Moment(0.0, figures.of({}))]], ids=["no steps", "one empty step"])
+def test_nothing_to_draw_is_an_empty_picture(tmp_path: pathlib.Path, moments: list[figures.Moment]) -> None:
+    effectiveness_plot.write(moments, tmp_path / "out.png", "title")
+    assert size(tmp_path / "out.png") == (1200, 960)
