@@ -43,8 +43,8 @@ class Board:
 
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
     `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES. `base` is the node's own, NaN
-    without one; `raw` and `rankings` (the bytes of `{"Host":"name","Score":n}`) hold where it has one and no
-    `stretch` makes them depend on the other candidates.
+    without one, `whole` where no weighted metric is missing; `raw` and `rankings` (the bytes of
+    `{"Host":"name","Score":n}`) hold where it is whole, has a base and no `stretch` makes them depend on the others.
     """
 
     standing: view.Candidates
@@ -53,6 +53,7 @@ class Board:
     reasons: npt.NDArray[np.object_]
     refusals: Bytes
     lacking: npt.NDArray[np.uint8]
+    whole: view.Mask
     base: nodes.Floats
     penalty: nodes.Floats
     raw: nodes.Floats
@@ -67,7 +68,7 @@ class Board:
     def ranking(self, rows: nodes.Rows) -> scoring.Ranking:
         """The ranking of these candidates."""
         stretch = self.standing.in_force.weighing.stretch
-        return scoring.rank(self.base[rows], self.penalty[rows], stretch=stretch)
+        return scoring.rank(self.base[rows], self.penalty[rows], whole=self.whole[rows], stretch=stretch)
 
 
 class Boards:
@@ -105,6 +106,7 @@ def _made(standing: view.Candidates, before: Board | None) -> Board:
         reasons=np.full(size, "", dtype=np.object_) if kept is None else kept.reasons.copy(),
         refusals=np.full(size, b"", dtype=np.object_) if kept is None else kept.refusals.copy(),
         lacking=_bits(list(standing.lacking().values())),
+        whole=scoring.whole(standing.values, standing.in_force.weighing),
         base=np.full(size, np.nan),
         penalty=np.zeros(size),
         raw=np.full(size, np.nan),

@@ -163,7 +163,7 @@ class Lean:
         if asked is None or current.standing.in_force.weighing.incoming_pod:
             return None
         rows, causes = asked.rows, current.causes(asked.rows)
-        if current.standing.in_force.weighing.stretch or np.isnan(current.base[rows]).any():
+        if current.standing.in_force.weighing.stretch or not (current.whole & ~np.isnan(current.base))[rows].all():
             scores = current.ranking(rows).scores.tolist()
             quoted = current.labels.quoted[rows].tolist()
             reply = protocol.joined_scores(map(protocol.ranking, quoted, scores))
