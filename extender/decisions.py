@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from extender import nodes, view
+from extender import nodes, remembered, view
 from kube import objects
 from policy import owner_usage
 
@@ -31,8 +31,6 @@ REJECTED_KEPT: Final = 16
 _DECISION_BYTES: Final = 1000
 _RANKED_BYTES: Final = 150
 _REASON_BYTES: Final = 100
-_NAME_BYTES: Final = 80
-_POD_BYTES: Final = 4000
 _OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
 
 
@@ -49,8 +47,8 @@ class Ranked(msgspec.Struct, frozen=True):
 class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
-    Everything is shared with the request that made it. `omitted` nodes were left out when it was condensed; `mean` is
-    what the pod's owner was known to use.
+    Everything is shared with the request that made it, except the pod, of which only `remembered.slim` stays.
+    `omitted` nodes were left out when it was condensed; `mean` is what the pod's owner was known to use.
     """
 
     candidates: view.Candidates = dataclasses.field(compare=False)  # arrays have no single truth value
@@ -58,6 +56,10 @@ class Inputs:
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
     mean: owner_usage.Mean | None = None
+
+    def __post_init__(self) -> None:
+        """Let the request's pod go with all that it carries."""
+        object.__setattr__(self, "pod", remembered.slim(self.pod))
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
@@ -70,8 +72,8 @@ class Inputs:
         """About how much memory it holds, without the readings of all nodes (`loads_bytes`)."""
         seen = self.candidates
         arrays = (seen.rows, seen.fresh, seen.values, seen.expected, seen.counts)
-        strings = _NAME_BYTES * len(seen.names) + _REASON_BYTES * len(self.rejected)
-        return _OBJECTS_BYTES + _POD_BYTES + strings + sum(array.nbytes for array in arrays)
+        strings = remembered.texts_bytes(seen.names) + _REASON_BYTES * len(self.rejected)
+        return _OBJECTS_BYTES + remembered.size_bytes(self.pod) + strings + sum(array.nbytes for array in arrays)
 
 
 class Decision(msgspec.Struct, frozen=True):
