@@ -26,6 +26,8 @@ class Countable(Protocol):
     @property
     def is_daemonset(self) -> bool: ...
     @property
+    def is_from_node(self) -> bool: ...
+    @property
     def labels(self) -> collections.abc.Mapping[str, str]: ...
     @property
     def owner(self) -> objects.OwnerReference | None: ...
@@ -36,7 +38,7 @@ class Countable(Protocol):
 
 
 def counts(pod: Countable) -> bool:
-    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no placeholder."""
-    if pod.finished or pod.deleting or pod.is_daemonset:
+    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no static one, no placeholder."""
+    if pod.finished or pod.deleting or pod.is_daemonset or pod.is_from_node:
         return False
     return pod.labels.get(watched.PLACEHOLDER_LABEL) != "true"

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from extender import nodes, view
+from extender import nodes, remembered, view
 from kube import objects
 from policy import owner_usage
 
@@ -32,8 +32,6 @@ REJECTED_KEPT: Final = 16
 _DECISION_BYTES: Final = 1000
 _RANKED_BYTES: Final = 150
 _REASON_BYTES: Final = 100
-_NAME_BYTES: Final = 80
-_POD_BYTES: Final = 4000
 _OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
 
 
@@ -51,8 +49,8 @@ class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`view.Asked`). `omitted` nodes were left out when it was condensed; `mean` is what the pod's owner was known to
-    use.
+    (`view.Asked`), except the pod, of which only `remembered.slim` stays. `omitted` nodes were left out when it was
+    condensed; `mean` is what the pod's owner was known to use.
     """
 
     seen: view.Candidates | view.Asked = dataclasses.field(compare=False)  # arrays have no single truth value
@@ -60,6 +58,10 @@ class Inputs:
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
     mean: owner_usage.Mean | None = None
+
+    def __post_init__(self) -> None:
+        """Let the request's pod go with all that it carries."""
+        object.__setattr__(self, "pod", remembered.slim(self.pod))
 
     @property
     def candidates(self) -> view.Candidates:
@@ -81,11 +83,11 @@ class Inputs:
     def size_bytes(self) -> int:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
         seen = self.seen
-        own = _OBJECTS_BYTES + _POD_BYTES + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
+        own = _OBJECTS_BYTES + remembered.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
         if isinstance(seen, view.Asked):
             return own
         arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
-        return own + _NAME_BYTES * len(seen.names) + sum(array.nbytes for array in arrays)
+        return own + remembered.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
 
     def shared(self) -> list[tuple[object, int]]:
         """What it shares with the decisions before and after it, each with its size: the readings of all nodes, and

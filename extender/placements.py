@@ -2,8 +2,8 @@
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
 pod of a burst sees it before the watch does. What a request needs is kept ready per node: pods per hot-spot window,
-and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet or hold
-room as placeholders do not count.
+and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet, are
+static (the kubelet made them, no scheduler placed them) or hold room as placeholders do not count.
 
 The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
 with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times

@@ -20,7 +20,7 @@ from gunicorn import glogging
 from gunicorn.app import base
 from gunicorn.workers import gthread
 
-from extender import deadline, tls
+from extender import deadline, reading, tls
 from runtime import clock, options
 
 DEFAULT_PORT: Final = 8900
@@ -101,13 +101,15 @@ def _die_with_parent(_server: object, _worker: object) -> None:
 
 
 class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
-    """gunicorn's threads, which tell `deadline` how long a request waited for one of them."""
+    """gunicorn's threads, which tell `deadline` how long a request waited for one and `reading` that it begins."""
 
     ticking: clock.Clock = clock.WallClock()
 
     def enqueue_req(self, conn: gthread.TConn) -> None:
         """Something came on a connection; a thread takes it as soon as one is free."""
         conn.queued_seconds = self.ticking.monotonic()
+        if not isinstance(conn.sock, reading.Limited):
+            conn.sock = reading.Plain.of(conn.sock)
         super().enqueue_req(conn)
 
     def handle(self, conn: gthread.TConn) -> Any:
@@ -115,6 +117,7 @@ class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
         now_seconds = self.ticking.monotonic()
         queued_seconds, conn.queued_seconds = getattr(conn, "queued_seconds", None), None
         deadline.waited(0.0 if queued_seconds is None else now_seconds - queued_seconds)
+        conn.sock.expect()
         return super().handle(conn)
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kube import kinds, objects, resources
+from kube import kinds, objects, pods, resources
 
 T = TypeVar("T")
 
@@ -31,10 +31,18 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
     placeholder: str = msgspec.field(name=PLACEHOLDER_LABEL, default="")
 
 
+class Annotations(msgspec.Struct, frozen=True, gc=False):
+    """By which the kubelet marks the pods that it made itself."""
+
+    mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
+    source: str = msgspec.field(name=pods.SOURCE_ANNOTATION, default="api")
+
+
 class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):
     """metadata of a watched pod."""
 
     labels: Labels = Labels()
+    annotations: Annotations = Annotations()
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
@@ -101,6 +109,7 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         """Let pods of one workload, node or namespace hold the same values instead of equal ones."""
         share = msgspec.structs.force_setattr
         share(self.metadata, "namespace", _shared(self.metadata.namespace))
+        share(self.metadata, "annotations", _shared(self.metadata.annotations))
         share(self.metadata, "owner_references", _shared(self.metadata.owner_references))
         share(self.spec, "node_name", _shared(self.spec.node_name))
         share(self.spec, "containers", _shared(self.spec.containers))
@@ -121,6 +130,11 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
     def is_daemonset(self) -> bool:
         """Owned by a DaemonSet."""
         return self.owner is not None and self.owner.kind == "DaemonSet"
+
+    @property
+    def is_from_node(self) -> bool:
+        """Static, or the apiserver's image of a static pod: no scheduler chose its node."""
+        return self.metadata.annotations.mirror is not None or self.metadata.annotations.source != "api"
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -158,6 +172,7 @@ def counts_alike(old: Pod, new: Pod) -> bool:
         and old.finished == new.finished
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
         and old.metadata.owner_references == new.metadata.owner_references
     )
 

@@ -225,6 +225,11 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
         return self.annotations.get(SOURCE_ANNOTATION, "api") != "api"
 
     @property
+    def is_from_node(self) -> bool:
+        """Static, or the apiserver's image of a static pod: no scheduler chose its node."""
+        return self.is_static or self.is_mirror
+
+    @property
     def is_daemonset(self) -> bool:
         """Owned by a DaemonSet: it would only come back to the same node."""
         owner = self.owner

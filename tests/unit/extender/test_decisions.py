@@ -1,9 +1,14 @@
 """The memory of decisions: bounded in age and in bytes, whole for the newest, condensed before it forgets."""
 
 import gc
+import json
 import tracemalloc
+from typing import Any
 
-from extender import decisions, view
+import pytest
+
+from extender import decisions, protocol, verbs, view
+from tests import builders
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -114,6 +119,40 @@ def test_the_count_of_bytes_is_near_what_python_really_takes() -> None:
     tracemalloc.stop()
     assert len(pods(ring)) == decisions_over
     assert 0.5 * ring.size_bytes < taken < 1.5 * ring.size_bytes
+
+
+def hostile(at: int, part: str) -> protocol.Args:
+    """A request of some 200 kB, all of them in one part of it."""
+    names, much = ["node-00000", "node-00001"], [f"{part}-{at}-{one:>01000}" for one in range(200)]
+
+    def grow(body: dict[str, Any]) -> None:
+        body["metadata"]["uid"] = f"u{at}"
+        if part in ("annotations", "labels"):
+            body["metadata"][part] = {text: text for text in much[:100]}
+        elif part == "containers":
+            body["spec"][part] = [{"name": text} for text in much]
+        elif part in ("name", "namespace"):
+            body["metadata"][part] = "".join(much)
+
+    if part == "names":
+        names += much
+    pod = builders.pod_body(f"p{at}", mutate=grow)
+    return protocol.decode_args(json.dumps({"Pod": pod, "NodeNames": names}).encode())
+
+
+@pytest.mark.parametrize("part", ["annotations", "labels", "containers", "name", "namespace", "names"])
+def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str) -> None:
+    world, ring = nodes(2), decisions.Ring(limit_bytes=2**20, whole_bytes=2**19)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for at in range(60):  # nobody wins, so no placement is assumed
+        ring.add(verbs.filter_nodes(world, hostile(at, part), NOW).decision)
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert pods(ring)
+    assert taken < 3 * 2**20
 
 
 def test_the_histogram_of_reasons_is_bounded() -> None:

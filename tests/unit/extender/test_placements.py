@@ -332,3 +332,12 @@ def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
         made.pod_changed(None, pod, NOW + hour * 3600)
         held.append(len(repr(vars(made))))
     assert held[-1] <= held[10]
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
+def test_static_pods_do_not_count_as_no_scheduler_placed_them(key: str) -> None:
+    world = worlds.seen({"a": worlds.IDLE})
+    worlds.bind(world, "a", "static", annotations={key: "file"})
+    assert world.placements.bindings(NOW) == ()
+    worlds.bind(world, "a", "web", annotations={"kubernetes.io/config.source": "api"})
+    assert len(world.placements.bindings(NOW)) == 1

@@ -104,6 +104,23 @@ def test_an_edited_policy_is_in_force_after_the_next_poll(world: World) -> None:
     assert reply["FailedAndUnresolvableNodes"] == {"n": "cpu_avg_5m over 0.4"}
 
 
+@pytest.mark.parametrize(("text", "taken"), [(STRICT, True), (HEAD + "filtre: {}\n", False)])
+def test_a_new_worker_begins_with_the_file_as_it_is_unless_that_is_bad(
+    tmp_path: pathlib.Path, text: str, taken: bool
+) -> None:
+    path, clock = tmp_path / "policy.yaml", clocks.ManualClock()
+    path.write_text(HEAD, encoding="utf-8")
+    held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
+    held.load()
+    started_hash = held.content_hash
+    path.write_text(text, encoding="utf-8")
+    kube = cast(door.KubeDoor, Listed())
+    made = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1))
+    assert (made.view.in_force.content_hash != started_hash) is taken
+    ready = made.app().test_client().get("/readyz?verbose").get_data(as_text=True)
+    assert ("is refused" in ready) is not taken
+
+
 def test_a_broken_edit_is_shown_everywhere_and_changes_nothing(world: World) -> None:
     before = world.service.view.in_force.content_hash
     world.rewrite(HEAD + "filtre: {}\n")

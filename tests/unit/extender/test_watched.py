@@ -10,7 +10,7 @@ from kube import objects
 from tests import builders
 
 COUNTED = ["uid", "key", "resource_version", "node_name", "finished", "deleting"]
-COUNTED += ["namespace", "is_daemonset", "owner", "scheduled_at_seconds"]
+COUNTED += ["namespace", "is_daemonset", "is_from_node", "owner", "scheduled_at_seconds"]
 
 
 def several(body: builders.Body) -> None:
@@ -26,6 +26,8 @@ CASES: dict[str, dict[str, Any]] = {
     "bound": {"node": "n"},
     "pending": {},
     "of a DaemonSet": {"node": "n", "owner": ("DaemonSet", "agent")},
+    "a mirror of a static pod": {"node": "n", "annotations": {"kubernetes.io/config.mirror": "x"}},
+    "a static pod": {"node": "n", "annotations": {"kubernetes.io/config.source": "file"}},
     "bare": {"node": "n", "owner": None},
     "a placeholder": {"node": "n", "labels": {"app": "x", watched.PLACEHOLDER_LABEL: "true"}},
     "no placeholder, says the label": {"node": "n", "labels": {watched.PLACEHOLDER_LABEL: "false"}},
