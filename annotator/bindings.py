@@ -68,4 +68,4 @@ def none(hot_spots: Sequence[HotSpot]) -> Mapping[str, int]:
 
 def is_placed_by_load(pod: Pod) -> bool:
     """Whether the scheduler chooses a node for such a pod, and for its own sake."""
-    return not (pod.is_daemonset or pod.is_static or pod.is_mirror or pod.labels.get(PLACEHOLDER_LABEL) == "true")
+    return not (pod.is_daemonset or pod.is_from_node or pod.labels.get(PLACEHOLDER_LABEL) == "true")

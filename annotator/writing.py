@@ -19,10 +19,10 @@ from annotator.metrics import Telemetry
 from kube import errors
 from kube.door import EvictionAnswer, KubeDoor, Listing, Watch
 from kube.kinds import Kind
-from kube.objects import Object
+from kube.objects import Identified
 from runtime import clock as clocks
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 WRITES_PER_SECOND: Final = 200.0  # 5,000 nodes in 25 s after a start; a quiet fleet needs 17 a second at the most
 ATTEMPTS: Final = 3
 LONGEST_HOLD_SECONDS: Final = 10.0  # a longer wish ends this sync's writes; the next sync is the retry

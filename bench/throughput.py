@@ -93,7 +93,7 @@ def _leg(running: cluster.Cluster, one: contestants.Contestant, prefix: str, cou
         if seen[-1][0] - seen[0][0] > LEG_SECONDS:
             raise Stuck(f"{prefix}: {seen[-1][1]:g} of {count} pods scheduled in {LEG_SECONDS:g} s")
         _NEVER.wait(POLL_SECONDS)
-        scheduled = _scheduled(running.scheduler_url)
+        scheduled = _scheduled(running)
         seen.append((ticking.monotonic(), scheduled))
     scheduler.stop()
     return rate(seen, count)
@@ -119,6 +119,10 @@ def _create_pods(running: cluster.Cluster, prefix: str, count: int) -> None:
         list(pool.map(create, range(count)))
 
 
-def _scheduled(url: str) -> float:
-    answer = requests.get(f"{url}/metrics", timeout=5, verify=False)  # noqa: S501 - the local control plane's own CA
+def _scheduled(running: cluster.Cluster) -> float:
+    with requests.Session() as session:
+        session.trust_env = False  # a proxy or CA of the environment has no business on loopback
+        authority = running.directory / "pki" / "ca.crt"
+        answer = session.get(f"{running.scheduler_url}/metrics", timeout=5, verify=str(authority))
+    answer.raise_for_status()
     return sum(float(value) for value in _SCHEDULED.findall(answer.text))

@@ -15,14 +15,15 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from extender import nodes, view
+from extender import nodes, remembered, view
 from kube import objects
 from policy import owner_usage
 
 KEPT_SECONDS: Final = 3600.0
 LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 nodes may take
-WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 60 of 500 nodes
+WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 200 of 500 nodes
 BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
 REJECTED_KEPT: Final = 16
@@ -31,8 +32,6 @@ REJECTED_KEPT: Final = 16
 _DECISION_BYTES: Final = 1000
 _RANKED_BYTES: Final = 150
 _REASON_BYTES: Final = 100
-_NAME_BYTES: Final = 80
-_POD_BYTES: Final = 4000
 _OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
 
 
@@ -49,29 +48,68 @@ class Ranked(msgspec.Struct, frozen=True):
 class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
-    Everything is shared with the request that made it. `omitted` nodes were left out when it was condensed; `mean` is
-    what the pod's owner was known to use.
+    Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
+    (`view.Asked`), except the pod, of which only `remembered.slim` stays. `omitted` nodes were left out when it was
+    condensed; `mean` is what the pod's owner was known to use.
     """
 
-    candidates: view.Candidates = dataclasses.field(compare=False)  # arrays have no single truth value
+    seen: view.Candidates | view.Asked = dataclasses.field(compare=False)  # arrays have no single truth value
     pod: objects.Pod
     rejected: collections.abc.Mapping[str, str]
     omitted: int = 0
     mean: owner_usage.Mean | None = None
 
+    def __post_init__(self) -> None:
+        """Let the request's pod go with all that it carries."""
+        object.__setattr__(self, "pod", remembered.slim(self.pod))
+
+    @property
+    def candidates(self) -> view.Candidates:
+        """The nodes with their arrays; made now if the request only marked their rows."""
+        return self.seen if isinstance(self.seen, view.Candidates) else self.seen.candidates()
+
+    @property
+    def loads(self) -> nodes.NodeLoads:
+        """The readings of all nodes."""
+        return self.seen.loads if isinstance(self.seen, view.Candidates) else self.seen.standing.loads
+
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
         rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
-        kept = _only(self.candidates, {*best, *rejected})
-        omitted = self.omitted + len(self.candidates.names) - len(kept.names)
+        kept = _apart(self.seen.only(self._marked({*best, *rejected})))
+        omitted = self.omitted + len(self.seen.rows) - len(kept.names)
         return Inputs(kept, self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
-        """About how much memory it holds, without the readings of all nodes (`loads_bytes`)."""
-        seen = self.candidates
-        arrays = (seen.rows, seen.fresh, seen.values, seen.expected, seen.counts)
-        strings = _NAME_BYTES * len(seen.names) + _REASON_BYTES * len(self.rejected)
-        return _OBJECTS_BYTES + _POD_BYTES + strings + sum(array.nbytes for array in arrays)
+        """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
+        seen = self.seen
+        own = _OBJECTS_BYTES + remembered.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
+        if isinstance(seen, view.Asked):
+            return own
+        arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
+        return own + remembered.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
+
+    def shared(self) -> list[tuple[object, int]]:
+        """What it shares with the decisions before and after it, each with its size: the readings of all nodes, and
+        what stood for all of them at that moment.
+        """
+        loads = self.loads
+        arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
+        arrays += 0 if loads.own_limits is None else loads.own_limits.nbytes
+        parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
+        if isinstance(self.seen, view.Asked):
+            every = self.seen.standing
+            parts.append((every, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
+        return parts
+
+    def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
+        """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
+        loads, seen = self.loads, self.seen
+        if isinstance(seen, view.Candidates) and not all(name in loads.index for name in wanted):
+            return np.fromiter((name in wanted for name in seen.names), np.bool_, len(seen.names))
+        marked = np.zeros(len(loads.names), dtype=np.bool_)
+        marked[[loads.index[name] for name in wanted]] = True
+        return marked[seen.rows]
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -104,15 +142,15 @@ class Decision(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(slots=True)
 class _Kept:
-    """A decision in the ring with what it was counted as; `loads_bytes` is 0 where the one before counts them."""
+    """A decision in the ring with what it was counted as; `shared_bytes` is 0 where the one before counts them."""
 
     decision: Decision
     own_bytes: int
-    loads_bytes: int = 0
+    shared_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
-        return self.own_bytes + self.loads_bytes
+        return self.own_bytes + self.shared_bytes
 
 
 class Ring:
@@ -124,7 +162,7 @@ class Ring:
         self._kept: collections.deque[_Kept] = collections.deque()
         self._whole: collections.deque[_Kept] = collections.deque()
         self._bytes = self._whole_bytes = 0
-        self._last_loads: nodes.NodeLoads | None = None
+        self._last_shared: list[object] = []
 
     @property
     def size_bytes(self) -> int:
@@ -137,7 +175,7 @@ class Ring:
         with self._lock:
             kept = _Kept(decision, decision.size_bytes())
             if decision.inputs is not None and not decision.inputs.omitted:  # `lean` condenses from the start
-                kept.loads_bytes = self._loads_bytes(decision.inputs.candidates.loads)
+                kept.shared_bytes = self._shared_bytes(decision.inputs)
                 self._whole.append(kept)
                 self._whole_bytes += kept.size_bytes
             self._kept.append(kept)
@@ -158,17 +196,15 @@ class Ring:
         )
         return [decision for decision, _ in zip(found, range(limit), strict=False)]
 
-    def _loads_bytes(self, loads: nodes.NodeLoads) -> int:
-        """The readings of all nodes are shared by the decisions between two changes: the first one counts them.
+    def _shared_bytes(self, inputs: Inputs) -> int:
+        """What decisions share between two changes is counted with the first one.
 
-        When that one goes and the others stay, the oldest readings kept are not counted: one version at most.
+        When that one goes and the others stay, the oldest version kept is not counted: one at most.
         """
-        if loads is self._last_loads:
-            return 0
-        self._last_loads = loads
-        own_bytes = 0 if loads.own_limits is None else loads.own_limits.nbytes
-        arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
-        return arrays + own_bytes + 8 * len(loads.names)
+        parts = inputs.shared()
+        new = sum(size for part, size in parts if not any(part is last for last in self._last_shared))
+        self._last_shared = [part for part, _ in parts]
+        return new
 
     def _condense_oldest(self) -> None:
         kept = self._whole.popleft()
@@ -178,7 +214,7 @@ class Ring:
         if decision.inputs is not None:
             small = decision.inputs.condensed(ranked.node for ranked in decision.best)
             kept.decision = msgspec.structs.replace(decision, inputs=small)
-        kept.own_bytes, kept.loads_bytes = kept.decision.size_bytes(), 0
+        kept.own_bytes, kept.shared_bytes = kept.decision.size_bytes(), 0
         self._bytes += kept.size_bytes
 
     def _drop_oldest(self) -> None:
@@ -192,7 +228,7 @@ class Ring:
         while self._kept and self._kept[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
             self._drop_oldest()
         if not self._whole:
-            self._last_loads = None  # or it would stay for as long as nobody asks
+            self._last_shared = []  # or they would stay for as long as nobody asks
 
 
 def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
@@ -200,42 +236,19 @@ def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
     return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
 
 
-def _only(candidates: view.Candidates, wanted: set[str]) -> view.Candidates:
-    """Some of the nodes, with readings of these only, so that those of all others can be freed."""
-    loads, places = candidates.loads, _places(candidates, wanted)
-    rows = candidates.rows[places]
-    known = rows < len(loads.names)
-    taken = np.append(rows[known], len(loads.names))  # the last row stands for unknown nodes, here as there
-    names = tuple(loads.names[row] for row in taken[:-1].tolist())
+def _apart(candidates: view.Candidates) -> view.Candidates:
+    """The same with readings of these nodes only, so that those of all others can be freed."""
+    loads, rows = candidates.loads, candidates.rows
+    known = rows != nodes.UNKNOWN
+    taken = np.append(nodes.UNKNOWN, rows[known])
+    names = tuple(map(loads.names.__getitem__, taken.tolist()))
     small = nodes.NodeLoads(
         names,
-        {name: place for place, name in enumerate(names)},
+        {name: row for row, name in enumerate(names) if row != nodes.UNKNOWN},
         loads.values[taken],
         loads.effective_seconds[taken],
         loads.per_allocatable[taken],
-        {place: loads.reliefs[row] for place, row in enumerate(taken.tolist()) if row in loads.reliefs},
+        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs},
         None if loads.own_limits is None else loads.own_limits[taken],
     )
-    return view.Candidates(
-        in_force=candidates.in_force,
-        now_seconds=candidates.now_seconds,
-        names=tuple(candidates.names[place] for place in places.tolist()),
-        loads=small,
-        rows=np.where(known, np.cumsum(known) - 1, len(names)),
-        fresh=candidates.fresh[places],
-        values=candidates.values[places],
-        expected=candidates.expected[places],
-        counts=candidates.counts[places],
-    )
-
-
-def _places(candidates: view.Candidates, wanted: set[str]) -> nodes.Rows:
-    """Where the wanted nodes stand among the candidates, by their rows; by name only if one of them has no row."""
-    loads = candidates.loads
-    if all(name in loads.index for name in wanted):
-        marked = np.zeros(len(loads.names) + 1, dtype=np.bool_)
-        marked[[loads.index[name] for name in wanted]] = True
-        keep = marked[candidates.rows]
-    else:
-        keep = np.fromiter((name in wanted for name in candidates.names), np.bool_, len(candidates.names))
-    return np.flatnonzero(keep)
+    return dataclasses.replace(candidates, loads=small, rows=np.where(known, np.cumsum(known), nodes.UNKNOWN))

@@ -9,6 +9,7 @@ import collections.abc
 import dataclasses
 from typing import Final, NamedTuple
 
+from extender import counting
 from kube import objects
 from policy import owner_usage, recent, schema
 from runtime import logs
@@ -27,7 +28,7 @@ class Asked(NamedTuple):
     request: recent.Load
 
 
-def asked(pod: objects.Pod) -> Asked:
+def asked(pod: counting.Countable) -> Asked:
     """What a pod asks for; requests that cannot be read are no requests, as the apiserver lets none of them in."""
     try:
         requests = pod.requests
@@ -37,7 +38,7 @@ def asked(pod: objects.Pod) -> Asked:
     return Asked(owner_of(pod), recent.Load(*amounts))
 
 
-def owner_of(pod: objects.Pod) -> str:
+def owner_of(pod: counting.Countable) -> str:
     """The key of the pod's controlling owner, "" for a bare pod."""
     owner = pod.owner
     return "" if owner is None else owner_usage.owner_key(pod.namespace, owner.kind, owner.name)

@@ -22,7 +22,7 @@ Facts = collections.abc.Mapping[str, nodes.NodeFacts]
 NOTHING_MEASURED = "no valid metric in the annotation"
 _INVALID = "not in the annotation"
 # Filter ranks nobody: what depends on the other nodes does not exist in its decisions.
-_UNRANKED: Final[Json] = {"base": None, "median_base": None, "raw_score": None, "score": None}
+_UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None, "raw_score": None, "score": None}
 
 
 def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
@@ -203,7 +203,7 @@ def _readings(candidates: view.Candidates, facts: Facts | None, at: int, state: 
 def _state(candidates: view.Candidates, facts: Facts | None, at: int) -> str:
     row = int(candidates.rows[at])
     known = facts.get(candidates.names[at]) if facts is not None else None
-    if row == len(candidates.loads.names) or (facts is not None and known is None):
+    if row == nodes.UNKNOWN or (facts is not None and known is None):
         return "unknown node"
     effective = float(candidates.loads.effective_seconds[row])
     now_seconds, stale_after_seconds = candidates.now_seconds, candidates.in_force.policy.sync.stale_after_seconds
@@ -231,6 +231,7 @@ def _ranked(breakdown: scoring.Breakdown, at: int) -> Json:
     return {
         "base": float(ranking.base[at]),
         "median_base": bool(ranking.neutral[at]),
+        "capped_base": bool(ranking.capped[at]),
         "raw_score": float(ranking.raw[at]),
         "score": int(ranking.scores[at]),
     }
@@ -241,6 +242,7 @@ def _remembered(ranked: decisions.Ranked, *, neutral: bool) -> Json:
     return {
         "base": ranked.base,
         "median_base": neutral,
+        "capped_base": None,  # the node that capped it may be among those left out
         "penalty": ranked.penalty,
         "raw_score": raw,
         "score": ranked.score,

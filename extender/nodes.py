@@ -11,7 +11,7 @@ import collections.abc
 import dataclasses
 import itertools
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 NO_ANNOTATION: Final = "no annotation"
+UNKNOWN: Final = 0  # the row of every name that is not known here: it never holds a reading
+_ROWS_AT_FIRST: Final = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,11 +47,12 @@ class NodeFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeLoads:
-    """The readings of all nodes at one moment; row i is `names[i]`, the last row stands for any node not known here.
+    """The readings of all nodes at one moment; `names[row]` is whose the row is, "" for UNKNOWN and rows not in use.
 
     `values[rows, metrics]` are ratios, NaN where the metric is absent or invalid; `effective_seconds[rows]` is NaN
     without a reading; `per_allocatable[rows, cpu|memory]` is 1 / allocatable, 0 where that is unknown;
     `own_limits[rows, metrics]` are nodes' own filter thresholds, NaN where a node has none (None: no node has any).
+    `index` and `names` are the same objects in two views unless a node came or went between them.
     """
 
     names: tuple[str, ...]
@@ -61,9 +64,18 @@ class NodeLoads:
     own_limits: Floats | None = None
 
     def rows(self, names: collections.abc.Sequence[str]) -> Rows:
-        """The row of each name, in the order given; unknown names get the last row, which holds no reading."""
-        found = map(self.index.get, names, itertools.repeat(len(self.names)))
+        """The row of each name, in the order given."""
+        found = map(self.index.get, names, itertools.repeat(UNKNOWN))
         return np.fromiter(found, dtype=np.intp, count=len(names))
+
+
+class Layout(NamedTuple):
+    """Columns for other metrics, filled aside: `NodeTable.use` puts them in force and adds what came meanwhile."""
+
+    columns: dict[str, int]
+    values: Floats
+    own_limits: Floats
+    facts: dict[str, NodeFacts]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,17 +100,38 @@ class NodeTable:
         self._times = heartbeat.EffectiveTimes()
         self._heartbeat_problem = "none seen yet"
         self._index: dict[str, int] = {}
-        self._values, self._effective, self._per_allocatable = _empty(0, len(self._columns))
+        self._free: list[int] = []
+        self._values, self._effective, self._per_allocatable = _empty(_ROWS_AT_FIRST, len(self._columns))
         self._own_limits = np.full(self._values.shape, math.nan)
         self._reliefs: dict[int, relief.Relief] = {}
-        self._renumber = True
+        self._members: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._loads: NodeLoads | None = None
 
-    def use_metrics(self, metric_names: collections.abc.Sequence[str]) -> None:
-        """The metrics of a new policy: columns are laid out again from what the nodes said."""
+    def laid_out(self, metric_names: collections.abc.Sequence[str]) -> Layout:
+        """Columns for the metrics of another policy, made from what the nodes said; requests and watch go on."""
+        columns = {name: column for column, name in enumerate(metric_names)}
         with self._lock:
-            self._columns = {name: column for column, name in enumerate(metric_names)}
-            self._renumber, self._loads = True, None
+            facts, rows, size = dict(self._facts), dict(self._index), len(self._values)
+        values, own_limits = np.full((2, size, len(columns)), math.nan)
+        for name, known in facts.items():
+            _write_values(values[rows[name]], columns, known)
+            _write_limits(own_limits[rows[name]], columns, known)
+        return Layout(columns, values, own_limits, facts)
+
+    def use(self, layout: Layout) -> None:
+        """Put a layout in force. Nodes that changed since it was made are written again, they alone."""
+        with self._lock:
+            if layout.columns == self._columns:
+                return
+            self._columns, self._loads = layout.columns, None
+            both = np.full((2, len(self._effective), len(layout.columns)), math.nan)
+            both[:, : len(layout.values)] = layout.values, layout.own_limits
+            both[:, self._free] = math.nan
+            self._values, self._own_limits = both
+            for name, facts in self._facts.items():
+                if layout.facts.get(name) is not facts:
+                    _write_values(self._values[self._index[name]], self._columns, facts)
+                    _write_limits(self._own_limits[self._index[name]], self._columns, facts)
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A change from the Node watch; `new` None means that the node is gone."""
@@ -109,7 +142,7 @@ class NodeTable:
                 self._put(new)
             elif old is not None:
                 self._times.put(old.name, None)
-                self._renumber |= self._facts.pop(old.name, None) is not None
+                self._leave(old.name)
             self._loads = None
             self._confirm()
 
@@ -123,8 +156,6 @@ class NodeTable:
     def loads(self) -> NodeLoads:
         """The current view; the same object until something changes."""
         with self._lock:
-            if self._renumber:
-                self._lay_out()
             if self._loads is None:
                 self._loads = self._view()
             return self._loads
@@ -150,10 +181,31 @@ class NodeTable:
     def _put(self, node: objects.Node) -> None:
         facts = facts_of(node)  # first: should it raise, text, facts and row still agree with each other
         self._times.put(node.name, node.annotations.get(annotations.KEY))
-        self._renumber |= node.name not in self._facts
         self._facts[node.name] = facts
-        if not self._renumber:
-            self._write_row(self._index[node.name], node.name, facts)
+        row = self._index.get(node.name)
+        self._write_row(self._take_row(node.name) if row is None else row, node.name, facts)
+
+    def _take_row(self, name: str) -> int:
+        """A row for a new node: one that another left, else the next; arrays that are full are doubled."""
+        row = self._free.pop() if self._free else len(self._index) + 1
+        if row == len(self._effective):
+            grown = _empty(2 * row, len(self._columns))
+            for new, old in zip(grown, (self._values, self._effective, self._per_allocatable), strict=True):
+                new[:row] = old
+            self._values, self._effective, self._per_allocatable = grown
+            self._own_limits = np.concatenate((self._own_limits, np.full(self._own_limits.shape, math.nan)))
+        self._index[name], self._members = row, None
+        return row
+
+    def _leave(self, name: str) -> None:
+        if self._facts.pop(name, None) is None:
+            return
+        row = self._index.pop(name)
+        self._values[row] = self._own_limits[row] = self._effective[row] = math.nan
+        self._per_allocatable[row] = 0.0
+        self._reliefs.pop(row, None)
+        self._free.append(row)
+        self._members = None
 
     def _accept(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> str:
         if data is None:
@@ -166,29 +218,12 @@ class NodeTable:
         return "" if accepted else "ignored: older than the last, or ahead of the clock"
 
     def _confirm(self) -> None:
-        confirmed = self._times.settle()
-        if not self._renumber:
-            for name in self._index.keys() & confirmed:  # one odd name must not cost the others their renewal
-                self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
-
-    def _lay_out(self) -> None:
-        self._index = {name: row for row, name in enumerate(sorted(self._facts))}
-        self._values, self._effective, self._per_allocatable = _empty(len(self._index), len(self._columns))
-        self._own_limits = np.full(self._values.shape, math.nan)
-        self._reliefs = {}
-        for name, row in self._index.items():
-            self._write_row(row, name, self._facts[name])
-        self._renumber, self._loads = False, None
+        for name in self._index.keys() & self._times.settle():  # one odd name must not cost the others their renewal
+            self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
 
     def _write_row(self, row: int, name: str, facts: NodeFacts) -> None:
-        self._values[row] = math.nan
-        for metric, value in facts.reading.values.items() if facts.reading else ():
-            if (column := self._columns.get(metric)) is not None:
-                self._values[row, column] = value
-        self._own_limits[row] = math.nan
-        for metric, limit in facts.own.limits.items() if facts.own else ():
-            if (column := self._columns.get(metric)) is not None:
-                self._own_limits[row, column] = limit
+        _write_values(self._values[row], self._columns, facts)
+        _write_limits(self._own_limits[row], self._columns, facts)
         self._effective[row] = self._effective_seconds(name, facts)
         self._per_allocatable[row] = _inverse(facts.cpu_millicores), _inverse(facts.memory_bytes)
         self._reliefs.pop(row, None)
@@ -201,11 +236,18 @@ class NodeTable:
         return self._times.effective_seconds(name, facts.reading.at_seconds)
 
     def _view(self) -> NodeLoads:
-        columns = self._values.copy(), self._effective.copy(), self._per_allocatable.copy()
-        for column in columns:
+        if self._members is None:
+            by_row = {row: name for name, row in self._index.items()}
+            used = 1 + len(self._index) + len(self._free)
+            self._members = tuple(by_row.get(row, "") for row in range(used)), dict(self._index)
+        names, index = self._members
+        every = (self._values, self._effective, self._per_allocatable)
+        values, effective_seconds, per_allocatable = (column[: len(names)].copy() for column in every)
+        for column in (values, effective_seconds, per_allocatable):
             column.flags.writeable = False
-        own_limits = None if np.isnan(self._own_limits).all() else self._own_limits.copy()
-        return NodeLoads(tuple(self._index), self._index, *columns, dict(self._reliefs), own_limits)
+        own_limits = self._own_limits[: len(names)]
+        limits = None if np.isnan(own_limits).all() else own_limits.copy()
+        return NodeLoads(names, index, values, effective_seconds, per_allocatable, dict(self._reliefs), limits)
 
 
 def facts_of(node: objects.Node) -> NodeFacts:
@@ -245,9 +287,23 @@ def _reading(text: str | None) -> tuple[annotations.Reading | None, str]:
         return None, f"annotation unusable: {error.reason}"
 
 
-def _empty(nodes: int, metrics: int) -> tuple[Floats, Floats, Floats]:
-    """Columns without a reading, one row more than there are nodes: unknown names point at the last."""
-    return np.full((nodes + 1, metrics), math.nan), np.full(nodes + 1, math.nan), np.zeros((nodes + 1, 2))
+def _empty(rows: int, metrics: int) -> tuple[Floats, Floats, Floats]:
+    """Columns without a reading."""
+    return np.full((rows, metrics), math.nan), np.full(rows, math.nan), np.zeros((rows, 2))
+
+
+def _write_values(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
+    row[:] = math.nan
+    for metric, value in facts.reading.values.items() if facts.reading else ():
+        if (column := columns.get(metric)) is not None:
+            row[column] = value
+
+
+def _write_limits(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
+    row[:] = math.nan
+    for metric, limit in facts.own.limits.items() if facts.own else ():
+        if (column := columns.get(metric)) is not None:
+            row[column] = limit
 
 
 def _inverse(amount: float) -> float:

@@ -2,8 +2,8 @@
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
 pod of a burst sees it before the watch does. What a request needs is kept ready per node: pods per hot-spot window,
-and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet or hold
-room as placeholders do not count.
+and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet, are
+static (the kubelet made them, no scheduler placed them) or hold room as placeholders do not count.
 
 The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
 with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
@@ -20,15 +20,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from extender import deadline, estimates
-from kube import objects
+from extender import counting, deadline, estimates
 from policy import hotspots, metrics, owner_usage, recent, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
-PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"
 
 
 class Placement(NamedTuple):
@@ -66,28 +64,55 @@ class Crowding:
 
 
 class PlacementTable:
-    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread."""
+    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread.
 
-    def __init__(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._lock = deadline.Lock()
-        self._estimates = estimates.Estimates.under(policy)
-        self._index: collections.abc.Mapping[str, int] = {}
-        self._use(policy, now_seconds)
+    A new policy gets a new table, made `aside` while the one in use answers and both hear the watch: `count_anew` fills
+    it from what the watch has, leaving alone the pods of which it heard more since, and `succeed` ends that.
+    """
 
-    def use_policy(
+    def __init__(
         self,
         policy: schema.LoadPolicy,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
         now_seconds: float,
+        *,
+        published: owner_usage.Published = owner_usage.NOTHING,
+        aside: bool = False,
     ) -> None:
-        """Count anew under other windows or estimates; `pods` gives what the watch has, read while changes wait."""
+        self._lock = deadline.Lock()
+        self._told: set[str] | None = set() if aside else None
+        self._estimates = estimates.Estimates.under(policy, published)
+        self._metrics = policy.metrics_in_force
+        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
+        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
+        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
+        self._origin_seconds = self._latest_seconds = now_seconds
+        self._pods: dict[str, Placement] = {}
+        self._by_node: dict[str, dict[str, Placement]] = {}
+        self._expiries: list[tuple[float, str]] = []
+        self._index: collections.abc.Mapping[str, int] = {}
+        self._touched: set[int] = set()
+        self._counts, self._offset, self._slope = self._empty(1)
+
+    def count_anew(self, pods: collections.abc.Iterable[counting.Countable], now_seconds: float) -> None:
+        """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
+        for pod in pods:
+            with self._lock:
+                if self._told is None or pod.uid not in self._told:
+                    self._put(pod, now_seconds)
+
+    def succeed(self, other: "PlacementTable", now_seconds: float) -> None:
+        """Take over what another table assumes."""
+        assumptions = other.assumptions()
         with self._lock:
-            assumed = [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
-            self._use(policy, now_seconds)
-            for placement in assumed:
-                self._add(placement, now_seconds)
-            for pod in pods():
-                self._put(pod, now_seconds)
+            self._told = None
+            for placement in assumptions:
+                if placement.binding.uid not in self._pods:
+                    self._add(placement, now_seconds)
+
+    def assumptions(self) -> list[Placement]:
+        """The placements that are assumed and not confirmed."""
+        with self._lock:
+            return [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
 
     @property
     def estimates(self) -> estimates.Estimates:
@@ -106,32 +131,26 @@ class PlacementTable:
             with self._lock:
                 self._estimate_anew(node, now_seconds)
 
-    def _estimate_anew(self, node: str, now_seconds: float) -> None:
-        here = self._by_node.get(node, {})
-        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
-        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
-        for uid, load in moved.items():
-            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
-        if moved:
-            self._write_row(node, now_seconds)
-
-    def pod_changed(self, old: objects.Pod | None, new: objects.Pod | None, now_seconds: float) -> None:
+    def pod_changed(self, old: counting.Countable | None, new: counting.Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
         with self._lock:
+            if self._told is not None:
+                self._told.update(pod.uid for pod in (old, new) if pod is not None)
             self._expire(now_seconds)
             if old is not None and (new is None or new.uid != old.uid):
                 self._remove(old.uid, now_seconds)
             if new is not None:
                 self._put(new, now_seconds)
 
-    def assume(self, pod: objects.Pod, node: str, now_seconds: float) -> None:
+    def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
-        if not counts(pod):
+        if not counting.counts(pod):
             return
         with self._lock:
             known = self._pods.get(pod.uid)
             if known is None or known.until_seconds < math.inf:
-                placement = self._placement(pod, node, now_seconds)
+                at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
+                placement = self._placement(pod, node, at_seconds, now_seconds)
                 self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
 
     def crowding(
@@ -139,7 +158,7 @@ class PlacementTable:
     ) -> Crowding:
         """The columns for rows of `index` (as in NodeLoads) at this moment, without the pod of the uid `besides`."""
         with self._lock:
-            self._align(index, now_seconds)
+            self._align(index, int(rows.max(initial=0)) + 1)
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
             amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
@@ -147,6 +166,21 @@ class PlacementTable:
             if hidden:
                 self._write_row(hidden, now_seconds)
             return crowding
+
+    def touched(self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float) -> list[int]:
+        """The rows written since this was last asked, brought up to this moment; `index` and `rows` as in `crowding`.
+
+        For one asker, who keeps the others: `board`.
+        """
+        with self._lock:
+            self._align(index, rows)
+            self._expire(now_seconds)
+            written, self._touched = sorted(self._touched), set()
+            return written
+
+    def knows(self, uid: str) -> bool:
+        """Whether a pod counts on some node, assumed or confirmed."""
+        return uid in self._pods
 
     def assumed(self, now_seconds: float) -> int:
         """How many placements are assumed and not yet confirmed."""
@@ -166,54 +200,70 @@ class PlacementTable:
             self._expire(now_seconds)
             return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
 
-    def _use(self, policy: schema.LoadPolicy, now_seconds: float) -> None:
-        self._estimates = estimates.Estimates.under(policy, self._estimates.published)
-        self._metrics = policy.metrics_in_force
-        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
-        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
-        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
-        self._origin_seconds = self._latest_seconds = now_seconds
-        self._pods: dict[str, Placement] = {}
-        self._by_node: dict[str, dict[str, Placement]] = {}
-        self._expiries: list[tuple[float, str]] = []
-        self._lay_out()
+    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        offset, slope = np.zeros((2, rows, len(self._metrics)))
+        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
 
-    def _lay_out(self) -> None:
-        rows = len(self._index) + 1
-        self._counts = np.zeros((rows, len(self._hot_windows)), dtype=np.int64)
-        self._offset, self._slope = np.zeros((2, rows, len(self._metrics)))
-
-    def _align(self, index: collections.abc.Mapping[str, int], now_seconds: float) -> None:
+    def _align(self, index: collections.abc.Mapping[str, int], rows: int) -> None:
+        """Follow the nodes that came or went: a node keeps its row, so that only theirs are written."""
         if index is not self._index:
-            self._index = index
-            self._lay_out()
-            for node in self._by_node:
-                self._write_row(node, now_seconds)
+            before, self._index = self._index, index
+            moved = {name for name, _ in before.items() ^ index.items()}
+            rows = max(rows, 1 + max(index.values(), default=0))
+            self._grow(rows)
+            for row in (before[name] for name in moved if name in before):
+                self._counts[row] = self._offset[row] = self._slope[row] = 0
+                self._touched.add(row)
+            for name in moved & self._by_node.keys():
+                self._write_row(name, self._latest_seconds)
+        self._grow(rows)
 
-    def _put(self, pod: objects.Pod, now_seconds: float) -> None:
-        if pod.node_name and counts(pod):
-            self._add(self._placement(pod, pod.node_name, now_seconds), now_seconds)
-        elif pod.node_name or pod.deleting or pod.finished:
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._counts):
+            grown = self._empty(2 * rows)
+            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
+                new[: len(old)] = old
+            self._counts, self._offset, self._slope = grown
+
+    def _put(self, pod: counting.Countable, now_seconds: float) -> None:
+        if not pod.node_name or not counting.counts(pod):
+            if pod.node_name or pod.deleting or pod.finished:
+                self._remove(pod.uid, now_seconds)
+            return
+        at_seconds = min(self._bound_at_seconds(pod, now_seconds), now_seconds)
+        if self._windows and at_seconds + self._windows[-1] > now_seconds:
+            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
+        else:  # most pods of a cluster: what they would use is not even estimated
             self._remove(pod.uid, now_seconds)
 
-    def _placement(self, pod: objects.Pod, node: str, now_seconds: float) -> Placement:
-        at_seconds = min(self._bound_at_seconds(pod, node, now_seconds), now_seconds)
+    def _placement(self, pod: counting.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
         asked = estimates.asked(pod)
         load = self._estimates.of(asked, now_seconds).load
         return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
 
-    def _bound_at_seconds(self, pod: objects.Pod, node: str, now_seconds: float) -> float:
+    def _estimate_anew(self, node: str, now_seconds: float) -> None:
+        here = self._by_node.get(node, {})
+        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
+        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
+        for uid, load in moved.items():
+            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
+        if moved:
+            self._write_row(node, now_seconds)
+
+    def _bound_at_seconds(self, pod: counting.Countable, now_seconds: float) -> float:
         """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
-        if pod.scheduled_at_seconds is not None and pod.node_name:
+        if pod.scheduled_at_seconds is not None:
             return pod.scheduled_at_seconds
         known = self._pods.get(pod.uid)
-        return known.binding.at_seconds if known is not None and known.binding.node == node else now_seconds
+        return known.binding.at_seconds if known is not None and known.binding.node == pod.node_name else now_seconds
 
     def _add(self, placement: Placement, now_seconds: float) -> None:
-        binding = placement.binding
-        if self._pods.get(binding.uid) == placement:
+        binding, known = placement.binding, self._pods.get(placement.binding.uid)
+        if known == placement:
             return
-        self._remove(binding.uid, now_seconds)
+        as_assumed = known is not None and (known.binding, known.load) == (binding, placement.load)
+        if not as_assumed:
+            self._remove(binding.uid, now_seconds)
         ends = [binding.at_seconds + window for window in self._windows]
         if not ends or ends[-1] <= now_seconds:
             return
@@ -221,7 +271,8 @@ class PlacementTable:
         self._by_node.setdefault(binding.node, {})[binding.uid] = placement
         for end_seconds in {min(end, placement.until_seconds) for end in ends}:
             heapq.heappush(self._expiries, (end_seconds, binding.node))
-        self._write_row(binding.node, now_seconds)
+        if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
+            self._write_row(binding.node, now_seconds)
 
     def _remove(self, uid: str, now_seconds: float) -> None:
         placement = self._pods.get(uid)
@@ -262,7 +313,7 @@ class PlacementTable:
 
     def _hide(self, uid: str, now_seconds: float) -> str:
         """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
-        placement = self._pods.get(uid)
+        placement = self._pods.get(uid) if uid else None
         if placement is None:
             return ""
         self._write_row(placement.binding.node, now_seconds, besides=uid)
@@ -272,6 +323,8 @@ class PlacementTable:
         row = self._index.get(node)
         if row is None:
             return
+        now_seconds = max(now_seconds, self._latest_seconds)  # work after a reply knows the moment of its request
+        self._touched.add(row)
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
         ages = [now_seconds - placement.binding.at_seconds for placement in here]
         self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
@@ -286,13 +339,6 @@ class PlacementTable:
         amounts = [placement.amount(resource) for placement in fresh]
         moments = [placement.binding.at_seconds - self._origin_seconds for placement in fresh]
         return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
-
-
-def counts(pod: objects.Pod) -> bool:
-    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no placeholder."""
-    if pod.finished or pod.deleting or pod.is_daemonset:
-        return False
-    return pod.labels.get(PLACEHOLDER_LABEL) != "true"
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

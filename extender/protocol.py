@@ -162,6 +162,9 @@ class _FilterReply(msgspec.Struct, frozen=True):
 
 _ARGS: Final = msgspec.json.Decoder(_Args)
 _PREEMPTION_ARGS: Final = msgspec.json.Decoder(_PreemptionArgs)
+_PODS: Final = msgspec.json.Decoder(objects.Pod)
+_POD: Final = b'{"Pod":'
+_NO_NODES: Final = b',"Nodes":null'
 _NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -174,6 +177,19 @@ def decode_args(body: bytes) -> Args:
     nodes = None if node_list is None else _by_name(node_list.items or ())
     names = wire.names_upper or wire.names_camel or wire.names_lower or nodes or ()
     return Args(pod, tuple(dict.fromkeys(names)), nodes)
+
+
+def pod_before_names(head: bytes) -> objects.Pod | None:
+    """The pod of a request whose body was cut off before `,"NodeNames":`, if that head is `{"Pod":{...},"Nodes":null`.
+
+    None for any other: it is for `decode_args` to say what that is.
+    """
+    if not head.startswith(_POD) or not head.endswith(_NO_NODES):
+        return None
+    try:
+        return _PODS.decode(head[len(_POD) : -len(_NO_NODES)])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def decode_preemption(body: bytes) -> PreemptionArgs:
@@ -213,6 +229,27 @@ def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
             }
         )
     )
+
+
+def refusal(quoted_name: bytes, reason: str) -> bytes:
+    """What a rejected node adds to the filter reply."""
+    return quoted_name + b":" + _ENCODER.encode(reason)
+
+
+def ranking(quoted_name: bytes, score: int) -> bytes:
+    """What a node adds to the prioritize reply."""
+    return b'{"Host":%b,"Score":%d}' % (quoted_name, score)
+
+
+def joined_filter(passed: bytes, refusals: collections.abc.Iterable[bytes]) -> bytes:
+    """The filter reply from the JSON array of the names that passed and the parts of those that did not."""
+    middle = b',"Nodes":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{'
+    return b"".join((b'{"NodeNames":', passed, middle, b",".join(refusals), b'},"Error":""}'))
+
+
+def joined_scores(rankings: collections.abc.Iterable[bytes]) -> bytes:
+    """The prioritize reply from its parts."""
+    return b"[%b]" % b",".join(rankings)
 
 
 def encode(document: object) -> bytes:

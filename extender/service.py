@@ -5,6 +5,8 @@ report.
 Nothing is connected and no thread runs before `start`.
 """
 
+import functools
+import gc
 import random
 import threading
 from typing import Final
@@ -12,7 +14,7 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, comparing, deadline, decisions, explaining, metrics, tls, view
+from extender import app, comparing, deadline, decisions, explaining, lean, metrics, tls, view, watched
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -47,6 +49,7 @@ class Service:
         self._clock = ticking
         self._news = news
         self._policy_file = policy_file
+        policy_file.poll()  # a worker after SIGHUP or a crash is younger than what its master read
         self._security = security
         self._registry = prometheus_client.CollectorRegistry()
         self._metrics = metrics.Metrics(self._registry)
@@ -56,29 +59,23 @@ class Service:
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
         self._nodes = reflector.Reflector(
-            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed
+            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed, direct=True
         )
         self._pods = reflector.Reflector(
-            kube, kinds.PODS, clock=ticking, rng=rng, field_selector=LIVING, on_change=self._pod_changed
-        )
-        self._heartbeats = reflector.Reflector(
             kube,
-            kinds.CONFIG_MAPS,
+            watched.PODS,
             clock=ticking,
             rng=rng,
-            namespace=namespace,
-            field_selector=HEARTBEAT_ONLY,
-            on_change=self._heartbeat_changed,
+            field_selector=LIVING,
+            on_change=self._pod_changed,
+            direct=True,
         )
-        self._usage = reflector.Reflector(
-            kube,
-            kinds.CONFIG_MAPS,
-            clock=ticking,
-            rng=rng,
-            namespace=namespace,
-            field_selector=USAGE_ONLY,
-            on_change=self._usage_changed,
+        config_map = functools.partial(
+            reflector.Reflector, kube, kinds.CONFIG_MAPS, clock=ticking, rng=rng, namespace=namespace
         )
+        self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
+        self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
+        self._settled = False
         self._beat = health.Heartbeat()
         self._polling = loop.Loop(
             "policy",
@@ -91,7 +88,9 @@ class Service:
         )
 
     def app(self) -> flask.Flask:
-        """The application over this service's view; what kube-scheduler waits for is answered in time."""
+        """The application over this service's view: the usual questions do not get as far as Flask, and what
+        kube-scheduler waits for is answered in time.
+        """
         plain_routes = ops.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
@@ -100,8 +99,9 @@ class Service:
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
         application = app.create_app(parts, plain_routes)
+        quick = lean.Lean(parts, application.wsgi_app)
         application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
-            application.wsgi_app, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+            quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
         return application
 
@@ -113,9 +113,19 @@ class Service:
 
     def poll_files(self) -> None:
         """One turn of the loop: the certificate first, as a certificate that runs out stops everything."""
+        self._settle()
         if self._security is not None:
             self._security.poll()
         self.poll_policy()
+
+    def _settle(self) -> None:
+        """Once the lists are in, leave what they filled memory with out of all later garbage collections: one of them
+        would look at every node and pod while requests wait.
+        """
+        if not self._settled and self._nodes.synced.is_set() and self._pods.synced.is_set():
+            gc.collect()
+            gc.freeze()
+            self._settled = True
 
     def poll_policy(self) -> None:
         """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
@@ -141,8 +151,9 @@ class Service:
             checks.append(health.Check("certificate", lambda: None, lambda: _certificate(security)))
         return checks
 
-    def _pod_changed(self, old: objects.Pod | None, new: objects.Pod | None) -> None:
-        self.view.placements.pod_changed(old, new, self._clock.now())
+    def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
+        if old is None or new is None or not watched.counts_alike(old, new):
+            self.view.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
         self.view.nodes.heartbeat_changed(None if new is None else new.data, self._clock.now())
@@ -177,8 +188,8 @@ def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_secon
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
         seen.nodes.node_changed(None, node)
-    for pod in kube.list(kinds.PODS, field_selector=LIVING).items:
-        seen.placements.pod_changed(None, pod, now_seconds)
+    for pod in kube.list(watched.PODS, field_selector=LIVING).items:
+        seen.pod_changed(None, pod, now_seconds)
     seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
     seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
 

@@ -17,6 +17,7 @@ from wsgiref import types as wsgi
 
 from prometheus_client import core, registry
 
+from extender import reading
 from runtime import logs, reloading
 
 log = logs.get(__name__)
@@ -65,7 +66,7 @@ def chosen(
     return Files(certificate, key, client_ca)
 
 
-class Connection(ssl.SSLSocket):
+class Connection(reading.Limited, ssl.SSLSocket):
     """A connection of ours, with the client's common name once it has shown a certificate of the client CA."""
 
     client_name: str | None = None  # None: no certificate; "": one without a common name

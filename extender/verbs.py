@@ -4,6 +4,7 @@
 shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
 """
 
+import collections.abc
 import dataclasses
 import itertools
 from typing import NamedTuple
@@ -40,10 +41,10 @@ def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Ou
     judged = judge(candidates, args.pod)
     winner = judged.passed[0] if len(judged.passed) == 1 else ""
     if winner:
-        seen.placements.assume(args.pod, winner, now_seconds)
+        seen.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, judged.passed, judged.rejected)
     mean = seen.mean(args.pod, now_seconds)
-    return Outcome(body, _decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
+    return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
 def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
@@ -51,13 +52,13 @@ def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outc
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
     mean = seen.mean(args.pod, now_seconds)
     breakdown = score(candidates, args.pod, mean)
-    best = ranked(candidates, breakdown)
+    best = ranked(candidates.names.__getitem__, breakdown.ranking)
     winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
     if winner:
-        seen.placements.assume(args.pod, winner, now_seconds)
+        seen.assume(args.pod, winner, now_seconds)
     judged = Judgement(args.names, {}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, breakdown.scores.tolist())
-    return Outcome(body, _decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
+    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
 def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
@@ -67,7 +68,7 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
     candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
-    return Outcome(body, _decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
+    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
 
 
 def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
@@ -77,7 +78,7 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
     exempt = exemption(candidates, pod)
     if exempt is not None:
         return Judgement(candidates.names, {}, exempt, ())
-    opted_out = opting_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
+    asks_out = opted_out(candidates, pod)
     held = relieved(candidates, pod)
     rejected = dict.fromkeys(held, relief.REASON)
     free = (
@@ -85,8 +86,8 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
         if held
         else candidates
     )
-    if opted_out is not None:
-        return Judgement(free.names, rejected, opted_out, ())
+    if asks_out is not None:
+        return Judgement(free.names, rejected, asks_out, ())
     verdicts = free.verdicts()
     passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
     if len(passed) < len(free.names):
@@ -99,6 +100,11 @@ def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:
     """Why the policy lets this pod pass everywhere, or None."""
     rule = candidates.in_force.policy.filter.exempt
     return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
+
+
+def opted_out(candidates: view.Candidates, pod: objects.Pod) -> str | None:
+    """Why the policy leaves the thresholds out for this pod, which asks for it; or None."""
+    return opting_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
 
 
 def relieved(candidates: view.Candidates, pod: objects.Pod) -> frozenset[str]:
@@ -135,21 +141,22 @@ def score(
     )
 
 
-def ranked(candidates: view.Candidates, breakdown: scoring.Breakdown) -> tuple[decisions.Ranked, ...]:
+def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking) -> tuple[decisions.Ranked, ...]:
     """The best candidates, first by their score before rounding, then in the order asked."""
-    ranking = breakdown.ranking
-    order = np.argsort(-ranking.raw, kind="stable")[: decisions.BEST_KEPT].tolist()
+    raw = ranking.raw
+    best = np.arange(len(raw))
+    if len(raw) > decisions.BEST_KEPT:  # sorting thousands for the sake of five costs more than judging them
+        best = np.flatnonzero(raw >= np.partition(raw, -decisions.BEST_KEPT)[-decisions.BEST_KEPT])
+    order = best[np.argsort(-raw[best], kind="stable")][: decisions.BEST_KEPT].tolist()
     return tuple(
-        decisions.Ranked(
-            candidates.names[at], int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at])
-        )
+        decisions.Ranked(name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at]))
         for at in order
     )
 
 
-def _decision(
+def decision(
     verb: str,
-    candidates: view.Candidates,
+    seen: view.Candidates | view.Asked,
     pod: objects.Pod,
     judged: Judgement,
     *,
@@ -157,19 +164,21 @@ def _decision(
     assumed: str = "",
     mean: owner_usage.Mean | None = None,
 ) -> decisions.Decision:
+    """What is remembered of an answer."""
+    every = seen if isinstance(seen, view.Candidates) else seen.standing
     return decisions.Decision(
         verb=verb,
-        at_seconds=candidates.now_seconds,
+        at_seconds=every.now_seconds,
         namespace=pod.namespace,
         pod=pod.name,
         uid=pod.uid,
-        candidates=len(candidates.names),
-        passed=len(judged.passed),
-        policy_hash=candidates.in_force.content_hash,
+        candidates=len(seen.rows),
+        passed=len(seen.rows) - len(judged.rejected),
+        policy_hash=every.in_force.content_hash,
         exempt=judged.exempt,
         rejected=decisions.histogram(judged.rejected.values()),
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decisions.Inputs(candidates, pod, judged.rejected, mean=mean),
+        inputs=decisions.Inputs(seen, pod, judged.rejected, mean=mean),
     )

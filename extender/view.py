@@ -1,17 +1,23 @@
 """Everything an answer is made from, joined for one request: fresh readings, placements, and the policy in force.
 
 The watches keep `nodes` and `placements` up to date; `service` hands over a new policy. `verbs` and `explaining` ask
-for `Candidates`, which do not change any more, and pass their arrays to the policy's pure functions.
+for `Candidates`, which do not change any more, and pass their arrays to the policy's pure functions; `board` asks for
+what stands for every row.
+
+Time stands still within a second here: whoever asks or tells at 04:00:00.7 does so at 04:00:00. The apiserver's own
+times (bindings, annotations) and windows are whole seconds, so that comparisons with them come out as before. Expected
+load decays in steps of a second, and what was judged once holds for all requests of that second.
 """
 
 import collections.abc
 import dataclasses
+import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import deadline, estimates, nodes, placements
+from extender import counting, deadline, estimates, nodes, placements
 from kube import objects
 from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
@@ -71,9 +77,14 @@ class Candidates:
         """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
         return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
 
-    def verdicts(self) -> filtering.Verdicts:
-        """What the filter says of each node, leaving aside who asks."""
-        return filtering.verdicts(self.values, self.expected, self.in_force.rules, self.own_limits)
+    def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
+        """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
+        about, so that `coolest` keeps nobody.
+        """
+        rules = self.in_force.rules
+        if each_alone:
+            rules = rules._replace(keep_coolest=False)
+        return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
 
     @property
     def penalty(self) -> nodes.Floats:
@@ -97,15 +108,18 @@ class Candidates:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
         whole.
         """
-        unknown = self.rows == len(self.loads.names)
+        return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any())
+
+    def lacking(self) -> dict[str, Mask]:
+        """Which nodes [nodes] lack what, by the words of `degradations`."""
+        unknown = self.rows == nodes.UNKNOWN
         unread = np.isnan(self.loads.effective_seconds[self.rows]) & ~unknown
-        causes = {
+        return {
             "unknown_node": unknown,
             "missing_reading": unread,
             "stale_reading": ~(self.fresh | unknown | unread),
             "missing_metric": (np.isnan(self.values) & self._needed()).any(axis=1) & self.fresh,
         }
-        return tuple(cause for cause, nodes_hit in causes.items() if nodes_hit.any())
 
     def _needed(self) -> Mask:
         """The metrics that have a weight or a threshold: [metrics], or [nodes, metrics] with thresholds of nodes."""
@@ -118,14 +132,35 @@ class Candidates:
         return needed
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """Some rows of what stood for all nodes at one moment: the candidates of a request before anybody looks at them."""
+
+    standing: Candidates
+    rows: nodes.Rows
+
+    def candidates(self) -> Candidates:
+        """The same with arrays and names of its own."""
+        return self.only(slice(None))
+
+    def only(self, keep: Mask | slice) -> Candidates:
+        """The nodes marked, with arrays and names of their own."""
+        every, rows = self.standing, self.rows[keep]
+        names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
+        arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
+        return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays)
+
+
 class View:
     """The extender's picture of the cluster. Every method may be called from any thread."""
 
     def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
         self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
+        self._coming: placements.PlacementTable | None = None
         self.nodes = nodes.NodeTable(self._in_force.metric_names)
-        self.placements = placements.PlacementTable(policy, now_seconds)
+        self._usage = owner_usage.NOTHING
+        self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self.usage_problem = estimates.NONE_SEEN
 
     @property
@@ -137,15 +172,48 @@ class View:
         self,
         policy: schema.LoadPolicy,
         content_hash: str,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[objects.Pod]],
+        pods: collections.abc.Callable[[], collections.abc.Iterable[counting.Countable]],
         now_seconds: float,
     ) -> None:
-        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew."""
-        in_force = compiled(policy, content_hash)
+        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew.
+
+        Columns and counts are made aside while requests are answered by the policy before, and swapped in at once. The
+        watch tells both tables meanwhile. One caller at a time: the policy loop.
+        """
+        in_force, at_seconds = compiled(policy, content_hash), moment(now_seconds)
         with self._lock:
-            self.nodes.use_metrics(in_force.metric_names)
-            self.placements.use_policy(policy, pods, now_seconds)
-            self._in_force = in_force
+            coming = placements.PlacementTable(policy, at_seconds, published=self._usage, aside=True)
+            self._coming = coming
+        coming.count_anew(pods(), at_seconds)
+        layout = self.nodes.laid_out(in_force.metric_names)
+        with self._lock:
+            self.nodes.use(layout)
+            coming.succeed(self.placements, at_seconds)
+            self.placements, self._coming, self._in_force = coming, None, in_force
+
+    def pod_changed(self, old: counting.Countable | None, new: counting.Countable | None, now_seconds: float) -> None:
+        """A change from the Pod watch."""
+        with self._lock:
+            told = self._tables()
+        for table in told:
+            table.pod_changed(old, new, moment(now_seconds))
+
+    def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
+        """Take `node` for the pod's until the watch knows better."""
+        with self._lock:
+            self.placements.assume(pod, node, moment(now_seconds))
+
+    def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
+        """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
+        published, self.usage_problem = estimates.read(data)
+        with self._lock:  # a table that is made aside from now on begins with it
+            self._usage, told = published, self._tables()
+        for table in told:
+            table.use_published(published, moment(now_seconds))
+
+    def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
+        """What the replicas of the pod's owner use on average, if that is known at this moment."""
+        return self.placements.estimates.mean(estimates.owner_of(pod), moment(now_seconds))
 
     def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
         """The nodes asked for as they stand now, with unknown names as nodes without a reading.
@@ -153,27 +221,58 @@ class View:
         `besides` is the uid of the pod that is asked about: what is assumed or known of its own placement does not
         count.
         """
+        at_seconds = moment(now_seconds)
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
-            crowding = self.placements.crowding(loads.index, rows, now_seconds, besides=besides)
-        stale_after_seconds = in_force.policy.sync.stale_after_seconds
-        fresh = freshness.mask(loads.effective_seconds[rows], now_seconds, stale_after_seconds)
-        values = np.where(fresh[:, None], loads.values[rows], np.nan)
-        shares = loads.per_allocatable[rows][:, list(in_force.columns_of_resource)]
-        return Candidates(
-            in_force, now_seconds, names, loads, rows, fresh, values, crowding.amounts * shares, crowding.counts
-        )
+            crowding = self.placements.crowding(loads.index, rows, at_seconds, besides=besides)
+        return _joined(in_force, at_seconds, names, loads, rows, crowding)
 
-    def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
-        """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
-        published, self.usage_problem = estimates.read(data)
-        self.placements.use_published(published, now_seconds)
+    def standing(self, before: Candidates | None, now_seconds: float) -> Candidates:
+        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`.
 
-    def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
-        """What the replicas of the pod's owner use on average, if that is known at this moment."""
-        return self.placements.estimates.mean(estimates.owner_of(pod), now_seconds)
+        Which rows were given is told once: one asker.
+        """
+        at_seconds = moment(now_seconds)
+        with self._lock:
+            in_force, loads = self._in_force, self.nodes.loads()
+            touched = self.placements.touched(loads.index, len(loads.names), at_seconds)
+            rows = np.arange(len(loads.names))
+            if before is not None and _same(before, in_force, loads, at_seconds):
+                rows = np.array(touched, dtype=np.intp)
+            crowding = self.placements.crowding(loads.index, rows, at_seconds, besides="")
+        names = tuple(map(loads.names.__getitem__, rows.tolist()))
+        return _joined(in_force, at_seconds, names, loads, rows, crowding)
 
     def all_nodes(self, now_seconds: float) -> Candidates:
-        """Every known node, as an average pod would find it."""
-        return self.candidates(self.nodes.loads().names, now_seconds)
+        """Every known node by name, as an average pod would find it."""
+        return self.candidates(tuple(sorted(self.nodes.loads().index)), now_seconds)
+
+    def _tables(self) -> list[placements.PlacementTable]:
+        return [table for table in (self.placements, self._coming) if table is not None]
+
+
+def _same(before: Candidates, in_force: InForce, loads: nodes.NodeLoads, at_seconds: float) -> bool:
+    return before.in_force is in_force and before.loads is loads and before.now_seconds == at_seconds
+
+
+def moment(now_seconds: float) -> float:
+    """The second that a time lies in."""
+    return float(math.floor(now_seconds))
+
+
+def _joined(
+    in_force: InForce,
+    at_seconds: float,
+    names: tuple[str, ...],
+    loads: nodes.NodeLoads,
+    rows: nodes.Rows,
+    crowding: placements.Crowding,
+) -> Candidates:
+    stale_after_seconds = in_force.policy.sync.stale_after_seconds
+    fresh = freshness.mask(loads.effective_seconds[rows], at_seconds, stale_after_seconds)
+    values = np.where(fresh[:, None], loads.values[rows], np.nan)
+    shares = loads.per_allocatable[rows][:, list(in_force.columns_of_resource)]
+    return Candidates(
+        in_force, at_seconds, names, loads, rows, fresh, values, crowding.amounts * shares, crowding.counts
+    )

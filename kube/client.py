@@ -12,13 +12,13 @@ from urllib import parse
 from kube import decoding, errors, kinds, watching
 from kube.door import EvictionAnswer, Listing
 from kube.kinds import Kind
-from kube.objects import Object
+from kube.objects import Identified
 from kube.request import Request
 
 if TYPE_CHECKING:
     from kube.transport import Transport
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 Query = tuple[tuple[str, str], ...]
 
 LIST_SECONDS = 30.0  # a page of 500 large pods from a busy apiserver

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kube import errors
-from kube.objects import Object
+from kube.objects import Identified
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 SHOWN_CHARACTERS = 120
 
 

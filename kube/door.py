@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from kube.kinds import Kind
-from kube.objects import Object
+from kube.objects import Identified
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from kube import objects
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 
 
 @dataclasses.dataclass(frozen=True)

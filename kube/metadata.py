@@ -26,26 +26,35 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     controller: bool | None = None
 
 
-class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of metadata we read."""
+class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The part of metadata that says which object it is, in which version, whose, and whether it is going away."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: Moment = None
     deletion_timestamp: Moment = None
-    deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Object(msgspec.Struct, frozen=True, kw_only=True):
-    """Any object: its metadata, flattened."""
+class Metadata(Identity, frozen=True, gc=False, rename="camel"):
+    """The part of metadata we read."""
 
-    metadata: Metadata = Metadata()
+    generation: int = 0
+    creation_timestamp: Moment = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class Identified(msgspec.Struct, frozen=True, kw_only=True):
+    """Any object, as far as watching it needs: what doors, stores and reflectors handle.
+
+    Kinds that are kept by the hundred thousand are made from it directly and decode only what their one reader needs
+    (`extender.watched`); all others are an `Object`.
+    """
+
+    metadata: Identity = Identity()
 
     @property
     def name(self) -> str:
@@ -73,6 +82,22 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
         return self.metadata.resource_version
 
     @property
+    def deleting(self) -> bool:
+        """Whether a deletionTimestamp is set: it is going away."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The controlling owner (controller: true), or None for a bare object."""
+        return next((one for one in self.metadata.owner_references if one.controller), None)
+
+
+class Object(Identified, frozen=True, kw_only=True):
+    """Any object with its whole metadata, flattened."""
+
+    metadata: Metadata = Metadata()
+
+    @property
     def labels(self) -> dict[str, str]:
         """metadata.labels; do not change it."""
         return self.metadata.labels
@@ -86,16 +111,6 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
     def created_at_seconds(self) -> float:
         """Unix seconds; 0.0 where the apiserver has not set it."""
         return seconds(self.metadata.creation_timestamp) or 0.0
-
-    @property
-    def deleting(self) -> bool:
-        """Whether a deletionTimestamp is set: it is going away."""
-        return self.metadata.deletion_timestamp is not None
-
-    @property
-    def owner(self) -> OwnerReference | None:
-        """The controlling owner (controller: true), or None for a bare object."""
-        return next((one for one in self.metadata.owner_references if one.controller), None)
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -8,7 +8,7 @@ None, an unbound pod's node_name is "".
 
 from kube.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
 from kube.budgets import DisruptionBudget
-from kube.metadata import Condition, Metadata, Object, OwnerReference
+from kube.metadata import Condition, Identified, Identity, Metadata, Object, OwnerReference, holding_since_seconds
 from kube.nodes import Address, Node
 from kube.pods import Pod, Volume
 from kube.records import (
@@ -38,6 +38,8 @@ __all__ = [
     "DisruptionBudget",
     "EndpointSlice",
     "Event",
+    "Identified",
+    "Identity",
     "Job",
     "LabelSelector",
     "Lease",
@@ -67,4 +69,5 @@ __all__ = [
     "Toleration",
     "TopologySpread",
     "Volume",
+    "holding_since_seconds",
 ]

@@ -169,7 +169,7 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
         """Effective requests with overhead, as kube-scheduler counts them (`kube.resources`)."""
         level = self.spec.level.requests
         total = pod_total(
-            self.spec.containers, self.spec.init_containers, read=lambda one: one.requests, pod_level=level
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.requests, pod_level=level
         )
         return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
 
@@ -177,7 +177,9 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def limits(self) -> Resources:
         """Effective limits without overhead; 0 where nothing limits."""
         level = self.spec.level.limits
-        return pod_total(self.spec.containers, self.spec.init_containers, read=lambda one: one.limits, pod_level=level)
+        return pod_total(
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.limits, pod_level=level
+        )
 
     @property
     def node_selector(self) -> dict[str, str]:
@@ -221,6 +223,11 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def is_static(self) -> bool:
         """Made by a kubelet from a file or URL, not from the API."""
         return self.annotations.get(SOURCE_ANNOTATION, "api") != "api"
+
+    @property
+    def is_from_node(self) -> bool:
+        """Static, or the apiserver's image of a static pod: no scheduler chose its node."""
+        return self.is_static or self.is_mirror
 
     @property
     def is_daemonset(self) -> bool:

@@ -8,7 +8,7 @@ in its turn, native sidecars counted in both, then pod-level requests, then over
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -116,12 +116,19 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         return self.restart_policy == "Always"
 
 
+class Startable(Protocol):
+    """What the order of starting says of a container."""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """An init container that keeps running beside the others."""
+
+
+C = TypeVar("C", bound=Startable)
+
+
 def pod_total(
-    containers: Iterable[Container],
-    init_containers: Iterable[Container],
-    *,
-    read: Callable[[Requirements], Amounts],
-    pod_level: Amounts,
+    containers: Iterable[C], init_containers: Iterable[C], *, read: Callable[[C], Amounts], pod_level: Amounts
 ) -> Resources:
     """Requests (or limits, by `read`) of a pod without its overhead.
 
@@ -130,9 +137,9 @@ def pod_total(
     """
     running = sidecars = peak = NOTHING
     for container in containers:
-        running = running.plus(resources(read(container.resources)))
+        running = running.plus(resources(read(container)))
     for container in init_containers:
-        own = resources(read(container.resources))
+        own = resources(read(container))
         if container.is_sidecar:
             running, sidecars = running.plus(own), sidecars.plus(own)
             peak = peak.larger(sidecars)

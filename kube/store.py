@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from kube.door import WatchEvent
-from kube.objects import Object
+from kube.objects import Identified
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 
 
 class Change(NamedTuple, Generic[T]):

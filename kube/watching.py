@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kube import decoding, errors
 from kube.door import WatchEvent
-from kube.objects import Object
+from kube.objects import Identified
 
 if TYPE_CHECKING:
     from kube.transport import Stream
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=Identified)
 LINE_LIMIT_BYTES = 16 << 20  # etcd takes objects of 1.5 MiB: a longer line is not from an apiserver
 
 

@@ -27,6 +27,10 @@ _KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
 _MIN_PERIODS_UNTIL_STALE: Final = 2
 # PromQL knows nothing below a millisecond, and nobody scrapes more often than this.
 _MIN_WINDOW_SECONDS: Final = 1.0
+# Comparing two names takes 50 us, and a file may hold thousands of each: nobody sees more hints than problems.
+_HINTS: Final = problems.MAX_SHOWN
+_COMPARED: Final = 100
+_LISTED: Final = 12
 
 
 def combinations(policy: schema.LoadPolicy) -> tuple[Finding, ...]:
@@ -64,16 +68,21 @@ def _metrics(policy: schema.LoadPolicy) -> Findings:
 
 def _named(policy: schema.LoadPolicy) -> Findings:
     in_force = metrics.names(policy.metrics_in_force)
+    known = frozenset(in_force)
     maps: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
         (("filter", "thresholds"), policy.filter.thresholds),
         (("score", "weights"), policy.score.weights),
         (("descheduler", "thresholds"), policy.descheduler.thresholds),
     )
     for path, keys in maps:
-        for name in keys:
-            if name not in in_force:
-                hint = problems.did_you_mean(name, in_force) or f"; in force: {', '.join(in_force)}"
-                yield Finding((*path, name), f"no metric of this name{hint}", (("metrics",),))
+        for at, name in enumerate(name for name in keys if name not in known):
+            hint = _hint(name, in_force) if at < _HINTS else ""
+            yield Finding((*path, name), f"no metric of this name{hint}", (("metrics",),))
+
+
+def _hint(name: str, in_force: tuple[str, ...]) -> str:
+    listed = [*in_force[:_LISTED], "..."] if len(in_force) > _LISTED else in_force
+    return problems.did_you_mean(name, in_force[:_COMPARED]) or f"; in force: {', '.join(listed)}"
 
 
 def _weights(policy: schema.LoadPolicy) -> Findings:

@@ -21,6 +21,8 @@ Mask = npt.NDArray[np.bool_]
 
 # `coolest` keeps this share of an all-hot sample: room to spread a burst, few enough to stay cool-first.
 KEPT_RATIO: Final = 0.1
+# As in the score: 0.1 + 0.2 is 0.30000000000000004 in binary, and not over a threshold of 0.3.
+_DECIMALS: Final = 9
 
 
 class Rule(NamedTuple):
@@ -127,7 +129,7 @@ def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Met
 
 
 def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | None = None) -> Verdicts:
-    """Judge every node: rejected iff u'_m > t_m (strictly) for some rule, u'_m = u_m + expected load.
+    """Judge every node: rejected iff u'_m > t_m (strictly) for some rule, u'_m = u_m + expected load to 9 decimals.
 
     `values` and `expected` are [nodes, metrics] ratios, NaN in `values` = unusable: such a rule rejects under
     `onMissing: reject` and passes otherwise. `own` [nodes, metrics] are the nodes' own thresholds, NaN where a node has
@@ -137,7 +139,7 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     rules = compiled.rules if own is None else compiled.rules + _awake(compiled.dormant, own)
     columns = [rule.column for rule in rules]
     limits = _limits(rules, None if own is None else own[:, columns], len(values))
-    predicted = values[:, columns] + expected[:, columns]
+    predicted = np.round(values[:, columns] + expected[:, columns], _DECIMALS)
     excess = predicted - limits
     missing = np.isnan(predicted) & ~np.isnan(limits)
     over: Mask = np.greater(predicted, limits)

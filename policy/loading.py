@@ -60,14 +60,10 @@ def _judge(tree: dict[str, object]) -> tuple[schema.LoadPolicy | None, _Findings
 
 
 def _sound(policy: schema.LoadPolicy, removed: set[problems.Path]) -> collections.abc.Iterator[checks.Finding]:
+    holding = {gone[:length] for gone in removed for length in range(len(gone))}
     for finding in checks.combinations(policy):
-        if not any(_touched(path, removed) for path in (finding.path, *finding.rests_on)):
+        if not any(path in holding or _lies_in(path, removed) for path in (finding.path, *finding.rests_on)):
             yield finding
-
-
-def _touched(path: problems.Path, removed: set[problems.Path]) -> bool:
-    """Whether a path lies in, or holds, a part that was taken out."""
-    return _lies_in(path, removed) or any(gone[: len(path)] == path for gone in removed)
 
 
 def _lies_in(path: problems.Path, removed: set[problems.Path]) -> bool:

@@ -39,12 +39,14 @@ class Weighing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ranking:
-    """What becomes of the candidates' bases: `base` after the median has filled in and the range is stretched,
-    `neutral` where it filled in, `penalty` taken off, `raw` the clamped result, `scores` its integers. All [nodes].
+    """What becomes of the candidates' bases: `base` after the cap, the median and the stretched range, `neutral` where
+    the median filled in, `capped` where the best whole node's base was the most, `penalty` taken off, `raw` the clamped
+    result, `scores` its integers. All [nodes].
     """
 
     base: Floats
     neutral: Mask
+    capped: Mask
     penalty: Floats
     raw: Floats
     scores: Integers
@@ -105,10 +107,14 @@ def scores(
     if compiled.incoming_pod and incoming is not None:
         predicted = predicted + incoming
     terms, own_base = _terms(predicted, compiled)
-    counted = compiled.weights > 0
-    degraded = np.asarray(np.isnan(values[:, counted]).any(axis=1), dtype=np.bool_)
-    ranking = rank(own_base, penalty, stretch=compiled.stretch)
-    return Breakdown(compiled.weights, values, expected, predicted, terms, own_base, degraded, ranking)
+    complete = whole(values, compiled)
+    ranking = rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
+    return Breakdown(compiled.weights, values, expected, predicted, terms, own_base, ~complete, ranking)
+
+
+def whole(values: Floats, compiled: Weighing) -> Mask:
+    """Which nodes [nodes] have every metric of a weight over 0; `values` [nodes, metrics], NaN = unusable."""
+    return np.asarray(~np.isnan(values[:, compiled.weights > 0]).any(axis=1), dtype=np.bool_)
 
 
 def bases(predicted: Floats, compiled: Weighing) -> Floats:
@@ -139,22 +145,28 @@ def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
     return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
 
 
-def rank(own_base: Floats, penalty: Floats, *, stretch: bool = False) -> Ranking:
+def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretch: bool = False) -> Ranking:
     """Scores of the candidates of one request from their bases and penalties, both [nodes] on the 0..10 scale.
 
-    A node without a base (NaN) gets the median of those that have one, before penalties. If no candidate has one, all
-    score the same: penalties are left aside, too. `stretch` maps the bases linearly so that the worst is 0 and the
-    best is 10 before penalties; equal bases stay as they are.
+    The base of a node outside the mask `whole` [nodes] (None: all are whole) is at most the best one inside, if there
+    is any: no node is the best only because it lacks a metric. A node without a base (NaN) then gets the median of those
+    that have one, before penalties. If no candidate has one, all score the same: penalties are left aside, too.
+    `stretch` maps the bases linearly so that the worst is 0 and the best is 10 before penalties; equal bases stay as
+    they are.
     """
     neutral = np.isnan(own_base)
     if neutral.all():
         base = np.full(len(own_base), NEUTRAL_BASE)
-        return Ranking(base, neutral, np.zeros(len(base)), base, _round_half_up(base))
-    base = np.where(neutral, np.median(own_base[~neutral]), own_base)
+        return Ranking(base, neutral, np.zeros_like(neutral), np.zeros(len(base)), base, _round_half_up(base))
+    most = np.inf if whole is None else own_base[whole].max(initial=-np.inf)
+    capped = np.zeros_like(neutral) if np.isneginf(most) else own_base > most
+    base = np.where(capped, most, own_base)
+    if neutral.any():
+        base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
         base = _stretched(base)
     raw = np.clip(base - penalty, 0.0, float(MAX_SCORE))
-    return Ranking(base, neutral, penalty, raw, _round_half_up(raw))
+    return Ranking(base, neutral, capped, penalty, raw, _round_half_up(raw))
 
 
 def _stretched(base: Floats) -> Floats:

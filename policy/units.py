@@ -14,7 +14,7 @@ import durationpy
 import pydantic
 import pydantic_core
 
-_RATIO_TEXT = re.compile(r"(\d{1,6}(?:\.\d{1,12})?)\s?%")
+_RATIO_TEXT = re.compile(r"(\d{1,6}(?:\.\d{1,12})?)\s?%", re.ASCII)
 _DURATION_TEXT = re.compile(r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
 _QUANTITY_TEXT = re.compile(r"(\d{1,20}(?:\.\d{0,12})?|\.\d{1,12})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 _SUFFIXES: Final = {"m": 0.001, "": 1.0} | {

@@ -14,7 +14,7 @@ from kube import objects
 
 Body = dict[str, Any]
 Mutator = Callable[[Body], object]
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 CREATED = "2026-11-21T03:00:00Z"
 SCHEDULED = "2026-11-21T03:00:01Z"
 

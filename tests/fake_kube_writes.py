@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kube import door, errors, kinds, objects
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 
 
 class FakeKubeWrites:

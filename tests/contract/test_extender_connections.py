@@ -346,3 +346,23 @@ def test_handshakes_that_never_end_do_not_keep_the_verbs_from_others(guarded: Re
     assert guarded.status("POST", "/filter", "scheduler")[0] == 200
     for one in stalled:
         one.close()
+
+
+SILENT = {
+    "half a head": b"POST /filter HT",
+    "half a body": b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
+@pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT)
+def test_requests_that_never_end_do_not_keep_the_verbs_from_others(place: Place, sent: bytes, secure: bool) -> None:
+    with Replica(place, *(place.tls_options("scheduler") if secure else [])) as replica:
+        silent = [replica.connect("scheduler") for _ in range(12)]  # there are 8 threads
+        for one in silent:
+            one.connect()
+            one.sock.sendall(sent)
+        answered = replica.status("GET", "/livez")[0], replica.status("POST", "/filter", "scheduler")[0]
+        for one in silent:
+            one.close()
+    assert answered == (200, 200)

@@ -17,7 +17,7 @@ from policy import annotations, heartbeat, schema
 from promql import door, errors, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 POLICY = schema.defaults()
 EXPRESSIONS = {metric.name: queries.expression(metric) for metric in POLICY.metrics_in_force}
 

@@ -11,7 +11,7 @@ from annotator import metrics, writing
 from kube import errors, kinds, objects
 from tests import clocks, fake_kube_writes
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 BODY = {"metadata": {"annotations": {"a": "b"}}}
 
 

@@ -88,14 +88,14 @@ def test_every_part_of_a_hint_counts() -> None:
         relief.Relief(2.0, frozenset({"w"})),
         relief.Relief(1.0, frozenset({"v"})),
     ]
-    found = {comparing.of_view("h", dataclasses.replace(loads, reliefs={0: hint})) for hint in hints}
+    found = {comparing.of_view("h", dataclasses.replace(loads, reliefs={loads.index["a"]: hint})) for hint in hints}
     assert len(found) == 3
 
 
 def test_every_text_has_a_digest_even_one_that_no_answer_could_carry() -> None:
     loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
     hints = [relief.Relief(1.0, frozenset({uid})) for uid in ("\ud800", "\ud801", "?")]
-    assert len({comparing.of_view("h", dataclasses.replace(loads, reliefs={0: hint})) for hint in hints}) == 3
+    assert len({comparing.of_view("h", dataclasses.replace(loads, reliefs={1: hint})) for hint in hints}) == 3
 
 
 def test_a_new_input_of_answers_must_be_added_to_the_digest() -> None:
@@ -153,11 +153,11 @@ def test_placements_older_than_every_window_count_no_more() -> None:
 
 def test_the_rows_in_which_nodes_stand_do_not_matter() -> None:
     loads = worlds.seen({"a": worlds.IDLE, "b": worlds.HOT}).nodes.loads()
-    turned = [1, 0, 2]  # the last row stands for unknown nodes
+    turned = [0, 2, 1]  # the first row stands for unknown nodes
     other = dataclasses.replace(
         loads,
-        names=("b", "a"),
-        index={"b": 0, "a": 1},
+        names=("", "b", "a"),
+        index={"b": 1, "a": 2},
         values=loads.values[turned],
         effective_seconds=loads.effective_seconds[turned],
         per_allocatable=loads.per_allocatable[turned],

@@ -1,9 +1,14 @@
 """The memory of decisions: bounded in age and in bytes, whole for the newest, condensed before it forgets."""
 
 import gc
+import json
 import tracemalloc
+from typing import Any
 
-from extender import decisions, view
+import pytest
+
+from extender import decisions, protocol, verbs, view
+from tests import builders
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -70,7 +75,7 @@ def test_older_decisions_are_condensed_and_the_newest_keep_all_nodes() -> None:
     oldest = kept[-1]
     assert oldest is not None
     assert oldest.omitted == 500 - 21
-    assert len(oldest.candidates.loads.names) == 21
+    assert len(oldest.candidates.loads.index) == 21
     assert list(oldest.rejected) == [f"node-{at:05}" for at in range(0, 32, 2)]
 
 
@@ -85,8 +90,8 @@ def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None
     assert small.names == ("node-00007", "node-00003", "unknown")
     assert small.values[:2, 0].tolist() == [0.07, 0.03]
     assert small.counts.tolist() == [[0, 0, 0], [1, 1, 1], [0, 0, 0]]
-    assert small.loads.names == ("node-00007", "node-00003")
-    assert small.rows.tolist() == [0, 1, 2]
+    assert small.loads.names == ("", "node-00007", "node-00003")
+    assert small.rows.tolist() == [1, 2, 0]
     assert small.loads.effective_seconds[small.rows][:2].tolist() == [NOW, NOW]
 
 
@@ -116,7 +121,71 @@ def test_the_count_of_bytes_is_near_what_python_really_takes() -> None:
     assert 0.5 * ring.size_bytes < taken < 1.5 * ring.size_bytes
 
 
+def hostile(at: int, part: str) -> protocol.Args:
+    """A request of some 200 kB, all of them in one part of it."""
+    names, much = ["node-00000", "node-00001"], [f"{part}-{at}-{one:>01000}" for one in range(200)]
+
+    def grow(body: dict[str, Any]) -> None:
+        body["metadata"]["uid"] = f"u{at}"
+        if part in ("annotations", "labels"):
+            body["metadata"][part] = {text: text for text in much[:100]}
+        elif part == "containers":
+            body["spec"][part] = [{"name": text} for text in much]
+        elif part in ("name", "namespace"):
+            body["metadata"][part] = "".join(much)
+
+    if part == "names":
+        names += much
+    pod = builders.pod_body(f"p{at}", mutate=grow)
+    return protocol.decode_args(json.dumps({"Pod": pod, "NodeNames": names}).encode())
+
+
+@pytest.mark.parametrize("part", ["annotations", "labels", "containers", "name", "namespace", "names"])
+def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str) -> None:
+    world, ring = nodes(2), decisions.Ring(limit_bytes=2**20, whole_bytes=2**19)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for at in range(60):  # nobody wins, so no placement is assumed
+        ring.add(verbs.filter_nodes(world, hostile(at, part), NOW).decision)
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert pods(ring)
+    assert taken < 3 * 2**20
+
+
 def test_the_histogram_of_reasons_is_bounded() -> None:
     found = decisions.histogram([f"r{at % 40}" for at in range(1000)] + ["most"] * 100)
     assert len(found) == decisions.REASONS_KEPT
     assert next(iter(found)) == "most"
+
+
+def asked(standing: view.Candidates, pod: str) -> decisions.Decision:
+    """A decision of the lean path over every node: rows of what stood for all."""
+    seen = view.Asked(standing, standing.rows[1:])
+    inputs = decisions.Inputs(seen, worlds.args([]).pod, {})
+    best = (decisions.Ranked("node-00002", 9, 9.0, 0.0),)
+    return decisions.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
+
+
+def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
+    world, ring = nodes(500), decisions.Ring()
+    standing = world.standing(None, NOW)
+    ring.add(asked(standing, "p"))
+    first = ring.size_bytes
+    ring.add(asked(standing, "q"))
+    assert ring.size_bytes - first < first / 2
+    before = ring.size_bytes
+    ring.add(asked(world.standing(None, NOW + 1), "r"))
+    assert ring.size_bytes - before > first / 2
+
+
+def test_rows_of_what_stood_are_condensed_like_any_other() -> None:
+    world, ring = nodes(500), decisions.Ring(whole_bytes=0)
+    ring.add(asked(world.standing(None, NOW), "p"))
+    inputs = ring.find("", "", 1, now_seconds=NOW)[0].inputs
+    assert inputs is not None
+    assert inputs.candidates.names == ("node-00002",)
+    assert inputs.omitted == 499
+    assert inputs.candidates.values[0].tolist() == [0.1] * 6

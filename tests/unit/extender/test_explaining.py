@@ -96,7 +96,8 @@ def decision(world: view.View, verb: str, *names: str, condensed: bool = False) 
     """A decision of the verb over the names, as it is shown half an hour and a changed node later."""
     args = worlds.args(names)
     candidates = world.candidates(args.names, NOW)
-    best = verbs.ranked(candidates, verbs.score(candidates, args.pod)) if verb == "prioritize" else ()
+    ranking = verbs.score(candidates, args.pod).ranking
+    best = verbs.ranked(names.__getitem__, ranking) if verb == "prioritize" else ()
     rejected = dict(verbs.judge(candidates, args.pod).rejected) if verb == "filter" else {}
     inputs = decisions.Inputs(candidates, args.pod, rejected)
     if condensed:

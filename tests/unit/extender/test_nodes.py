@@ -22,20 +22,21 @@ def table(**loads: dict[str, float] | str | None) -> nodes.NodeTable:
 
 def test_a_reading_becomes_a_row_with_nan_for_what_is_absent() -> None:
     loads = table(b={"cpu_avg_5m": 0.5}, a={"memory_max_1d": 0.25}).loads()
-    assert loads.names == ("a", "b")
+    assert (loads.names[nodes.UNKNOWN], sorted(loads.index)) == ("", ["a", "b"])
+    assert [loads.names[loads.index[name]] for name in ("a", "b")] == ["a", "b"]
     row = loads.values[loads.index["b"]]
     assert row[0] == 0.5
     assert np.isnan(row[1:]).all()
     assert loads.effective_seconds[loads.index["a"]] == worlds.NOW
-    np.testing.assert_allclose(loads.per_allocatable[0], [1 / 8000, 1 / (32 * 2**30)])
+    np.testing.assert_allclose(loads.per_allocatable[loads.index["a"]], [1 / 8000, 1 / (32 * 2**30)])
 
 
 def test_unknown_names_share_a_row_without_a_reading() -> None:
     loads = table(a=worlds.IDLE).loads()
     rows = loads.rows(["nope", "a", ""])
-    assert rows.tolist() == [1, 0, 1]
-    assert np.isnan(loads.values[1]).all()
-    assert math.isnan(loads.effective_seconds[1])
+    assert rows.tolist() == [nodes.UNKNOWN, 1, nodes.UNKNOWN]
+    assert np.isnan(loads.values[nodes.UNKNOWN]).all()
+    assert math.isnan(loads.effective_seconds[nodes.UNKNOWN])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_unknown_names_share_a_row_without_a_reading() -> None:
 def test_a_node_without_a_usable_annotation_says_why(text: str | None, problem: str) -> None:
     made = table(a=text)
     assert made.facts()["a"].problem == problem
-    assert math.isnan(made.loads().effective_seconds[0])
+    assert math.isnan(made.loads().effective_seconds[1])
 
 
 def test_the_view_is_the_same_object_until_something_changes() -> None:
@@ -60,8 +61,8 @@ def test_the_view_is_the_same_object_until_something_changes() -> None:
     assert made.loads() is first
     made.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", worlds.HOT))
     second = made.loads()
-    assert first.values[0, 0] == 0.1, "a view handed out does not change"
-    assert second.values[0, 0] == 0.9
+    assert first.values[1, 0] == 0.1, "a view handed out does not change"
+    assert second.values[1, 0] == 0.9
     assert second.index is first.index, "no renumbering for a change of values"
 
 
@@ -72,28 +73,38 @@ def test_changes_that_do_not_concern_load_change_nothing() -> None:
     made.node_changed(worlds.node("a", worlds.IDLE), cordoned)
     assert made.loads() is first
     made.node_changed(cordoned, worlds.node("a", worlds.IDLE, cpu="16"))
-    assert made.loads().per_allocatable[0, 0] == 1 / 16000
+    assert made.loads().per_allocatable[1, 0] == 1 / 16000
 
 
-def test_nodes_that_come_and_go_renumber_the_rows() -> None:
+def test_nodes_that_come_and_go_leave_the_rows_of_others_alone() -> None:
     made = table(b=worlds.IDLE)
-    made.loads()
+    before = made.loads()
     made.node_changed(None, worlds.node("a", worlds.HOT))
-    assert made.loads().names == ("a", "b")
-    assert made.loads().values[0, 0] == 0.9
-    made.node_changed(worlds.node("a", worlds.HOT), None)
-    assert made.loads().names == ("b",)
-    assert made.loads().values[0, 0] == 0.1
+    loads = made.loads()
+    assert (before.index, loads.index) == ({"b": 1}, {"b": 1, "a": 2})
+    assert loads.values[1:, 0].tolist() == [0.1, 0.9]
+    made.node_changed(worlds.node("b", worlds.IDLE), None)
+    loads = made.loads()
+    assert (loads.names, loads.index) == (("", "", "a"), {"a": 2})
+    assert np.isnan(loads.values[1]).all()
+    made.node_changed(None, worlds.node("c", worlds.IDLE))
+    assert made.loads().index == {"a": 2, "c": 1}, "a row that was left is given away"
+
+
+def test_more_nodes_than_rows_make_more_rows() -> None:
+    made = table(**{f"n{at}": {"cpu_avg_5m": at / 1000} for at in range(300)})
+    loads = made.loads()
+    assert [loads.values[loads.index[f"n{at}"], 0] for at in range(300)] == [at / 1000 for at in range(300)]
 
 
 def test_a_matching_heartbeat_renews_a_quiet_node_only() -> None:
     made = table(a=worlds.IDLE, b=worlds.IDLE)
     text = worlds.load_text(worlds.IDLE)
     made.heartbeat_changed(worlds.beat({"a": text, "b": text}, worlds.NOW + 60), worlds.NOW + 60)
-    assert made.loads().effective_seconds[:2].tolist() == [worlds.NOW + 60] * 2
+    assert made.loads().effective_seconds[1:3].tolist() == [worlds.NOW + 60] * 2
     assert made.heartbeat_state().matches
     made.heartbeat_changed(worlds.beat({"a": text, "b": "else"}, worlds.NOW + 120), worlds.NOW + 120)
-    assert made.loads().effective_seconds[:2].tolist() == [worlds.NOW + 120, worlds.NOW + 60]
+    assert made.loads().effective_seconds[1:3].tolist() == [worlds.NOW + 120, worlds.NOW + 60]
     assert made.heartbeat_state().differing == ("b",)
 
 
@@ -102,9 +113,9 @@ def test_a_patch_seen_after_its_heartbeat_is_confirmed_when_it_arrives() -> None
     made.loads()
     newer = worlds.load_text(worlds.HOT, worlds.NOW + 30)
     made.heartbeat_changed(worlds.beat({"a": newer}, worlds.NOW + 60), worlds.NOW + 60)
-    assert made.loads().effective_seconds[0] == worlds.NOW
+    assert made.loads().effective_seconds[1] == worlds.NOW
     made.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", newer))
-    assert made.loads().effective_seconds[0] == worlds.NOW + 60
+    assert made.loads().effective_seconds[1] == worlds.NOW + 60
 
 
 @pytest.mark.parametrize("data", [{}, {"v": "2"}, {"v": "1", "at": "x"}], ids=["empty", "another version", "no time"])
@@ -112,14 +123,30 @@ def test_an_unusable_heartbeat_is_reported_and_changes_nothing(data: dict[str, s
     made = table(a=worlds.IDLE)
     made.heartbeat_changed(data, worlds.NOW)
     assert "no usable heartbeat" in made.heartbeat_state().problem
-    assert made.loads().effective_seconds[0] == worlds.NOW
+    assert made.loads().effective_seconds[1] == worlds.NOW
 
 
 def test_other_metrics_lay_out_the_columns_anew() -> None:
     made = table(a={"cpu_avg_5m": 0.5, "gpu_avg_5m": 0.75})
     made.loads()
-    made.use_metrics(("gpu_avg_5m", "cpu_avg_5m"))
-    assert made.loads().values[0].tolist() == [0.75, 0.5]
+    made.use(made.laid_out(("gpu_avg_5m", "cpu_avg_5m")))
+    assert made.loads().values[1].tolist() == [0.75, 0.5]
+
+
+def test_what_changes_while_columns_are_laid_out_is_in_them() -> None:
+    made = table(stays={"cpu_avg_5m": 0.1}, changes={"cpu_avg_5m": 0.2}, goes={"cpu_avg_5m": 0.3})
+    layout = made.laid_out(("x", "cpu_avg_5m"))
+    made.node_changed(worlds.node("changes", None), worlds.node("changes", {"cpu_avg_5m": 0.4}))
+    made.node_changed(worlds.node("goes", {"cpu_avg_5m": 0.3}), None)
+    for at in range(100):
+        made.node_changed(None, worlds.node(f"comes-{at}", {"cpu_avg_5m": 0.5, "x": 0.6}))
+    made.use(layout)
+    loads = made.loads()
+    found = {name: loads.values[row].tolist() for name, row in loads.index.items()}
+    assert found["stays"][1] == 0.1
+    assert found["changes"][1] == 0.4
+    assert all(found[f"comes-{at}"] == [0.6, 0.5] for at in range(100))
+    assert len(found) == 102
 
 
 def test_a_node_that_cannot_be_taken_in_stays_as_it_was_and_disturbs_nobody_else() -> None:
@@ -128,20 +155,20 @@ def test_a_node_that_cannot_be_taken_in_stays_as_it_was_and_disturbs_nobody_else
     made.loads()
     for name in ("b", "new"):
         odd = builders.node(name, annotations={annotations.KEY: worlds.load_text(worlds.HOT)})
-        odd.annotations[relief.KEY] = 5  # type: ignore[index]
+        odd.annotations[relief.KEY] = 5  # type: ignore[assignment]
         with pytest.raises(TypeError):
             made.node_changed(None, odd)
     made.heartbeat_changed(worlds.beat({"a": text, "b": text}, worlds.NOW + 60), worlds.NOW + 60)
     loads = made.loads()
-    assert loads.values[:, 0].tolist()[:2] == [0.1, 0.1]
-    assert loads.effective_seconds[:2].tolist() == [worlds.NOW + 60] * 2
+    assert loads.values[1:3, 0].tolist() == [0.1, 0.1]
+    assert loads.effective_seconds[1:3].tolist() == [worlds.NOW + 60] * 2
     assert made.heartbeat_state().matches
 
 
 def test_thresholds_with_half_a_surrogate_pair_are_a_reason_and_the_reading_counts() -> None:
     made = table(a=worlds.IDLE)
     made.node_changed(None, worlds.node("a", worlds.HOT, thresholds=r'{"cpu_avg_5m": "\ud800"}'))
-    assert made.loads().values[0, 0] == 0.9
+    assert made.loads().values[1, 0] == 0.9
     own = made.facts()["a"].own
     assert own is not None
     assert r"\ud800" in own.ignored(NAMES)
@@ -153,5 +180,5 @@ def test_an_allocatable_that_cannot_be_read_is_unknown_and_disturbs_nobody_else(
     text = worlds.load_text(worlds.IDLE)
     made.heartbeat_changed(worlds.beat({"a": text, "odd": text}, worlds.NOW + 60), worlds.NOW + 60)
     loads = made.loads()
-    assert loads.effective_seconds[:2].tolist() == [worlds.NOW + 60] * 2
+    assert loads.effective_seconds[1:3].tolist() == [worlds.NOW + 60] * 2
     assert loads.per_allocatable[loads.index["odd"]].tolist() == [0.0, 0.0]

@@ -13,7 +13,7 @@ from tests import builders
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
-INDEX = {"a": 0, "b": 1}
+INDEX = {"a": 1, "b": 2}
 ALL = np.arange(3)
 CPU_5M, MEMORY_5M = 0, 3
 
@@ -189,10 +189,45 @@ def test_another_policy_counts_the_watched_pods_anew() -> None:
     doubled = worlds.policy(
         recentPods={"usagePerRequest": {"cpu": 1.4}}, hotSpots=[{"window": "10s", "pods": 1, "penalty": 1}]
     )
-    made.use_policy(doubled, lambda: [pod], NOW)
-    assert counts(made, "a", NOW) == [2]
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(1400 + 700), "an assumption keeps its estimate until it ends"
-    assert counts(made, "a", NOW + 10) == [0]
+    coming = placements.PlacementTable(doubled, NOW, aside=True)
+    coming.count_anew([pod], NOW)
+    coming.succeed(made, NOW)
+    assert counts(coming, "a", NOW) == [2]
+    assert amount(coming, "a", NOW, CPU_5M) == pytest.approx(1400 + 700), "an assumption keeps its estimate to its end"
+    assert counts(coming, "a", NOW + 10) == [0]
+
+
+def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> None:
+    gone, moved, quiet = (worlds.bound(name, "a") for name in ("gone", "moved", "quiet"))
+    coming = placements.PlacementTable(worlds.policy(), NOW, aside=True)
+    coming.pod_changed(gone, None, NOW)
+    coming.pod_changed(moved, worlds.bound("moved", "b"), NOW)
+    coming.count_anew([gone, moved, quiet], NOW)
+    coming.succeed(table(), NOW)
+    assert counts(coming, "a", NOW) == [1, 1, 1]
+    assert counts(coming, "b", NOW) == [1, 1, 1]
+    see(coming, gone)
+    assert counts(coming, "a", NOW) == [2, 2, 2], "afterwards it hears like any other"
+
+
+def test_the_rows_written_are_told_once() -> None:
+    made = table()
+    made.touched(INDEX, 3, NOW)
+    see(made, worlds.bound("p", "b"))
+    assert made.touched(INDEX, 3, NOW) == [2]
+    assert made.touched(INDEX, 3, NOW) == []
+    assert made.touched(INDEX, 3, NOW + 60) == [2], "it left a window"
+
+
+def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a"))
+    see(made, worlds.bound("q", "b"))
+    assert counts(made, "b", NOW) == [1, 1, 1]
+    found = made.crowding({"b": 2, "c": 1}, ALL, NOW, besides="")
+    assert found.counts[:, 0].tolist() == [0, 0, 1]
+    grown = made.crowding({"b": 2, "a": 70}, np.arange(80), NOW, besides="")
+    assert (grown.counts[70, 0], grown.counts[2, 0], grown.counts.sum()) == (1, 1, 6)
 
 
 def test_recent_pods_switched_off_leave_the_counts() -> None:
@@ -214,9 +249,9 @@ def test_nodes_that_come_later_find_their_placements() -> None:
     made = table()
     see(made, worlds.bound("p", "late"))
     assert counts(made, "a", NOW) == [0, 0, 0]
-    found = made.crowding({"a": 0, "late": 1}, np.arange(3), NOW, besides="")
-    assert found.counts[1].tolist() == [1, 1, 1]
-    assert found.amounts[1, CPU_5M] > 0
+    found = made.crowding({"a": 1, "late": 2}, np.arange(3), NOW, besides="")
+    assert found.counts[2].tolist() == [1, 1, 1]
+    assert found.amounts[2, CPU_5M] > 0
 
 
 def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
@@ -269,7 +304,7 @@ def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(huge: str, l
         see(made, worlds.bound(name, "a", cpu=huge, memory=huge))
     crowding = made.crowding(INDEX, ALL, NOW + 1, besides="")
     assert np.isfinite(crowding.amounts).all()
-    assert crowding.amounts[0, [CPU_5M, MEMORY_5M]].min() > least
+    assert crowding.amounts[1, [CPU_5M, MEMORY_5M]].min() > least
 
 
 def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
@@ -297,3 +332,12 @@ def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
         made.pod_changed(None, pod, NOW + hour * 3600)
         held.append(len(repr(vars(made))))
     assert held[-1] <= held[10]
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
+def test_static_pods_do_not_count_as_no_scheduler_placed_them(key: str) -> None:
+    world = worlds.seen({"a": worlds.IDLE})
+    worlds.bind(world, "a", "static", annotations={key: "file"})
+    assert world.placements.bindings(NOW) == ()
+    worlds.bind(world, "a", "web", annotations={"kubernetes.io/config.source": "api"})
+    assert len(world.placements.bindings(NOW)) == 1

@@ -185,6 +185,18 @@ def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
 
 
 @FEW
+@given(cluster=_CLUSTERS, in_force=_POLICIES, load=st.fixed_dictionaries(dict.fromkeys(METRICS, st.floats(0, 1))))
+def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_lacks_none(
+    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, load: dict[str, float]
+) -> None:
+    rounded = {metric: round(ratio, 4) for metric, ratio in load.items()}
+    beside = cluster | {"a": NodeCase(rounded, 0, None, ())}
+    found = scores(world(beside, in_force.model_copy(update={"hot_spots": ()})))
+    whole = {name for name, case in beside.items() if case.load and set(METRICS) <= set(case.load)}
+    assert max(found.values()) == max(found[name] for name in whole)
+
+
+@FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, names=st.lists(st.sampled_from((*NAMES, "unknown")), max_size=8))
 def test_the_filter_answers_for_the_names_asked_and_no_other(
     cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, names: list[str]

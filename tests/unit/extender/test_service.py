@@ -14,7 +14,7 @@ from runtime import options, reloading
 from tests import builders, clocks, metric_docs
 from tests.unit.extender import worlds
 
-T = TypeVar("T", bound=objects.Object)
+T = TypeVar("T", bound=objects.Identified)
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
 
@@ -22,7 +22,7 @@ STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
 class Listed:
     """A door that lists what it was given and holds at most the heartbeat."""
 
-    def __init__(self, *items: objects.Object, beat: dict[str, str] | None = None) -> None:
+    def __init__(self, *items: objects.Identified, beat: dict[str, str] | None = None) -> None:
         self._items = items
         self._beat = beat
         self.asked: list[tuple[str, str]] = []
@@ -104,6 +104,23 @@ def test_an_edited_policy_is_in_force_after_the_next_poll(world: World) -> None:
     assert reply["FailedAndUnresolvableNodes"] == {"n": "cpu_avg_5m over 0.4"}
 
 
+@pytest.mark.parametrize(("text", "taken"), [(STRICT, True), (HEAD + "filtre: {}\n", False)])
+def test_a_new_worker_begins_with_the_file_as_it_is_unless_that_is_bad(
+    tmp_path: pathlib.Path, text: str, taken: bool
+) -> None:
+    path, clock = tmp_path / "policy.yaml", clocks.ManualClock()
+    path.write_text(HEAD, encoding="utf-8")
+    held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
+    held.load()
+    started_hash = held.content_hash
+    path.write_text(text, encoding="utf-8")
+    kube = cast(door.KubeDoor, Listed())
+    made = service.Service(kube, held, namespace="ns", ticking=clock, rng=random.Random(1))
+    assert (made.view.in_force.content_hash != started_hash) is taken
+    ready = made.app().test_client().get("/readyz?verbose").get_data(as_text=True)
+    assert ("is refused" in ready) is not taken
+
+
 def test_a_broken_edit_is_shown_everywhere_and_changes_nothing(world: World) -> None:
     before = world.service.view.in_force.content_hash
     world.rewrite(HEAD + "filtre: {}\n")
@@ -163,10 +180,11 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> No
 def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     text = worlds.load_text(worlds.IDLE, worlds.NOW - 400)
     beat = heartbeat.encode(worlds.NOW, "hash", 1, heartbeat.digest({"n": text}))
-    kube = Listed(worlds.node("n", text), worlds.bound("p", "n"), beat=beat)
+    kube = Listed(worlds.node("n", text), worlds.watch_sees("p", "n"), beat=beat)
     seen = view.View(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
-    assert seen.nodes.loads().effective_seconds[0] == worlds.NOW
+    loads = seen.nodes.loads()
+    assert loads.effective_seconds[loads.index["n"]] == worlds.NOW
     assert len(seen.placements.bindings(worlds.NOW)) == 1
     assert kube.asked == [("nodes", ""), ("pods", "status.phase!=Succeeded,status.phase!=Failed")]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extender import estimates, protocol, view
+from extender import estimates, protocol, view, watched
 from kube import objects
 from policy import annotations, heartbeat, recent, schema
 from runtime import clock
@@ -55,15 +55,25 @@ def bind(world: view.View, node_name: str, *names: str, at_seconds: float = NOW,
         world.placements.pod_changed(None, bound(name, node_name, at_seconds, **fields), at_seconds)
 
 
-def bound(name: str, node_name: str, at_seconds: float = NOW, *, uid: str = "", **fields: Any) -> objects.Pod:
-    """A pod bound at a moment."""
+def bound(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> objects.Pod:
+    """A pod bound at a moment, whole."""
+    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), objects.Pod)
 
-    def scheduled(body: dict[str, Any]) -> None:
+
+def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> watched.Pod:
+    """The same as our watch keeps it."""
+    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), watched.Pod)
+
+
+def bound_body(name: str, node_name: str, at_seconds: float = NOW, *, uid: str = "", **fields: Any) -> builders.Body:
+    """A pod bound at a moment, as the apiserver says it."""
+
+    def scheduled(body: builders.Body) -> None:
         body["metadata"]["uid"] = uid or body["metadata"]["uid"]
         condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": clock.to_rfc3339(at_seconds)}
         body["status"]["conditions"] = [condition]
 
-    return builders.pod(name, node=node_name, mutate=scheduled, **fields)
+    return builders.pod_body(name, node=node_name, mutate=scheduled, **fields)
 
 
 def estimate(pod: objects.Pod) -> recent.Load:

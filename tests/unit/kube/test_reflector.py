@@ -140,10 +140,15 @@ def listing(version: int, *nodes: objects.Node) -> door.Listing[objects.Node]:
     return door.Listing(nodes, str(version))
 
 
-def test_list_then_watch_gives_a_picture_and_changes_in_order(scene: Callable[..., Scene]) -> None:
+EITHER_WAY = pytest.mark.parametrize("direct", [False, True], ids=["queued", "direct"])
+
+
+@EITHER_WAY
+def test_list_then_watch_gives_a_picture_and_changes_in_order(scene: Callable[..., Scene], direct: bool) -> None:
     played = scene(
         listing(5, node("a", 3), node("b", 4)),
         (event("MODIFIED", "a", 6), event("DELETED", "b", 7), event("ADDED", "c", 8)),
+        direct=direct,
     ).play()
     assert played.next_changes(5) == [
         (None, "a@3"), (None, "b@4"), ("a@3", "a@6"), ("b@4", None), (None, "c@8"),
@@ -283,7 +288,8 @@ def test_trouble_is_told_until_contact_is_back(scene: Callable[..., Scene]) -> N
     assert played.nodes.age_seconds(played.clock.monotonic() + 1) == 8
 
 
-def test_a_handler_that_raises_misses_only_its_own_change(scene: Callable[..., Scene]) -> None:
+@EITHER_WAY
+def test_a_handler_that_raises_misses_only_its_own_change(scene: Callable[..., Scene], direct: bool) -> None:
     seen: queue.Queue[str] = queue.Queue()
 
     def handle(_old: objects.Node | None, new: objects.Node | None) -> None:
@@ -292,7 +298,8 @@ def test_a_handler_that_raises_misses_only_its_own_change(scene: Callable[..., S
             raise ZeroDivisionError
         seen.put(new.name)
 
-    played = scene(listing(5, node("a", 3), node("b", 4)), (event("ADDED", "c", 6),), on_change=handle).play()
+    played = scene(listing(5, node("a", 3), node("b", 4)), (event("ADDED", "c", 6),), on_change=handle, direct=direct)
+    played.play()
     assert [seen.get(timeout=LIMIT_SECONDS) for _ in range(2)] == ["b", "c"]
     assert played.nodes.synced.wait(LIMIT_SECONDS)
 

@@ -137,3 +137,22 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
 )
 def test_a_combination_that_can_work_is_accepted(sections: dict[str, object]) -> None:
     assert checks.combinations(schema.LoadPolicy.of(sections)) == ()
+
+
+def test_hints_are_worked_out_for_no_more_problems_than_are_shown() -> None:
+    """Thousands of misspelt names times thousands of metrics would be minutes of comparing, for nobody."""
+    metric = {"resource": "cpu", "statistic": "avg", "window": "5m"}
+    policy = schema.LoadPolicy.of(
+        {
+            "metrics": [{"name": f"metric_number_{at}", **metric} for at in range(300)],
+            "filter": {"thresholds": {f"metric_numbre_{at}": 0.5 for at in range(300)}},
+            "score": {"weights": {"zzz": 1}},
+        }
+    )
+    messages = [finding.message for finding in checks.combinations(policy)]
+    hinted = [message for message in messages if "did you mean" in message]
+    assert len(messages) == 301
+    assert hinted == messages[: problems.MAX_SHOWN]
+    assert "in force: cpu_avg_5m" in messages[-1]
+    assert messages[-1].endswith(", ...")
+    assert len(messages[-1]) < 400

@@ -52,6 +52,13 @@ def test_expected_load_of_recent_pods_counts_like_measured_load() -> None:
     assert verdicts.reasons == ("cpu_avg_5m over 0.65",)
 
 
+@pytest.mark.parametrize(("more", "allowed"), [(0.2, True), (0.2001, False)])
+def test_a_sum_exactly_at_the_threshold_is_allowed_however_binary_fractions_add_up(more: float, allowed: bool) -> None:
+    assert 0.1 + 0.2 > 0.3
+    verdicts = filtering.verdicts(_array(_cpu(0.1)), _array(_cpu(more)), _rules(thresholds={"cpu_avg_5m": 0.3}))
+    assert verdicts.allowed.tolist() == [allowed]
+
+
 def test_the_reason_is_the_first_rule_broken_and_the_verdict_lists_all() -> None:
     verdicts = _verdicts(_rules(), COLD, [0.9, 0.9, 0.1, 0.9, 0.1, 0.1])
     assert verdicts.reasons == ("", "cpu_avg_5m over 0.65")

@@ -93,6 +93,19 @@ def test_a_node_whose_usable_metrics_all_weigh_nothing_has_no_base() -> None:
     assert breakdown.scores.tolist() == [4, 4]
 
 
+def test_a_node_that_lacks_a_metric_is_capped_at_the_best_whole_node_and_says_so() -> None:
+    breakdown = _scored([NAN, NAN, NAN, 0.1, 0.1, 0.1], [0.3] * 6, [0.8] * 6, MISSING)
+    assert breakdown.own_base[0] == pytest.approx(9.0)
+    assert breakdown.scores.tolist() == [7, 7, 2, 7]
+    assert breakdown.ranking.capped.tolist() == [True, False, False, False]
+
+
+def test_without_a_whole_node_nothing_is_capped() -> None:
+    breakdown = _scored([NAN, 0.1, 0.1, 0.1, 0.1, 0.1], [NAN, 0.3, 0.3, 0.3, 0.3, 0.3])
+    assert breakdown.scores.tolist() == [9, 7]
+    assert not breakdown.ranking.capped.any()
+
+
 def test_the_median_is_taken_before_penalties() -> None:
     breakdown = _scored([0.2] * 6, [0.4] * 6, MISSING, penalty=[8.0, 5.0, 1.0])
     assert breakdown.scores.tolist() == [0, 1, 6]
@@ -197,3 +210,15 @@ def test_more_penalty_never_raises_a_nodes_score(
 def test_a_node_is_never_the_only_best_for_lack_of_data(rows: list[list[float]], weighing: scoring.Weighing) -> None:
     scores = _scored(MISSING, *rows, weighing=weighing).scores
     assert scores[0] <= scores[1:].max()
+
+
+_WHOLE_ROWS = st.lists(st.lists(_LOAD, min_size=6, max_size=6), min_size=1, max_size=5)
+
+
+@given(partial=_ROW, whole=_WHOLE_ROWS, rows=_ROWS, weighing=_WEIGHINGS)
+def test_a_node_with_some_data_missing_is_never_the_only_best_where_another_is_whole(
+    partial: list[float], whole: list[list[float]], rows: list[list[float]], weighing: scoring.Weighing
+) -> None:
+    breakdown = _scored(partial, *rows, *whole, weighing=weighing)
+    best = breakdown.scores[~breakdown.degraded].max(initial=0)
+    assert (breakdown.scores[breakdown.degraded] <= best).all()

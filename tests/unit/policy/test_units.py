@@ -54,6 +54,7 @@ def test_a_value_written_the_documented_way_is_read(read: _Read, written: object
         (units.ratio, -0.1, "out of range"),
         (units.ratio, "120%", "out of range"),
         (units.ratio, "0.65", "a ratio such as 0.65"),
+        (units.ratio, "٣%", "a ratio such as 0.65"),
         (units.ratio, True, "got true"),
         (units.ratio, math.nan, "a ratio such as"),
         (units.ratio, 10**400, "a huge number"),

@@ -1,0 +1,268 @@
+"""The hot verbs without a framework: a WSGI function that answers the usual /filter and /prioritize from the board.
+
+It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
+routes, whole nodes, names we do not know, lower-case keys, pods that are exempt or ask to be, pods that already count
+somewhere, relief hints, `incomingPod`, a sample that is hot throughout, and whatever is not the JSON that Go writes. So
+the slow path stays the one definition of every answer, and this one may decline whenever it is in doubt.
+
+What follows an answer (the assumed winner, the remembered decision, the counters) is done when the server closes the
+reply: after its last byte is sent, on the same thread, before the next request of that connection is read. It needs no
+queue, nothing of it is lost in a drain, and the next pod of the same scheduler sees the placement; another scheduler
+may ask in between, as it could before.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import functools
+import io
+import socket
+from typing import Final, NamedTuple
+from wsgiref import types as wsgi
+
+import numpy as np
+
+from extender import app, board, deadline, decisions, directory, nodes, protocol, verbs, view
+from kube import objects
+from policy import relief
+from runtime import loop
+
+_JSON: Final = frozenset({"", "application/json"})
+_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
+_NAMES: Final = b',"NodeNames":["'
+_END: Final = b'"]}'
+ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
+
+
+class Question(NamedTuple):
+    """A request that the board can answer: the pod, its candidates' rows, and the JSON list of their names."""
+
+    pod: objects.Pod
+    rows: nodes.Rows
+    text: bytes
+
+
+class Reply(NamedTuple):
+    """The body, and what is left to do when it is sent."""
+
+    body: bytes
+    degraded: bool
+    after: collections.abc.Callable[[], None]
+
+
+class _Order(NamedTuple):
+    """A list of names as it stood in a request or reply, and where its nodes stand under these labels."""
+
+    text: bytes
+    labels: board.Labels
+    rows: nodes.Rows
+
+
+Answer = collections.abc.Callable[[bytes, float], Reply | None]
+
+
+class Orders:
+    """The lists of names seen last. A list is compared byte by byte, which ends at the first difference.
+
+    A deque with a limit, read as a copy: threads may add at the same time, and what is missed is read anew.
+    """
+
+    def __init__(self) -> None:
+        self._kept: collections.deque[_Order] = collections.deque(maxlen=ORDERS_KEPT)
+
+    def find(self, text: bytes, labels: board.Labels) -> _Order | None:
+        """The list with exactly this text; None for one not seen, or seen before nodes came or went."""
+        return next((one for one in self._kept.copy() if one.labels is labels and one.text == text), None)
+
+    def keep(self, text: bytes, labels: board.Labels, rows: nodes.Rows) -> None:
+        """Remember a list."""
+        self._kept.append(_Order(text, labels, rows))
+
+
+class Lean:
+    """The WSGI function. `parts` are the application's own."""
+
+    def __init__(self, parts: app.Parts, application: wsgi.WSGIApplication) -> None:
+        self._parts = parts
+        self._application = application
+        self._boards = board.Boards(parts.view)
+        self._orders = Orders()
+        self._verbs = {"/filter": self._filter, "/prioritize": self._prioritize}
+        self._durations = {
+            (verb, result): parts.metrics.duration_seconds.labels(verb, result)
+            for verb in ("filter", "prioritize")
+            for result in ("ok", "degraded")
+        }
+
+    def __call__(
+        self, environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
+    ) -> collections.abc.Iterable[bytes]:
+        """One request."""
+        answer = self._verbs.get(environ["PATH_INFO"])
+        length = environ.get("CONTENT_LENGTH") or ""
+        plain = environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "") in _JSON
+        if answer is None or not plain or not length.isdigit() or int(length) > app.BODY_LIMIT_BYTES:
+            return self._application(environ, start_response)
+        started_seconds = self._parts.clock.monotonic()
+        body = environ["wsgi.input"].read(int(length))
+        reply = self._attempt(answer, body)
+        if reply is None:
+            environ["wsgi.input"] = io.BytesIO(body)
+            return self._application(environ, start_response)
+        connection = environ.get("gunicorn.socket")
+        _cork(connection, 1)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
+        start_response("200 OK", headers)
+        verb, result = environ["PATH_INFO"][1:], "degraded" if reply.degraded else "ok"
+        self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
+        return _Sent(reply, connection)
+
+    def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
+        """The answer, or None where there is none: also when it would be late, or a bug of ours raises here, as the
+        application still knows what to say.
+        """
+        made: list[Reply | None] = []
+
+        def work() -> None:
+            with contextlib.suppress(deadline.Overrun):
+                deadline.check()
+                made.append(answer(body, self._parts.clock.now()))
+
+        loop.attempt("answer from the board", work)
+        return made[0] if made else None
+
+    def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
+        current = self._boards.current(now_seconds)
+        asked = self._question(body, current)
+        if asked is None or _needs_more(current, asked.pod):
+            return None
+        allowed = current.allowed[asked.rows]
+        passed, hot = asked.rows[allowed], asked.rows[~allowed]
+        if not len(passed):
+            return None  # rare, and `coolest` may say otherwise
+        text = directory.written(current.labels.directory.names[passed].tolist()) if len(hot) else asked.text
+        self._orders.keep(text, current.labels, passed)
+        reply = protocol.joined_filter(text, current.refusals[hot].tolist())
+        causes = current.causes(asked.rows)
+        return Reply(reply, bool(causes), functools.partial(self._filtered, current, asked, passed, hot, causes))
+
+    def _filtered(
+        self, current: board.Board, asked: Question, passed: nodes.Rows, hot: nodes.Rows, causes: tuple[str, ...]
+    ) -> None:
+        every = current.standing
+        name_of = every.loads.names.__getitem__
+        winner = name_of(int(passed[0])) if len(passed) == 1 else ""
+        self._assume(asked.pod, winner, every.now_seconds)
+        rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
+        judged = verbs.Judgement((), rejected, None, causes)
+        self._note("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
+
+    def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
+        current = self._boards.current(now_seconds)
+        asked = self._question(body, current)
+        if asked is None or current.standing.in_force.weighing.incoming_pod:
+            return None
+        rows, causes = asked.rows, current.causes(asked.rows)
+        if current.standing.in_force.weighing.stretch or not (current.whole & ~np.isnan(current.base))[rows].all():
+            scores = current.ranking(rows).scores.tolist()
+            quoted = current.labels.quoted[rows].tolist()
+            reply = protocol.joined_scores(map(protocol.ranking, quoted, scores))
+        else:
+            reply = protocol.joined_scores(current.rankings[rows].tolist())
+        return Reply(reply, bool(causes), functools.partial(self._prioritized, current, asked, causes))
+
+    def _prioritized(self, current: board.Board, asked: Question, causes: tuple[str, ...]) -> None:
+        every = current.standing
+        seen, ranking = view.Asked(every, asked.rows), current.ranking(asked.rows)
+        best = verbs.ranked(lambda at: every.loads.names[asked.rows[at]], ranking)
+        winner = best[0].node if not ranking.neutral.all() else ""
+        self._assume(asked.pod, winner, every.now_seconds)
+        judged = verbs.Judgement((), {}, None, causes)
+        self._note("prioritize", seen, asked.pod, judged, best=best, assumed=winner)
+
+    def _note(
+        self,
+        verb: str,
+        seen: view.Asked,
+        pod: objects.Pod,
+        judged: verbs.Judgement,
+        *,
+        best: tuple[decisions.Ranked, ...] = (),
+        assumed: str,
+    ) -> None:
+        mean = self._parts.view.mean(pod, seen.standing.now_seconds)
+        app.note(self._parts, verbs.decision(verb, seen, pod, judged, best=best, assumed=assumed, mean=mean))
+
+    def _assume(self, pod: objects.Pod, winner: str, now_seconds: float) -> None:
+        """Note the winner, and make the board that the next request needs while nobody waits for it."""
+        if winner:
+            self._parts.view.assume(pod, winner, now_seconds)
+            self._boards.current(self._parts.clock.now())
+
+    def _question(self, body: bytes, current: board.Board) -> Question | None:
+        """The request in a body as Go writes it, with known names; None for any other."""
+        begin, end = body.rfind(_NAMES), body.rfind(_END)
+        if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
+            return None
+        pod = protocol.pod_before_names(body[:begin])
+        if pod is None or self._parts.view.placements.knows(pod.uid):
+            return None
+        text = body[begin + len(_NAMES) - 2 : end + 2]
+        rows = self._rows(text, current.labels)
+        return None if rows is None else Question(pod, rows, text)
+
+    def _rows(self, text: bytes, labels: board.Labels) -> nodes.Rows | None:
+        """The rows of a JSON list of known names, each once; None if it holds anything else.
+
+        Only the exact bytes of a known name are looked up, so a text that means something else in JSON is not found.
+        """
+        order = self._orders.find(text, labels)
+        if order is not None:
+            return order.rows
+        if len(text) > labels.longest_bytes:
+            return None
+        rows = labels.directory.rows(text)
+        if rows is None:
+            found = list(map(labels.rows.get, text[2:-2].split(b'","')))
+            if None in found:
+                return None
+            rows = np.array(found, dtype=np.intp)
+        return rows if np.bincount(rows).max() == 1 else None
+
+
+def _needs_more(current: board.Board, pod: objects.Pod) -> bool:
+    """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
+    every = current.standing
+    if pod.owner is not None and any(_holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
+        return True
+    return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
+
+
+def _holds(hint: relief.Relief, owner_uid: str, every: view.Candidates) -> bool:
+    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
+    return relief.rejects(hint, owner_uid, every.now_seconds, relieved=False)
+
+
+class _Sent:
+    """A reply of one piece that does the rest when the server closes it."""
+
+    def __init__(self, reply: Reply, connection: socket.socket | None) -> None:
+        self._reply = reply
+        self._connection = connection
+
+    def __iter__(self) -> collections.abc.Iterator[bytes]:
+        return iter((self._reply.body,))
+
+    def close(self) -> None:
+        """The last byte is sent, or the client went away: the answer was given either way."""
+        _cork(self._connection, 0)
+        loop.attempt("what follows an answer", self._reply.after)  # a bug in it must not end the connection
+
+
+def _cork(connection: socket.socket | None, on: int) -> None:
+    """Let the kernel hold the head of a reply until its body follows: gunicorn writes them one after the other, and
+    the head alone would wake the scheduler for nothing. Only Linux can; a connection that is gone needs neither.
+    """
+    if connection is not None and _CORK is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, _CORK, on)
