@@ -99,7 +99,20 @@ class Stack:
             found = [pod for pod in self.pods(prefix) if pod.node_name]
             return found if len(found) == count else []
 
-        return waiting.eventually(bound, timeout_seconds, f"{count} pods {prefix}* to be bound")
+        return waiting.eventually(
+            bound, timeout_seconds, f"{count} pods {prefix}* to be bound", lambda: self._waiting(prefix)
+        )
+
+    def _waiting(self, prefix: str) -> list[str]:
+        """The pods of that prefix that are not bound, each with what the scheduler says of it."""
+        path = f"api/v1/namespaces/{NAMESPACE}/pods"
+        found = [one for one in self.cluster.api.items(path) if one["metadata"]["name"].startswith(prefix)]
+        return [
+            f"{one['metadata']['name']} of {len(found)}: nominated {one['status'].get('nominatedNodeName')}, "
+            + "; ".join(str(said.get("message")) for said in one["status"].get("conditions", []))
+            for one in found
+            if not one["spec"].get("nodeName")
+        ]
 
     def per_node(self, prefix: str, count: int) -> collections.Counter[str]:
         """How many of the `count` pods of that prefix landed on each node."""
