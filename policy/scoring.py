@@ -149,8 +149,8 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
     """Scores of the candidates of one request from their bases and penalties, both [nodes] on the 0..10 scale.
 
     The base of a node outside the mask `whole` [nodes] (None: all are whole) is at most the best one inside, if there
-    is any: no node is the best only because it lacks a metric. A node without a base (NaN) then gets the median of those
-    that have one, before penalties. If no candidate has one, all score the same: penalties are left aside, too.
+    is one: no node is the best only because it lacks a metric. A node without a base (NaN) then gets the median of
+    those that have one, before penalties. If no candidate has one, all score the same: penalties are left aside, too.
     `stretch` maps the bases linearly so that the worst is 0 and the best is 10 before penalties; equal bases stay as
     they are.
     """
