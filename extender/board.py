@@ -82,14 +82,15 @@ class Boards:
     def current(self, now_seconds: float) -> Board:
         """The board of this moment."""
         with self._lock:
-            before = self._board
+            before, self._board = self._board, None  # who fails half-way has been told which rows changed: all anew
             found = self._view.standing(None if before is None else before.standing, now_seconds)
             if before is None or len(found.rows) == len(found.loads.names):
-                self._board = board = _made(found, before)
+                board = _made(found, before)
             elif len(found.rows):
-                self._board = board = _repaired(before, found)
+                board = _repaired(before, found)
             else:
                 board = before
+            self._board = board
             return board
 
 

@@ -13,7 +13,7 @@ import prometheus_client
 import pytest
 from hypothesis import strategies as st
 
-from extender import app, decisions, explaining, lean, metrics, view
+from extender import app, board, deadline, decisions, explaining, lean, metrics, view
 from kube import objects
 from policy import owner_usage, schema
 from runtime import ops
@@ -391,6 +391,32 @@ def test_owners_means_reach_the_board_in_the_second_they_come(pair: Pair) -> Non
     assert "node-1" not in pair.ask("filter", go_body(list(NAMES), "q"))["NodeNames"]
     assert pair.fast.declined == 0
     pair.compare()
+
+
+class Interrupted(view.View):
+    """A view that loses the reader's patience after it told which rows changed."""
+
+    impatient = False
+
+    def standing(self, before: view.Candidates | None, now_seconds: float) -> view.Candidates:
+        """As asked, or Overrun."""
+        found = super().standing(before, now_seconds)
+        if self.impatient:
+            raise deadline.Overrun
+        return found
+
+
+def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
+    seen = Interrupted(worlds.policy(), "0", worlds.NOW)
+    seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+    boards = board.Boards(seen)
+    (before,) = boards.current(worlds.NOW).base[1:2]
+    seen.pod_changed(None, worlds.watch_sees("p", "n", cpu="8"), worlds.NOW)
+    seen.impatient = True
+    with pytest.raises(deadline.Overrun):
+        boards.current(worlds.NOW)
+    seen.impatient = False
+    assert boards.current(worlds.NOW).base[1] < before
 
 
 def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pair: Pair) -> None:
