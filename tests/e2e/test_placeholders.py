@@ -19,7 +19,7 @@ PLACEHOLDER = "evenload.io/placeholder=true"
 FITTING = 26  # of 300 millicores each, on a node of 8 cores
 # Seen on a busy machine: kube-scheduler 1.36 nominates a node, its victims go, and one pod of a burst waits on until
 # the scheduler looks at all unschedulable pods again, which it does after five minutes.
-BURST_SECONDS = 420.0
+BURST_SECONDS = 360.0
 
 
 @pytest.fixture
