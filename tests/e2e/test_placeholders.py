@@ -17,8 +17,8 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = pathlib.Path(__file__).parents[2] / "deploy" / "placeholder"
 PLACEHOLDER = "evenload.io/placeholder=true"
 FITTING = 26  # of 300 millicores each, on a node of 8 cores
-# Seen on a busy machine: kube-scheduler 1.36 nominates a node, its victims go, and one pod of a burst waits on until
-# the scheduler looks at all unschedulable pods again, which it does after five minutes.
+# kubernetes/kubernetes#141694, seen here with 1.36 on a busy machine: a preemptor that tries again before the scheduler
+# has seen its victims go waits for the next look at all unschedulable pods, after five minutes: the limit of a hang.
 BURST_SECONDS = 360.0
 
 
