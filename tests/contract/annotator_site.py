@@ -1,7 +1,7 @@
 """A real control plane with two annotators on it, every wire of theirs behind a gate, seen as an extender sees it.
 
-`test_annotator_faults.py` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings
-an extender would use at this moment, and what each replica sent.
+`tests/faults` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings an extender
+would use at this moment, and what each replica sent.
 """
 
 import itertools
@@ -117,6 +117,9 @@ class Site:
         for node in NODES:
             self.load(node, 0.2)
         self.shows(0.2, *NODES)
+        waiting.eventually(
+            lambda: all(len(reading(text).values) == 6 for text in self.texts().values()), LIMIT, "all six values"
+        )
 
     def shows(self, memory_ratio: float, *nodes: str) -> None:
         """Wait until nodes are usable and show a load."""
