@@ -9,6 +9,7 @@
 * the dry run: the apiserver checks every write (rights, admission) and stores none; `done` lists them.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
@@ -106,10 +107,8 @@ class Writer:
     ) -> None:
         """See KubeDoor."""
         dry = dry_run or self.dry_run
-        send = lambda: self._door.merge_patch(  # noqa: E731
-            kind, name, body, namespace=namespace, subresource=subresource, dry_run=dry
-        )
-        self._write(kind, name, body, send)
+        send = functools.partial(self._door.merge_patch, kind, name, body, namespace=namespace, subresource=subresource)
+        self._write(kind, name, body, functools.partial(send, dry_run=dry))
 
     def replace(
         self,
@@ -123,10 +122,8 @@ class Writer:
     ) -> None:
         """See KubeDoor."""
         dry = dry_run or self.dry_run
-        send = lambda: self._door.replace(  # noqa: E731
-            kind, name, body, namespace=namespace, subresource=subresource, dry_run=dry
-        )
-        self._write(kind, name, body, send)
+        send = functools.partial(self._door.replace, kind, name, body, namespace=namespace, subresource=subresource)
+        self._write(kind, name, body, functools.partial(send, dry_run=dry))
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """See KubeDoor."""
@@ -185,18 +182,18 @@ class Writer:
 
     def _send(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
         size_bytes = len(msgspec.json.encode(body))
-        for _ in range(ATTEMPTS - 1):
+
+        def attempt() -> None:
             self._take_turn(f"{kind.name} {name}")
             self._telemetry.sent_bytes.labels(kind.plural).inc(size_bytes)
+            send()
+
+        for _ in range(ATTEMPTS - 1):
             try:
-                send()
+                return attempt()
             except errors.TooManyRequests as refusal:
                 self._hold(refusal)
-            else:
-                return
-        self._take_turn(f"{kind.name} {name}")
-        self._telemetry.sent_bytes.labels(kind.plural).inc(size_bytes)
-        send()
+        return attempt()
 
     def _take_turn(self, what: str) -> None:
         self._pace.turn(self._stop)

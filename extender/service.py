@@ -77,11 +77,14 @@ class Service:
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         self._settled = False
         self._beat = health.Heartbeat()
-        self._polling = loop.Loop(
+        self._polling = self._loop(rng)
+
+    def _loop(self, rng: random.Random) -> loop.Loop:
+        return loop.Loop(
             "policy",
             self.poll_files,
             period_seconds=lambda: reloading.POLL_SECONDS,
-            clock=ticking,
+            clock=self._clock,
             rng=rng,
             heartbeat=self._beat,
             on_failure=lambda _error: self._metrics.loop_failures.inc(),

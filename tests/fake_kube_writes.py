@@ -67,10 +67,7 @@ class FakeKubeWrites:
         if kind.plural == kinds.NODES.plural:
             self.patches.append((name, body))
             return
-        key = f"{namespace}/{name}"
-        if key not in self.config_maps:
-            raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
-        self.config_maps[key].update(body["data"])
+        self._existing(namespace, name).update(body["data"])
 
     def replace(
         self,
@@ -84,10 +81,16 @@ class FakeKubeWrites:
     ) -> None:
         """Put a ConfigMap that exists."""
         self._check(name)
+        data = self._existing(namespace, name)
+        data.clear()
+        data.update(body["data"])
+
+    def _existing(self, namespace: str, name: str) -> dict[str, str]:
+        """The data of a ConfigMap; NotFound as the apiserver says it."""
         key = f"{namespace}/{name}"
         if key not in self.config_maps:
             raise errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
-        self.config_maps[key] = dict(body["data"])
+        return self.config_maps[key]
 
     def delete(self, kind: kinds.Kind[T], name: str, **_: object) -> None:
         """Not served."""
