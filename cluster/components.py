@@ -125,12 +125,14 @@ def controller_manager(layout: Layout, *, port: int) -> Arguments:
     ]
 
 
-def scheduler(layout: Layout, *, port: int) -> Arguments:
-    """kube-scheduler under the configuration file that `scheduler_configuration` renders."""
+def scheduler(layout: Layout, *, port: int, gates: collections.abc.Mapping[str, bool]) -> Arguments:
+    """kube-scheduler under the configuration file that `scheduler_configuration` renders; `gates`: by feature."""
+    chosen = ",".join(f"{feature}={str(on).lower()}" for feature, on in gates.items())
     return [
         layout.binary("kube-scheduler"),
         *_secure_server(layout, layout.kubeconfig("kube-scheduler.kubeconfig"), port),
         f"--config={layout.configuration('scheduler.yaml')}",
+        *([f"--feature-gates={chosen}"] if chosen else []),
     ]
 
 

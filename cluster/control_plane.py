@@ -35,9 +35,9 @@ class Cluster:
 
     nodes: how many fake nodes, or their shapes. directory: where all state goes (a temporary one, removed at the end,
     by default). scheduler, prometheus, node_exporter, exporter: False leaves that component out; `exporter` may also
-    be extra arguments of `python -m cluster.exporter`. detached: the processes outlive this one (`python -m cluster
-    down` ends them). Errors: errors.ClusterError from `start` and `__enter__`; what had been started is ended, the
-    logs stay.
+    be extra arguments of `python -m cluster.exporter`. scheduler_gates: kube-scheduler's feature gates. detached: the
+    processes outlive this one (`python -m cluster down` ends them). Errors: errors.ClusterError from `start` and
+    `__enter__`; what had been started is ended, the logs stay.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Cluster:
         *,
         directory: pathlib.Path | None = None,
         scheduler: bool = True,
+        scheduler_gates: collections.abc.Mapping[str, bool] | None = None,
         prometheus: bool = True,
         exporter: collections.abc.Sequence[str] | typing.Literal[False] | None = None,
         scrape_seconds: float = 1.0,
@@ -56,7 +57,10 @@ class Cluster:
         self._shapes = _shapes(nodes)
         self._wanted_directory = directory
         self._settings = site.Settings(
-            audit=audit, scrape_seconds=scrape_seconds, exporter_arguments=tuple(exporter or ())
+            audit=audit,
+            scrape_seconds=scrape_seconds,
+            exporter_arguments=tuple(exporter or ()),
+            scheduler_gates=scheduler_gates or {},
         )
         left_out = {"kube-scheduler": scheduler, "prometheus": prometheus, "node-exporter": node_exporter}
         left_out["load-exporter"] = exporter is not False

@@ -39,6 +39,7 @@ class Settings:
     audit: bool = False
     scrape_seconds: float = 1.0
     exporter_arguments: tuple[str, ...] = ()
+    scheduler_gates: collections.abc.Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
 
 class Site:
@@ -124,11 +125,12 @@ class Site:
             return components.apiserver(layout, port=port, etcd_port=self.ports.of("etcd"), audit=self.settings.audit)
         if name == "kwok":
             return components.kwok(layout, port=port, stages=sorted(STAGES.glob("*.yaml")))
+        if name == "kube-scheduler":
+            return components.scheduler(layout, port=port, gates=self.settings.scheduler_gates)
         if name == "load-exporter":
             return self._load_exporter(port)
         render = {
             "kube-controller-manager": components.controller_manager,
-            "kube-scheduler": components.scheduler,
             "prometheus": monitoring.arguments,
             "node-exporter": components.node_exporter,
         }

@@ -1,7 +1,7 @@
 """A real control plane with two annotators on it, every wire of theirs behind a gate, seen as an extender sees it.
 
-`tests/faults` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings an extender
-would use at this moment, and what each replica sent.
+`test_annotator_faults` makes one and breaks it in turn. What is asserted is read from the apiserver: which readings an
+extender would use at this moment, and what each replica sent.
 """
 
 import itertools
@@ -117,9 +117,12 @@ class Site:
         for node in NODES:
             self.load(node, 0.2)
         self.shows(0.2, *NODES)
-        waiting.eventually(
-            lambda: all(len(reading(text).values) == 6 for text in self.texts().values()), LIMIT, "all six values"
-        )
+        waiting.eventually(self._read_in_full, LIMIT, "a sync that read all nodes, and six values on each", self.texts)
+
+    def _read_in_full(self) -> bool:
+        """Whether this process has read the nodes itself, and not only found on them what another one wrote."""
+        matched = self.first.service.metric("evenload_annotator_nodes")
+        return matched == len(NODES) and all(len(reading(text).values) == 6 for text in self.texts().values())
 
     def shows(self, memory_ratio: float, *nodes: str) -> None:
         """Wait until nodes are usable and show a load."""

@@ -32,6 +32,7 @@ MIN_CHANGE_RATIO = 0.05
 # A value less than minChange off may stand for ever, and what it is compared with is exact but for rounding: both sides
 # of a CPU ratio come from the same scrapes, so late ones move it only while the load itself has just changed.
 NEAR_RATIO = MIN_CHANGE_RATIO + 0.001
+COUNTED, LEFT_OUT = "evenload_total_schedule_count", "evenload_schedule_results_left_out"
 
 
 class Site:
@@ -90,7 +91,13 @@ class Site:
         waiting.eventually(lambda: not self._unsteady(), 90, "all windows to be full of the same load", self._unsteady)
 
     def _unsteady(self) -> list[str]:
-        """What differs from the load played by more than may stay unwritten: it is still to be written, or missing."""
+        """What differs from the load played by more than may stay unwritten: it is still to be written, or missing.
+
+        Nor is a process steady that has only found on the nodes what another one wrote before it.
+        """
+        read = self.annotator.metric("evenload_annotator_nodes")
+        if read != len(NODES):
+            return [f"this annotator has read {read:g} of {len(NODES)} nodes"]
         every = {name: self.values(name) for name in NODES}
         missing = [f"{name} has only {list(values)}" for name, values in every.items() if list(values) != NAMES]
         return missing + [
@@ -206,12 +213,16 @@ def test_a_frozen_prometheus_renews_nothing_and_changes_nothing(site: Site) -> N
 
 def test_placements_are_counted_and_judged(site: Site) -> None:
     site.steady()
-    before = site.annotator.metric("evenload_total_schedule_count")
+
+    def counts() -> list[float]:
+        return [site.annotator.metric(name) for name in (COUNTED, LEFT_OUT)]
+
+    counted, left_out = counts()
     spec = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}, "containers": [{"name": "a", "image": "pause"}]}
     for index in range(3):
         body = {"metadata": {"name": f"placed-{index}", "namespace": "default"}, "spec": spec}
         site.cluster.api.create("api/v1/namespaces/default/pods", body)
-    waiting.eventually(lambda: site.annotator.metric("evenload_total_schedule_count") == before + 3, 90, "all counted")
+    waiting.eventually(lambda: counts() == [counted + 3, left_out], 90, "all counted", counts)
     assert 0.2 < site.annotator.metric("evenload_cpu_utilization_total_avg") < 0.6
     waiting.eventually(lambda: hot(site, "node-2")["40s"] > 0, 90, "the first placements on node-2 to be written")
     site.set_load("node-2", memory_ratio=0.6)  # further ones ride along with the next value that moves

@@ -195,9 +195,16 @@ def _cool(values: collections.abc.Mapping[str, float]) -> bool:
 
 
 @contextlib.contextmanager
-def started(nodes: int, write_policy: collections.abc.Callable[[pathlib.Path], pathlib.Path]) -> typing.Iterator[Stack]:
+def started(
+    nodes: int,
+    write_policy: collections.abc.Callable[[pathlib.Path], pathlib.Path],
+    scheduler_gates: collections.abc.Mapping[str, bool] | None = None,
+) -> typing.Iterator[Stack]:
     """A stack on a cluster of its own; no service of ours runs yet."""
-    with tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name, cluster.Cluster(nodes=nodes) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name,
+        cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates) as running,
+    ):
         directory = pathlib.Path(name)
         stack = Stack(running, write_policy(directory / "policy.yaml"), directory)
         stack.door.create(kinds.NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})

@@ -18,7 +18,7 @@ def every_command() -> dict[str, components.Arguments]:
         "etcd": components.etcd(LAYOUT, client_port=1, peer_port=2),
         "kube-apiserver": components.apiserver(LAYOUT, port=3, etcd_port=1, audit=True),
         "kube-controller-manager": components.controller_manager(LAYOUT, port=4),
-        "kube-scheduler": components.scheduler(LAYOUT, port=5),
+        "kube-scheduler": components.scheduler(LAYOUT, port=5, gates={}),
         "kwok": components.kwok(LAYOUT, port=6, stages=[pathlib.Path("/s/a.yaml")]),
         "prometheus": monitoring.arguments(LAYOUT, port=7),
         "node_exporter": components.node_exporter(LAYOUT, port=8),
@@ -46,6 +46,13 @@ def test_the_node_lifecycle_and_disruption_controllers_stay_on() -> None:
         item for item in components.controller_manager(LAYOUT, port=4) if item.startswith("--controllers=")
     )
     assert controllers == "--controllers=*,-ttl-controller"
+
+
+def test_the_scheduler_has_the_feature_gates_asked_for_and_no_others() -> None:
+    gates = {"SchedulerAsyncPreemption": False, "SchedulerQueueingHints": True}
+    chosen = components.scheduler(LAYOUT, port=5, gates=gates)
+    assert "--feature-gates=SchedulerAsyncPreemption=false,SchedulerQueueingHints=true" in chosen
+    assert not any("feature-gates" in one for one in components.scheduler(LAYOUT, port=5, gates={}))
 
 
 def test_the_schedulers_configuration_carries_the_extenders_as_given() -> None:
