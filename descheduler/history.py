@@ -32,7 +32,8 @@ class Failures(NamedTuple):
 class History:
     """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload.
 
-    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet.
+    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `undecided` those with
+    an intent of which nobody knows yet how it ended.
     """
 
     in_last_hour: int = 0
@@ -42,3 +43,4 @@ class History:
     failures: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     departed: tuple[Departed, ...] = ()
+    undecided: frozenset[str] = frozenset()

@@ -12,9 +12,10 @@ import math
 import random
 import threading
 
-from descheduler import following, overload, planning, schedule, telling
+from descheduler import following, keeping, overload, planning, schedule, telling
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.ledger import Ledger, LedgerError, Query, Run
+from descheduler.ledger import Ledger, Query, Run
+from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.metrics import Telemetry
 from descheduler.overload import Memory
 from descheduler.planning import EvictionPlan, NodePlan
@@ -77,6 +78,7 @@ class Parts:
     leads: collections.abc.Callable[[], bool]
     stopping: threading.Event
     news: reloads.News | None = None
+    kept_days: int = keeping.KEPT_DAYS
 
 
 class Service:
@@ -86,6 +88,8 @@ class Service:
         self._parts = parts
         self._memory: Memory | None = None
         self._told: dict[str, tuple[str, float]] = {}
+        self._look_back = following.LookBack()
+        self._pruning = keeping.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
 
@@ -95,11 +99,12 @@ class Service:
         if not parts.leads():
             log.debug("not the leader, nothing done")
             return None
-        if policy.descheduler.paused:
-            log.info("paused by the policy, nothing done")
-            return None
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
-        following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds)
+        for row in following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
+            self._post(telling.unconfirmed(row))
+        if policy.descheduler.paused:
+            self._follow_on(policy, now_seconds)
+            return None
         taken = parts.reader.take(policy, now_seconds=now_seconds)
         self._follow(taken, policy)
         self._memory = overload.observe(
@@ -107,6 +112,7 @@ class Service:
         )
         report = self._act(self._decided(taken, policy, self._memory), policy)
         self._record(report)
+        self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
@@ -127,6 +133,10 @@ class Service:
         try:
             self.run()
             self.trouble = None
+        except LedgerCorrupt as error:
+            self.trouble = str(error)
+            self._parts.telemetry.failed()
+            self._begin_anew(str(error))
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed()
@@ -141,7 +151,7 @@ class Service:
 
     def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
         parts, descheduler = self._parts, policy.descheduler
-        permission = schedule.permission(policy, taken.at_seconds)
+        permission = self._permission(policy, taken.at_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", taken.at_seconds, permission.mode, parts.policy.content_hash)
         window_seconds = max(descheduler.cooldown.returned.window_seconds, descheduler.cooldown.workload_seconds)
         history = parts.ledger.history(run.mode, now_seconds=taken.at_seconds, window_seconds=window_seconds)
@@ -149,6 +159,20 @@ class Service:
         plan = planning.plan(taken, overloads, policy, history)
         hour_left = max(0, descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, permission.why, plan, hour_left, partial=bool(taken.gaps))
+
+    def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
+        found = schedule.permission(policy, now_seconds)
+        if found.mode != "Enforce":
+            return found
+        why = keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
+        return schedule.Permission("Observe", why) if why else found
+
+    def _begin_anew(self, cause: str) -> None:
+        """Sets the corrupt ledger aside and goes on with an empty one, observing at first."""
+        now_seconds = self._parts.clock.now()
+        moved_to = self._parts.ledger.set_aside(cause, at_seconds=now_seconds)
+        self._parts.telemetry.set_aside(now_seconds)
+        log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=cause)
 
     def _act(self, report: Report, policy: LoadPolicy) -> Report:
         parts = self._parts
@@ -185,10 +209,22 @@ class Service:
         self._parts.announcer.post(said)
 
     def _follow(self, taken: Snapshot, policy: LoadPolicy) -> None:
-        returned = following.follow(self._parts.ledger, taken, policy)
+        returned = following.follow(self._parts.ledger, taken)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
-            self._parts.announcer.post(telling.returned(one.row, one.pod))
+            self._post(telling.returned(one.row, one.pod))
+        usage_at = lambda moment: self._parts.reader.node_usage(taken.nodes, policy, gaps=[], at_seconds=moment)  # noqa: E731
+        self._look_back.fill(self._parts.ledger, policy, usage_at, now_seconds=taken.at_seconds)
+
+    def _follow_on(self, policy: LoadPolicy, now_seconds: float) -> None:
+        """What a paused descheduler still does: it learns what became of earlier evictions, if there were any."""
+        if self._parts.ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS):
+            self._follow(self._parts.reader.take(policy, now_seconds=now_seconds), policy)
+        log.info("paused by the policy, nothing done")
+
+    def _post(self, several: tuple[telling.Announcement, ...]) -> None:
+        for said in several:
+            self._parts.announcer.post(said)
 
     def _primed(self, nodes: tuple[Node, ...], policy: LoadPolicy, now_seconds: float) -> Memory:
         """The memory of the run before, or after a start what Prometheus still knows of the last `overloadedFor`.

@@ -6,7 +6,7 @@ of them.
 
 import re
 
-from descheduler.ledger import Row
+from descheduler.ledger import Row, Told
 from descheduler.planning import Eviction, NodePlan
 from descheduler.service import Report
 from runtime import clock
@@ -29,6 +29,20 @@ def row(one: Row) -> dict[str, object]:
     named = one._asdict()
     shown = {_named(name): _shown(name, value) for name, value in named.items()}
     return {**shown, "returned": None if one.returned is None else bool(one.returned)}
+
+
+def told(one: Told) -> dict[str, object]:
+    """An Event of ours as it was posted."""
+    return {
+        "at": clock.to_rfc3339(one.at_seconds),
+        "type": "Warning" if one.warning else "Normal",
+        "reason": one.reason,
+        "kind": one.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "related": one.related,
+        "note": one.note,
+    }
 
 
 def report(one: Report) -> dict[str, object]:
