@@ -11,17 +11,17 @@ from descheduler.planning import Eviction, NodePlan
 from descheduler.service import Report
 from runtime import clock
 
-_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SPAN = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
 
 
 def span_seconds(text: str) -> float:
-    """Seconds of a span as "2h30m", "45m", "90s"; ValueError for anything else."""
+    """Seconds of a span as "7d", "2h30m", "45m", "90s"; ValueError for anything else."""
     found = _SPAN.fullmatch(text)
     if not text or found is None:
         raise ValueError(f"{text!r} is not a duration such as 2h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + seconds)
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def row(one: Row) -> dict[str, object]:
