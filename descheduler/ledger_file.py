@@ -33,6 +33,10 @@ class LedgerCorrupt(LedgerError):
     """What is in the file cannot be trusted, or it is gone."""
 
 
+class LedgerReplaced(LedgerError):
+    """Another file has its name now: another replica set it aside, or somebody put a backup there. It can be opened."""
+
+
 class LedgerFile:
     """One SQLite file in WAL mode."""
 
@@ -44,6 +48,7 @@ class LedgerFile:
 
     def open(self) -> None:
         """Opens or creates the file, checks it page by page, and brings it to this version's schema."""
+        self.close()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = sqlite3.connect(
@@ -106,11 +111,11 @@ class LedgerFile:
     def _require_same_file(self) -> None:
         """A removed file would take every write and keep none."""
         try:
-            same = self.path.stat().st_ino == self._inode
-        except FileNotFoundError:
-            same = False
-        if not same:
-            raise LedgerCorrupt(f"ledger {self.path} was removed or replaced while it was open")
+            inode = self.path.stat().st_ino
+        except FileNotFoundError as error:
+            raise LedgerCorrupt(f"ledger {self.path} was removed while it was open") from error
+        if inode != self._inode:
+            raise LedgerReplaced(f"ledger {self.path} was replaced while it was open; the next run uses the new one")
 
     def _wrapped(self, error: Exception, next_step: str) -> LedgerError:
         gone = isinstance(error, sqlite3.OperationalError) and not self.path.exists()

@@ -15,7 +15,7 @@ import threading
 from descheduler import following, keeping, overload, planning, schedule, telling
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger, Query, Run
-from descheduler.ledger_file import LedgerCorrupt, LedgerError
+from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.metrics import Telemetry
 from descheduler.overload import Memory
 from descheduler.planning import EvictionPlan, NodePlan
@@ -133,10 +133,10 @@ class Service:
         try:
             self.run()
             self.trouble = None
-        except LedgerCorrupt as error:
+        except (LedgerCorrupt, LedgerReplaced) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed()
-            self._begin_anew(str(error))
+            self._begin_anew(error)
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed()
@@ -167,12 +167,16 @@ class Service:
         why = keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
         return schedule.Permission("Observe", why) if why else found
 
-    def _begin_anew(self, cause: str) -> None:
-        """Sets the corrupt ledger aside and goes on with an empty one, observing at first."""
-        now_seconds = self._parts.clock.now()
-        moved_to = self._parts.ledger.set_aside(cause, at_seconds=now_seconds)
-        self._parts.telemetry.set_aside(now_seconds)
-        log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=cause)
+    def _begin_anew(self, error: LedgerError) -> None:
+        """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
+        ledger, now_seconds = self._parts.ledger, self._parts.clock.now()
+        if isinstance(error, LedgerReplaced):
+            ledger.open_or_set_aside(at_seconds=now_seconds)
+            log.warning("ledger opened anew", cause=str(error))
+        else:
+            moved_to = ledger.set_aside(str(error), at_seconds=now_seconds)
+            log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
+        self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
     def _act(self, report: Report, policy: LoadPolicy) -> Report:
         parts = self._parts

@@ -226,7 +226,7 @@ def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
     ledger: Ledger, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "ledger.sqlite").unlink()
-    with pytest.raises(LedgerCorrupt, match="removed or replaced"):
+    with pytest.raises(LedgerCorrupt, match="was removed"):
         ledger.intend(run(), eviction(), at_seconds=NOW)
     with pytest.raises(LedgerCorrupt):
         ledger.rows(Query())

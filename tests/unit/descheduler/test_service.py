@@ -245,3 +245,30 @@ def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:
     here.clock.advance(91 * 86400)
     here.service.run()
     assert scenes.NOW not in {row.at_seconds for row in here.ledger.rows(Query())}
+
+
+def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
+    here, other = world(tmp_path), world(tmp_path)
+    other.ledger.set_aside("it was corrupt", at_seconds=scenes.NOW)
+    here.service.cycle()
+    assert "replaced" in str(here.service.trouble)
+    assert here.door.evictions == []
+    report = here.service.run()
+    assert report is not None
+    assert report.run.mode == "Observe"
+    assert len(list(tmp_path.glob("ledger.sqlite.corrupt-*[0-9]Z"))) == 1
+
+
+@pytest.mark.parametrize("jump_seconds", [3600.0, -3600.0], ids=["forward", "back"])
+def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: pathlib.Path, jump_seconds: float) -> None:
+    here = world(tmp_path, limits={"perHour": 1}, cooldown={"workload": "1s", "node": "1s"})
+    here.service.run()
+    here.clock.jump(jump_seconds)
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.nodes == ()
+    here.clock.jump(10 - jump_seconds)
+    again = here.service.run()
+    assert again is not None
+    assert set(scenes.causes(again.plan).values()) <= {"hour_cap", "in_flight"}
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
