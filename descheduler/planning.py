@@ -18,7 +18,7 @@ import collections.abc
 import dataclasses
 from typing import NamedTuple
 
-from descheduler import budgets, destinations, limits, ordering, placement, protections, usage, verdicts
+from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage, verdicts
 from descheduler.history import Departed, History
 from descheduler.overload import Overload
 from descheduler.snapshot import Snapshot
@@ -52,6 +52,7 @@ class Eviction:
     destination: str
     destination_ratio: float
     budget: str
+    flow: str = ""  # key of the flow rule that let it pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ class _Draft:
         self._movable_claims = taken.movable_claims()
         self._headroom = budgets.Headroom(taken.budgets)
         self._caps = limits.Caps(policy, history, now_seconds=taken.at_seconds)
+        self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
         self._destinations = destinations.Destinations(taken, policy, excluded=overloaded)
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(
@@ -210,7 +212,9 @@ class _Draft:
         if not ordering.worthwhile(*self._used_and_excess(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
         refused = self.blocked or self._caps.node_verdict(work.node.name)
-        refused = refused or self._caps.verdict(pod, self._standing(pod)) or self._headroom.verdict(pod)
+        standing = self._standing(pod)
+        refused = refused or self._caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
+        refused = refused or self._headroom.verdict(pod)
         if refused is not None:
             return refused
         destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
@@ -236,6 +240,7 @@ class _Draft:
             destination=destination,
             destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._headroom.reserve(pod),
+            flow=self._gate.count(pod, self._standing(pod)),
         )
         self.evictions.append(eviction)
 

@@ -30,6 +30,7 @@ STEPS = (
     CREATE INDEX runs_by_time ON runs (at_seconds);
     CREATE TABLE breaker_resets (workload_uid TEXT NOT NULL, at_seconds REAL NOT NULL);
     """,
+    "ALTER TABLE evictions ADD COLUMN flow TEXT NOT NULL DEFAULT '';",
 )
 
 

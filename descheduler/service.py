@@ -153,7 +153,7 @@ class Service:
     def _act(self, report: Report, policy: LoadPolicy) -> Report:
         parts = self._parts
         parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        terms = Terms(report.run, relief_seconds(policy), lambda: parts.leads() and not parts.stopping.is_set())
+        terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
         outcomes = parts.evicter.carry_out(report.plan, terms)
         parts.telemetry.carried_out(outcomes, report.run.mode)
         if self._memory is not None:
@@ -164,6 +164,15 @@ class Service:
             )
             self._memory = overload.with_relief(self._memory, moved)
         return dataclasses.replace(report, outcomes=outcomes)
+
+    def _may_go_on(self, run: Run) -> bool:
+        """Asked before every eviction: a lost Lease, SIGTERM, another policy (a pause, too) and the end of a time
+        window end a run in its middle.
+        """
+        parts = self._parts
+        mode = schedule.permission(parts.policy.current, parts.clock.now()).mode
+        same = parts.policy.content_hash == run.policy_hash and mode == run.mode
+        return same and parts.leads() and not parts.stopping.is_set()
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)

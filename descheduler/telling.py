@@ -8,6 +8,7 @@ import collections.abc
 import json
 from typing import NamedTuple
 
+from descheduler import verdicts
 from descheduler.ledger import Row, Run
 from descheduler.planning import Eviction, NodePlan
 from descheduler.verdicts import Cause
@@ -128,19 +129,7 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     return Reason.NODE_OVERLOADED
 
 
-WAITING = frozenset(
-    {
-        Cause.IN_FLIGHT,
-        Cause.WORKLOAD_COOLDOWN,
-        Cause.NODE_COOLDOWN,
-        Cause.RUN_CAP,
-        Cause.NODE_CAP,
-        Cause.NAMESPACE_CAP,
-        Cause.HOUR_CAP,
-        Cause.WORKLOAD_CAP,
-        Cause.BREAKER,
-    }
-)
+WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 
 def structured(eviction: Eviction, run: Run) -> dict[str, object]:

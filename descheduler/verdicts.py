@@ -45,6 +45,10 @@ class Cause(enum.StrEnum):
     WORKLOAD_COOLDOWN = "workload_cooldown"
     NODE_COOLDOWN = "node_cooldown"
     BREAKER = "breaker"
+    BACKOFF = "backoff"
+    FLOW_NEVER = "flow_never"
+    FLOW_IN_FLIGHT = "flow_in_flight"
+    FLOW_RATE = "flow_rate"
     TOO_SMALL = "too_small"
     NOT_NEEDED = "not_needed"
 
@@ -64,7 +68,17 @@ GROUPS: dict[str, frozenset[Cause]] = {
     "PDB": frozenset({Cause.BUDGET, Cause.SEVERAL_BUDGETS}),
     "without a destination": frozenset({Cause.NO_DESTINATION}),
     "over a cap": frozenset({Cause.RUN_CAP, Cause.NODE_CAP, Cause.NAMESPACE_CAP, Cause.HOUR_CAP, Cause.WORKLOAD_CAP}),
-    "waiting": frozenset({Cause.IN_FLIGHT, Cause.WORKLOAD_COOLDOWN, Cause.NODE_COOLDOWN, Cause.BREAKER}),
+    "waiting": frozenset(
+        {
+            Cause.IN_FLIGHT,
+            Cause.WORKLOAD_COOLDOWN,
+            Cause.NODE_COOLDOWN,
+            Cause.BREAKER,
+            Cause.BACKOFF,
+            Cause.FLOW_IN_FLIGHT,
+            Cause.FLOW_RATE,
+        }
+    ),
     "without fresh usage": frozenset({Cause.USAGE_UNKNOWN}),
     "too small to help": frozenset({Cause.TOO_SMALL}),
 }

@@ -81,8 +81,6 @@ class Status(msgspec.Struct, frozen=True):
         return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
 
 
-BUDGET_CAUSE = "DisruptionBudget"  # policyv1.DisruptionBudgetCause
-
 _frames = msgspec.json.Decoder(Frame)
 _bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
@@ -132,8 +130,8 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
         )
     if said.details is not None and wish is None:
         wish = said.details.retry_after_seconds or None
-    budget = any(cause.reason == BUDGET_CAUSE for cause in said.causes)
-    reason = BUDGET_CAUSE if budget else said.reason
+    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in said.causes)
+    reason = errors.BUDGET_CAUSE if budget else said.reason
     return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
 
 

@@ -14,7 +14,7 @@ from kube.objects import Pod
 
 ACCEPTED = EvictionAnswer(True, 201, "", "")
 BLOCKED = EvictionAnswer(
-    False, 429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+    False, 429, errors.BUDGET_CAUSE, "Cannot evict pod as it would violate the pod's disruption budget."
 )
 
 
