@@ -217,11 +217,11 @@ class _Draft:
         refused = refused or self._headroom.verdict(pod)
         if refused is not None:
             return refused
-        destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
-        if destination is None:
-            return Verdict(Cause.NO_DESTINATION, "no cool node takes it and stays at or under evictUntil")
-        self._choose(work, overload, pod, destination)
-        return Verdict(Cause.CHOSEN, f"expected on {destination}")
+        found = self._destinations.find(pod, self._taken.pod_usage[pod.key])
+        if not found.node:
+            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {found}")
+        self._choose(work, overload, pod, found.node)
+        return Verdict(Cause.CHOSEN, f"expected on {found.node}")
 
     def _choose(self, work: _Work, overload: Overload, pod: Pod, destination: str) -> None:
         used = self._taken.pod_usage[pod.key]

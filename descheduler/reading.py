@@ -74,12 +74,12 @@ class Reader:
         gaps: list[str],
         at_seconds: float | None = None,
     ) -> dict[str, NodeUsage]:
-        """Every node's windows, now or as they were at `at_seconds`: three to six queries, however many nodes there
+        """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are.
         """
         directory = identity.build(_addressed(node) for node in nodes)
         by_name = {metric.name: metric for metric in policy.metrics_in_force}
-        metrics = [by_name[name] for name in usage.metrics_read(policy)]
+        metrics = [by_name[name] for name in usage.metrics_read(policy, nodes)]
         values: dict[str, dict[str, float]] = {}
         for metric in metrics:
             answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
