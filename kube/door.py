@@ -12,7 +12,7 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from kube import errors
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified, Scale
 
 T = TypeVar("T", bound=Identified)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -116,6 +116,16 @@ class KubeDoor(Protocol):
 
     def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
         """Ask for the eviction of exactly this pod. 404, 409 and 429 are answers; other failures raise."""
+
+
+class ScalesDoor(KubeDoor, Protocol):
+    """The same, with what is needed to count the replicas of kinds that we do not know."""
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """The kinds and subresources that an API version serves; NotFound when it is not served."""
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """The scale of one object; NotFound."""
 
 
 class Watch(Iterator[WatchEvent[T]], Protocol[T]):
