@@ -115,8 +115,7 @@ class Evicter:
     def _evict(self, eviction: Eviction, run: Run, call: Call) -> EvictionOutcome:
         row_id = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
         told = self._asked(eviction, run.mode, call)
-        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
-        log.info(
+        log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=told.result,
             status=told.status,
@@ -129,6 +128,7 @@ class Evicter:
             message=told.message,
             run=run.run,
         )
+        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)
 
     def _asked(self, eviction: Eviction, mode: str, call: Call) -> Told:

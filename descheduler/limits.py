@@ -45,6 +45,16 @@ class Caps:
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
         return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left") if left_seconds > 0 else None
 
+    @property
+    def run_left(self) -> int:
+        """Evictions still allowed in this run."""
+        return max(0, self._policy.limits.per_run - self._chosen)
+
+    @property
+    def hour_left(self) -> int:
+        """Evictions still allowed in this hour, those of the plan counted."""
+        return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
+
     def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
         """Why this pod must wait, if it must: its namespace's cap, its own refusals, or what its workload has been
         through.

@@ -19,6 +19,7 @@ import dataclasses
 from typing import NamedTuple
 
 from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage, verdicts
+from descheduler.budgets import BudgetLeft
 from descheduler.history import Departed, History
 from descheduler.overload import Overload
 from descheduler.snapshot import Snapshot
@@ -30,11 +31,26 @@ from policy.schema import LoadPolicy
 
 
 class Judged(NamedTuple):
-    """A candidate and its one verdict."""
+    """A candidate, its one verdict, and what it uses where that is known."""
 
     pod: Pod
     workload: Workload | None
     verdict: Verdict
+    used: PodUsage | None = None
+
+
+class Headroom(NamedTuple):
+    """What is left after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
+    takes pods the distance to each target line (negative: over it), coolest node first.
+    """
+
+    run: int = 0
+    hour: int = 0
+    budgets: tuple[BudgetLeft, ...] = ()
+    destinations: tuple[tuple[str, collections.abc.Mapping[str, float]], ...] = ()
+
+
+NO_HEADROOM = Headroom()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +104,7 @@ class EvictionPlan:
     nodes: tuple[NodePlan, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     blocked: str = ""
+    headroom: Headroom = NO_HEADROOM
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -117,7 +134,8 @@ def plan(taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, h
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
     draft.blocked = _blocked(taken, policy)
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
-    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), draft.blocked.detail if draft.blocked else "")
+    blocked = draft.blocked.detail if draft.blocked else ""
+    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), blocked, draft.headroom())
 
 
 def _blocked(taken: Snapshot, policy: LoadPolicy) -> Verdict | None:
@@ -177,6 +195,11 @@ class _Draft:
         for pod in taken.pods:
             self._pods_on.setdefault(pod.node_name, []).append(pod)
 
+    def headroom(self) -> Headroom:
+        """What the plan so far leaves."""
+        destinations = tuple(self._destinations.headroom().items())
+        return Headroom(self._caps.run_left, self._caps.hour_left, self._headroom.left(), destinations)
+
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
         projected = self._without_the_gone(node, overloads)
@@ -189,7 +212,10 @@ class _Draft:
         for pod in work.open_pods.values():
             work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, "the target is reached without it"))
         pods = sorted(self._pods_on.get(node.name, []), key=lambda pod: (pod.key, pod.uid))
-        found = tuple(Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid]) for pod in pods)
+        used = self._taken.pod_usage
+        found = tuple(
+            Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
+        )
         return NodePlan(node, overloads, projected, found)
 
     def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:

@@ -12,7 +12,8 @@ import math
 import random
 import threading
 
-from descheduler import following, overload, planning, schedule, telling
+from descheduler import breakers, following, overload, planning, schedule, telling
+from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger, LedgerError, Query, Run
 from descheduler.metrics import Telemetry
@@ -138,6 +139,18 @@ class Service:
         taken = self._parts.reader.take(policy, now_seconds=now_seconds)
         memory = self._memory or self._primed(taken.nodes, policy, now_seconds)
         return self._decided(taken, policy, overload.observe(memory, taken.node_usage, policy, now_seconds=now_seconds))
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
+        parts, policy, now_seconds = self._parts, self._parts.policy.current, self._parts.clock.now()
+        history = parts.ledger.history(
+            schedule.permission(policy, now_seconds).mode, now_seconds=now_seconds, window_seconds=0.0
+        )
+        return breakers.standing(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
+
+    def _named(self, workload_uid: str) -> tuple[str, str]:
+        row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
+        return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
     def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
         parts, descheduler = self._parts, policy.descheduler
