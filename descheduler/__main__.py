@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from prometheus_client import CollectorRegistry
 
-from descheduler import app, keeping, reading, schedule, views
+from descheduler import app, keeping, reading, views
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerError
@@ -44,7 +44,6 @@ CODES: dict[type[Exception], Exit] = {
     OSError: Exit.BAD_INPUT,
     UnicodeDecodeError: Exit.BAD_INPUT,
     LedgerError: Exit.BAD_INPUT,
-    schedule.UnsupportedError: Exit.BAD_INPUT,
     kube_errors.ConfigError: Exit.BAD_INPUT,
     kube_errors.KubeError: Exit.UNREACHABLE,
     promql_errors.ConfigError: Exit.BAD_INPUT,
@@ -83,7 +82,7 @@ def main(
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
     with exits.reported(CODES), contextlib.closing(Ledger(ledger_path)) as ledger:
         policy = Reloading(options.policy, loading.load, clock=wall)
-        schedule.require_supported(policy.load())
+        policy.load()
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
         prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)

@@ -1,5 +1,5 @@
-"""The descheduler's pages: GET /evictions and /events (the ledger), GET /plan (what it would do now and why not), POST
-/breaker/reset.
+"""The descheduler's pages: GET /evictions and /events (the ledger), GET /plan (what it would do now and why not), GET
+/breaker and POST /breaker/reset.
 
 `__main__.py` serves the application beside the plain routes of runtime.ops. Nothing here evicts; the pages are JSON
 for `evenload plan`, `evenload evictions` and for people with curl.
@@ -68,6 +68,10 @@ def create_app(
         """GET /plan: a plan for this moment; nothing is done."""
         return ops.json_response(views.report(service.preview()))
 
+    def standing() -> flask.Response:
+        """GET /breaker: the workloads whose evictions failed, and how their breakers stand."""
+        return ops.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
+
     def reset() -> flask.Response:
         """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's."""
         workload_uid = flask.request.args.get("workload", "")
@@ -77,6 +81,7 @@ def create_app(
     app.add_url_rule("/evictions", "evictions", evictions)
     app.add_url_rule("/events", "events", events)
     app.add_url_rule("/plan", "plan", plan)
+    app.add_url_rule("/breaker", "breaker", standing)
     app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
     for kind in (KubeError, PromqlError, LedgerError):
         app.register_error_handler(kind, _unavailable)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from descheduler import schema_sql
-from descheduler.history import HOUR_SECONDS, Departed, Failures, History
+from descheduler.history import HOUR_SECONDS, Departed, Failures, History, Passed
 from descheduler.ledger_file import LedgerCorrupt, LedgerFile
 from descheduler.planning import Eviction, EvictionPlan
 
@@ -26,6 +26,7 @@ DONE: Final = ("evicted", "evicted_unconfirmed")
 COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
 OPEN: Final = ("intended", "unknown")
 FAILED: Final = ("failed", "refused")
+ENDS_FAILURES: Final = (*DONE, "dry_run")
 RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
 
 
@@ -75,9 +76,10 @@ class Row(NamedTuple):
     load_5m_ratio: float | None
     load_30m_ratio: float | None
     returned: int | None
+    flow: str = ""  # `flow.key` of the rule that let it pass
 
 
-class Told(NamedTuple):
+class Posted(NamedTuple):
     """An Event as it was posted: the cluster drops its own after an hour."""
 
     at_seconds: float
@@ -167,9 +169,9 @@ class Ledger:
                 (*run, len(plan.evictions), summary, json.dumps(nodes)),
             )
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: Posted) -> None:
         """Keeps an Event."""
-        names, marks = ", ".join(Told._fields), _marks(Told._fields)
+        names, marks = ", ".join(Posted._fields), _marks(Posted._fields)
         with self._file.written() as writer:
             writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))  # noqa: S608
 
@@ -235,23 +237,23 @@ class Ledger:
             returned=_counts(
                 row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
             ),
-            failures=_failures(rows, self._resets()),
-            in_flight=frozenset(
-                row.workload_uid for row in counted if row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
-            ),
+            failures=_failures(self._failing(mode), self._resets()),
+            refusals=_refusals(rows, self._resets()),
+            flow=_flows(counted),
+            in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
             departed=tuple(_departed(row) for row in done),
             undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
         )
 
-    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Told]:
+    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
         with self._file.reading() as reader:
             found = reader.execute(
-                f"SELECT {', '.join(Told._fields)} FROM events {rest}",  # noqa: S608
+                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",  # noqa: S608
                 (since_seconds or 0.0, name, limit),
             )
-            return [Told(*one) for one in found]
+            return [Posted(*one) for one in found]
 
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
@@ -264,6 +266,16 @@ class Ledger:
         with self._file.reading() as reader:
             found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
         return str(found[0]) if found else ""
+
+    def _failing(self, mode: str) -> list[Row]:
+        """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
+        window.
+        """
+        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND {_FAILURE}"  # noqa: S608
+        return self._select(
+            f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
+            [mode, mode, *FAILED],
+        )
 
     def _resets(self) -> dict[str, float]:
         with self._file.reading() as reader:
@@ -306,6 +318,7 @@ def _columns(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
         "memory_bytes": eviction.used.memory_bytes,
         "destination": eviction.destination,
         "result": "intended",
+        "flow": eviction.flow,
     }
 
 
@@ -320,17 +333,51 @@ def _counts(uids: collections.abc.Iterable[str]) -> dict[str, int]:
     return found
 
 
+_FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"
+
+
+def _failed(row: Row) -> bool:
+    """As _FAILURE: also a 5xx after which the pod was found standing."""
+    return row.result in FAILED or (row.result == "not_done" and (row.http_status or 0) >= 500)
+
+
 def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
     """Failures since the last success or reset, by workload; `rows` oldest first."""
     found: dict[str, Failures] = {}
     for row in rows:
         after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
-        if row.result in DONE:
+        if row.result in ENDS_FAILURES:
             found.pop(row.workload_uid, None)
-        elif row.result in FAILED and row.at_seconds > after:
+        elif _failed(row) and row.at_seconds > after:
             before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
             found[row.workload_uid] = Failures(before + 1, row.at_seconds)
     return found
+
+
+def _refusals(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """How often a budget refused each pod since the last reset, by pod uid; `rows` oldest first."""
+    found: dict[str, Failures] = {}
+    for row in rows:
+        after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+        if row.result == "refused" and row.at_seconds > after:
+            before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
+            found[row.pod_uid] = Failures(before + 1, row.at_seconds)
+    return found
+
+
+def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
+    """What each flow rule let through, by its key."""
+    times: dict[str, list[float]] = {}
+    waiting: dict[str, set[str]] = {}
+    for row in counted:
+        if row.flow:
+            times.setdefault(row.flow, []).append(row.intended_at_seconds)
+            waiting.setdefault(row.flow, set()).update({row.workload_uid} if _in_flight(row) else ())
+    return {key: Passed(tuple(times[key]), frozenset(waiting[key])) for key in times}
+
+
+def _in_flight(row: Row) -> bool:
+    return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
 
 
 def _departed(row: Row) -> Departed:

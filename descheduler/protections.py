@@ -14,7 +14,7 @@ one.
 import math
 from typing import NamedTuple
 
-from descheduler import snapshot
+from descheduler import flow, snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube.objects import Pod
@@ -71,6 +71,14 @@ def _namespace(case: Case) -> Verdict | None:
 def _label(case: Case) -> Verdict | None:
     wanted = case.policy.descheduler.protect.label_selector
     return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
+
+
+def _flow(case: Case) -> Verdict | None:
+    rules = case.policy.descheduler.flow
+    rule = flow.deciding(rules, case.pod, case.standing)
+    if rule is None or rule.allow.mode != "Never":
+        return None
+    return Verdict(Cause.FLOW_NEVER, flow.named(rules, rule))
 
 
 def _bare(case: Case) -> Verdict | None:
@@ -142,6 +150,7 @@ RULES = (
     _opt_out,
     _namespace,
     _label,
+    _flow,
     _bare,
     _priority,
     _opt_in,

@@ -39,6 +39,7 @@ STEPS = (
     CREATE INDEX events_by_time ON events (at_seconds);
     CREATE TABLE set_asides (at_seconds REAL NOT NULL, moved_to TEXT NOT NULL, cause TEXT NOT NULL);
     """,
+    "ALTER TABLE evictions ADD COLUMN flow TEXT NOT NULL DEFAULT '';",
 )
 BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
 

@@ -12,7 +12,8 @@ import math
 import random
 import threading
 
-from descheduler import following, keeping, overload, planning, schedule, telling
+from descheduler import breakers, following, keeping, overload, planning, schedule, telling
+from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger, Query, Run
 from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
@@ -149,6 +150,18 @@ class Service:
         memory = self._memory or self._primed(taken.nodes, policy, now_seconds)
         return self._decided(taken, policy, overload.observe(memory, taken.node_usage, policy, now_seconds=now_seconds))
 
+    def breakers(self) -> tuple[Breaker, ...]:
+        """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
+        parts, policy, now_seconds = self._parts, self._parts.policy.current, self._parts.clock.now()
+        history = parts.ledger.history(
+            self._permission(policy, now_seconds).mode, now_seconds=now_seconds, window_seconds=0.0
+        )
+        return breakers.standing(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
+
+    def _named(self, workload_uid: str) -> tuple[str, str]:
+        row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
+        return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
+
     def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
         parts, descheduler = self._parts, policy.descheduler
         permission = self._permission(policy, taken.at_seconds)
@@ -181,7 +194,7 @@ class Service:
     def _act(self, report: Report, policy: LoadPolicy) -> Report:
         parts = self._parts
         parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        terms = Terms(report.run, relief_seconds(policy), lambda: parts.leads() and not parts.stopping.is_set())
+        terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
         outcomes = parts.evicter.carry_out(report.plan, terms)
         parts.telemetry.carried_out(outcomes, report.run.mode)
         if self._memory is not None:
@@ -192,6 +205,15 @@ class Service:
             )
             self._memory = overload.with_relief(self._memory, moved)
         return dataclasses.replace(report, outcomes=outcomes)
+
+    def _may_go_on(self, run: Run) -> bool:
+        """Asked before every eviction: a lost Lease, SIGTERM, another policy (a pause, too) and the end of a time
+        window end a run in its middle.
+        """
+        parts = self._parts
+        mode = self._permission(parts.policy.current, parts.clock.now()).mode
+        same = parts.policy.content_hash == run.policy_hash and mode == run.mode
+        return same and parts.leads() and not parts.stopping.is_set()
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)

@@ -9,7 +9,8 @@ import collections.abc
 import json
 from typing import NamedTuple
 
-from descheduler.ledger import Ledger, Row, Run, Told
+from descheduler import verdicts
+from descheduler.ledger import Ledger, Posted, Row, Run
 from descheduler.ledger_file import LedgerError
 from descheduler.planning import Eviction, NodePlan
 from descheduler.verdicts import Cause
@@ -48,7 +49,7 @@ class Kept(NamedTuple):
     def keep(self, said: Announcement) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
         regarding, related = said.regarding, said.related
-        told = Told(
+        told = Posted(
             self.clock.now(),
             said.reason,
             int(said.warning),
@@ -184,19 +185,7 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     return Reason.NODE_OVERLOADED
 
 
-WAITING = frozenset(
-    {
-        Cause.IN_FLIGHT,
-        Cause.WORKLOAD_COOLDOWN,
-        Cause.NODE_COOLDOWN,
-        Cause.RUN_CAP,
-        Cause.NODE_CAP,
-        Cause.NAMESPACE_CAP,
-        Cause.HOUR_CAP,
-        Cause.WORKLOAD_CAP,
-        Cause.BREAKER,
-    }
-)
+WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 
 def structured(eviction: Eviction, run: Run) -> dict[str, object]:

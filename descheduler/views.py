@@ -6,8 +6,10 @@ of them.
 
 import re
 
-from descheduler.ledger import Row, Told
-from descheduler.planning import Eviction, NodePlan
+from descheduler import verdicts
+from descheduler.breakers import Breaker
+from descheduler.ledger import Posted, Row
+from descheduler.planning import Eviction, Headroom, NodePlan
 from descheduler.service import Report
 from runtime import clock
 
@@ -31,7 +33,7 @@ def row(one: Row) -> dict[str, object]:
     return {**shown, "returned": None if one.returned is None else bool(one.returned)}
 
 
-def told(one: Told) -> dict[str, object]:
+def told(one: Posted) -> dict[str, object]:
     """An Event of ours as it was posted."""
     return {
         "at": clock.to_rfc3339(one.at_seconds),
@@ -55,7 +57,7 @@ def report(one: Report) -> dict[str, object]:
         "summary": one.summary,
         "blocked": one.plan.blocked,
         "partial": one.partial,
-        "hour_left": one.hour_left,
+        "headroom": headroom(one.plan.headroom),
         "evictions": [eviction(planned) for planned in one.plan.evictions],
         "nodes": [node(planned) for planned in one.plan.nodes],
     }
@@ -105,11 +107,41 @@ def node(one: NodePlan) -> dict[str, object]:
                 "namespace": judged.pod.namespace,
                 "pod": judged.pod.name,
                 "workload": str(judged.workload) if judged.workload is not None else "",
+                "cpu_millicores": None if judged.used is None else round(judged.used.cpu_millicores, 1),
+                "memory_bytes": None if judged.used is None else round(judged.used.memory_bytes),
                 "verdict": str(judged.verdict.cause),
+                "rule": verdicts.RULES.get(judged.verdict.cause, ""),
                 "detail": judged.verdict.detail,
             }
             for judged in one.candidates
         ],
+    }
+
+
+def headroom(left: Headroom) -> dict[str, object]:
+    """What a plan leaves of caps and budgets, and how far every node that takes pods is under its target lines."""
+    return {
+        "run": left.run,
+        "hour": left.hour,
+        "budgets": [budget._asdict() for budget in left.budgets],
+        "destinations": [
+            {"node": name, "headroom_ratio": {metric: _rounded(ratio) for metric, ratio in ratios.items()}}
+            for name, ratios in left.destinations
+        ],
+    }
+
+
+def breaker(one: Breaker) -> dict[str, object]:
+    """A workload whose evictions failed, and how its breaker stands."""
+    until = None if one.until_seconds is None else clock.to_rfc3339(one.until_seconds)
+    return {
+        "workload": one.workload,
+        "namespace": one.namespace,
+        "workload_uid": one.uid,
+        "failures": one.failures,
+        "last_at": clock.to_rfc3339(one.last_at_seconds),
+        "state": one.state,
+        "until": until,
     }
 
 

@@ -13,6 +13,7 @@ from cli import eviction_rows, evictions, evictions_plot
 from descheduler.ledger import Query
 from tests import clocks
 from tests.unit.cli import deschedulers, extenders
+from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
 
@@ -20,7 +21,7 @@ from tests.unit.descheduler.test_ledger import record
 @pytest.fixture
 def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
     """A descheduler that evicted web-0 from node hot a minute ago."""
-    with deschedulers.serving(tmp_path) as served:
+    with deschedulers.serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
         served.world.service.run()
         served.world.clock.advance(60)
         yield served
@@ -102,7 +103,7 @@ def test_json_lines_are_the_whole_ledger_page_by_page(
         record(descheduler.world.ledger, "evicted", at_seconds=NOW + number)
     rows = [json.loads(line) for line in run(descheduler, "-o", "jsonl").stdout.splitlines()]
     assert [row["id"] for row in rows] == [5, 4, 3, 2, 1]
-    assert descheduler.asked.count("/evictions") == 3
+    assert descheduler.asked.count("GET /evictions") == 3
 
 
 def test_watching_prints_each_row_again_when_something_becomes_known(capsys: pytest.CaptureFixture[str]) -> None:

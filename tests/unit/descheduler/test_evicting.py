@@ -22,7 +22,14 @@ from tests.unit.descheduler.scenes import NOW, Scene
 
 GONE = EvictionAnswer(False, 404, "NotFound", "pods not found")
 REPLACED = EvictionAnswer(False, 409, "Conflict", "the UID in the precondition does not match")
-BROKEN = errors.ServerError("POST eviction", status=500, reason="InternalError", message="etcd")
+SHEDDING = EvictionAnswer(False, 429, "TooManyRequests", "too many requests, please try again later", 1.0)
+
+
+def failing(status: int) -> errors.ApiError:
+    """An answer with that status that is no answer about the pod."""
+    return errors.class_for(status)("POST eviction", status=status, reason="R", message="m")
+
+
 LOST = errors.Unreachable("POST eviction: timed out")
 
 
@@ -71,7 +78,14 @@ def results(ledger: Ledger) -> list[str]:
         pytest.param(GONE, ["gone", "evicted"], id="404: it left by itself"),
         pytest.param(REPLACED, ["replaced", "evicted"], id="409: another pod has its name"),
         pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),
-        pytest.param(BROKEN, ["failed", "evicted"], id="500: the run goes on"),
+        pytest.param(SHEDDING, ["not_done"], id="429 without a budget: the run stops"),
+        pytest.param(failing(410), ["gone", "evicted"], id="410: as 404"),
+        pytest.param(failing(401), ["not_done"], id="401: nobody's fault but ours, the run stops"),
+        pytest.param(failing(403), ["failed", "evicted"], id="403: admission forbids this one"),
+        pytest.param(failing(422), ["failed", "evicted"], id="422: likewise"),
+        pytest.param(failing(500), ["unknown", "evicted"], id="500: it may have taken place, the run goes on"),
+        pytest.param(failing(503), ["unknown"], id="503: the apiserver is ill, the run stops"),
+        pytest.param(failing(504), ["unknown"], id="504: it may have taken place, the run stops"),
         pytest.param(LOST, ["unknown"], id="no answer: the run stops"),
     ],
 )

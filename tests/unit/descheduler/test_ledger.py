@@ -1,5 +1,6 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
+import dataclasses
 import multiprocessing
 import os
 import pathlib
@@ -9,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler import schema_sql
-from descheduler.history import Failures
-from descheduler.ledger import Ledger, Query, Row, Run, Told
+from descheduler.history import Failures, Passed
+from descheduler.ledger import Ledger, Posted, Query, Row, Run
 from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.planning import Eviction
 from tests.unit.descheduler import scenes
@@ -112,6 +113,49 @@ def test_failures_in_a_row_end_with_a_success_or_a_reset(ledger: Ledger) -> None
     assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).failures == {}
 
 
+def test_failures_outlive_every_window_and_end_by_success_or_reset_only(ledger: Ledger) -> None:
+    for day in range(8):
+        record(ledger, "failed", at_seconds=NOW - (90 - day) * DAY)
+    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
+    assert history.failures == {"uid-web": Failures(8, NOW - 83 * DAY)}
+    ledger.reset_breaker("", NOW)
+    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {}
+
+
+def test_a_5xx_after_which_the_pod_still_stood_is_a_failure(ledger: Ledger) -> None:
+    for status in (500, 503, 429, None):
+        row_id = record(ledger, "unknown")
+        ledger.decide(row_id, "not_done", status=status, message="", at_seconds=NOW)
+    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {"uid-web": Failures(2, NOW)}
+
+
+def test_an_accepted_dry_run_ends_the_failures_of_dry_runs(ledger: Ledger) -> None:
+    for offset, result in enumerate(["refused", "dry_run", "refused"]):
+        record(ledger, result, at_seconds=NOW + offset, mode="DryRun")
+    history = ledger.history("DryRun", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.failures == {"uid-web": Failures(1, NOW + 2)}
+
+
+def test_refusals_count_by_pod_until_a_reset(ledger: Ledger) -> None:
+    for offset in range(3):
+        record(ledger, "refused", at_seconds=NOW + offset)
+    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.refusals == {"uid-web-0": Failures(3, NOW + 2)}
+    ledger.reset_breaker("uid-web", NOW + 5)
+    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).refusals == {}
+
+
+def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Ledger) -> None:
+    chosen = dataclasses.replace(eviction(), flow="abc")
+    for result in ("evicted", "refused"):
+        row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1)
+        ledger.decide(row_id, result, status=201, message="", at_seconds=NOW + 2)
+    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.flow == {"abc": Passed((NOW + 1,), frozenset({"uid-web"}))}
+    ledger.fill(1, ready_at_seconds=NOW + 5)
+    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).flow["abc"].in_flight == frozenset()
+
+
 def test_a_replacement_not_ready_yet_keeps_its_workload_in_flight(ledger: Ledger) -> None:
     row_id = record(ledger, "evicted")
     assert ledger.history("Enforce", now_seconds=NOW + 1, window_seconds=DAY).in_flight == {"uid-web"}
@@ -171,7 +215,7 @@ def a_thousand_rows(path: pathlib.Path) -> None:
     """A closed ledger of many pages."""
     ledger = Ledger(path).open()
     for number in range(1000):
-        ledger.tell(Told(NOW, "NodeOverloaded", 0, "Pod", "default", f"web-{number}", "Node/hot", "x" * 200))
+        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", f"web-{number}", "Node/hot", "x" * 200))
     ledger.close()
 
 
@@ -238,7 +282,7 @@ def test_a_full_disk_is_no_corruption(ledger: Ledger) -> None:
     with ledger._file.written() as writer:
         writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LedgerError, match="full") as caught:
-        ledger.tell(Told(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
+        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
     assert not isinstance(caught.value, LedgerCorrupt)
 
 
@@ -252,7 +296,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
     old.close()
     ledger = Ledger(path).open()
     assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
-    ledger.tell(Told(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
+    ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
     assert [one.note for one in ledger.told()] == ["a note"]
     ledger.close()
 
@@ -260,7 +304,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
 def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
     for result, at_seconds in (("evicted", NOW - DAY), ("intended", NOW - DAY), ("evicted", NOW)):
         record(ledger, result, at_seconds=at_seconds)
-        ledger.tell(Told(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
+        ledger.tell(Posted(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
     assert ledger.prune(NOW - 60) == 1
     assert [(row.result, row.at_seconds) for row in ledger.rows(Query())] == [("evicted", NOW), ("intended", NOW - DAY)]
     assert [one.at_seconds for one in ledger.told()] == [NOW]
@@ -268,7 +312,7 @@ def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
 
 def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
     for at_seconds, name in ((NOW - 60, "hot"), (NOW, "cool")):
-        ledger.tell(Told(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
+        ledger.tell(Posted(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
     assert [one.name for one in ledger.told()] == ["cool", "hot"]
     assert [one.name for one in ledger.told(since_seconds=NOW)] == ["cool"]
     assert [one.at_seconds for one in ledger.told(name="hot")] == [NOW - 60]
@@ -279,7 +323,7 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
     Ledger(path).open().close()
     with sqlite3.connect(path) as other:
         other.execute(f"PRAGMA user_version = {len(schema_sql.STEPS) + 1}")
-    with pytest.raises(LedgerError, match="schema version 3"):
+    with pytest.raises(LedgerError, match=f"schema version {len(schema_sql.STEPS) + 1}"):
         Ledger(path).open()
 
 

@@ -1,6 +1,7 @@
 """Whole runs over fake doors: when it acts, when it does nothing, and what it remembers."""
 
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
@@ -96,16 +97,52 @@ def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> 
     assert "windows" in report.why
 
 
-def test_a_reloaded_flow_rule_stops_enforcement_rather_than_being_ignored(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    rules = "descheduler: {mode: Enforce, flow: [{match: {}, allow: Never}]}"
+def rewrite(tmp_path: pathlib.Path, descheduler: str) -> None:
+    """Another policy file in place of the first."""
     head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-    (tmp_path / "policy.yaml").write_text(head + rules, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(f"{head}descheduler: {descheduler}", encoding="utf-8")
+
+
+def test_a_flow_rule_that_arrives_by_reload_is_obeyed(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    rewrite(tmp_path, "{mode: Enforce, flow: [{allow: Never}]}")
     here.service.poll()
     report = here.service.run()
     assert report is not None
-    assert (report.run.mode, here.door.evictions) == ("Observe", [])
-    assert "flow" in report.why
+    assert (report.run.mode, here.door.evictions) == ("Enforce", [])
+    assert report.summary == "0 evicted: 2 protected"
+
+
+def two_to_evict(tmp_path: pathlib.Path, **descheduler: object) -> World:
+    """A run that would evict two pods in a row."""
+    scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
+    return World(scene, tmp_path, **{"mode": "Enforce", "limits": {"perNode": 2}, **descheduler})
+
+
+@pytest.mark.parametrize("event", ["a pause", "SIGTERM", "a lost Lease", "the end of the time window"])
+def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
+    here = two_to_evict(tmp_path, windows=[{"from": "03:00", "to": "04:30"}])  # NOW is 04:00
+
+    def lose_the_lease() -> None:
+        here.leads = False
+
+    deeds: dict[str, Callable[[], object]] = {
+        "a pause": here.service.poll,
+        "SIGTERM": here.stopping.set,
+        "a lost Lease": lose_the_lease,
+        "the end of the time window": lambda: here.clock.advance(1800),
+    }
+
+    def happen() -> None:
+        rewrite(tmp_path, "{mode: Enforce, paused: true}")
+        deeds[event]()
+
+    here.door.before_evict = happen
+    report = here.service.run()
+    assert report is not None
+    assert len(report.plan.evictions) == 2
+    assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])

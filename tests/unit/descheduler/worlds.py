@@ -41,6 +41,10 @@ class FakePrometheus:
         self.warnings: tuple[str, ...] = ()
         self.asked: list[tuple[str, float | None]] = []
 
+    def show(self, scene: Scene) -> None:
+        """What is measured from now on."""
+        self._scene = scene
+
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
         self.asked.append((expression, at_seconds))
         if self.down:
