@@ -153,6 +153,29 @@ def test_a_workload_whose_pod_finds_no_place_loses_no_other(site: Site, watcher:
     assert min(watcher.fewest.values()) >= REPLICAS - 1
 
 
+def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_told(
+    site: Site, watcher: Watcher
+) -> None:
+    held = started_and_held(site)
+    site.close_all_but_the_hot_node()
+    held.release(passes=True)
+    waiting.eventually(
+        lambda: any(row["returned"] for row in site.rows(site.first)), LIMIT, "the return to be recorded"
+    )
+    (row,) = [row for row in site.rows(site.first) if row["returned"]]
+    assert (row["result"], row["node"], row["landed_node"]) == ("evicted", HOT, HOT)
+
+    def told() -> set[str]:
+        found = site.door.list(kinds.EVENTS, namespace=NAMESPACE, field_selector="reason=EvictionLoop").items
+        return {one.regarding.kind for one in found}
+
+    waiting.eventually(lambda: told() == {"Pod", "Deployment"}, LIMIT, "the Events about it", told)
+    assert site.first.service.metric("evenload_eviction_returned_total") == 1
+    assert len(watcher.left) == 1, "there is nowhere to go, so nothing more is evicted"
+    site.open_all()
+    site.hold(watcher, site.first)
+
+
 class Silence:
     """A wire that passes nothing any more until it is cut for good."""
 
