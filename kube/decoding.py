@@ -1,11 +1,12 @@
 """JSON of the apiserver into structs and errors.
 
 `kube.client` decodes pages of lists, frames of watches and single objects with it, `kube.transport` failures. Decoders
-are built once per kind. What is not the JSON we asked for becomes errors.Undecodable, with the first characters of what
-came instead.
+are built once per kind, by one thread at a time. What is not the JSON we asked for becomes errors.Undecodable, with the
+first characters of what came instead.
 """
 
 import functools
+import threading
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
@@ -86,6 +87,9 @@ BUDGET_CAUSE = "DisruptionBudget"  # policyv1.DisruptionBudgetCause
 _frames = msgspec.json.Decoder(Frame)
 _bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
+# While msgspec (0.22) builds a struct's decoder, another one that holds the same struct gets the unfinished half of it
+# and ends the process by SIGSEGV at its first use. Reflectors of several kinds start at once and share structs.
+_building = threading.Lock()
 
 
 def page(request: str, kind: type[T], body: bytes) -> Page[T]:
@@ -148,12 +152,14 @@ def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
 
 @functools.cache
 def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
-    return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
+    with _building:
+        return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
 
 
 @functools.cache
 def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(kind)
+    with _building:
+        return msgspec.json.Decoder(kind)
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
