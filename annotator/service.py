@@ -101,9 +101,7 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
-            health.Check(
-                "scrapes", lambda: None, lambda: self._annotator.scrapes.sentence or "enough for every window"
-            ),
+            health.Check("windows", lambda: None, lambda: self._annotator.scrapes.sentence or "nothing wrong is known"),
             health.Check("freshness", lambda: None, self._freshness),
             health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),

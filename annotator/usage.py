@@ -41,19 +41,20 @@ class OwnerUsage:
         self._complaints = complaints.Complaints()
         self._published = owner_usage.NOTHING
         self._look_at_seconds = 0.0
-        self._problem = ""
+        self.problem = ""
 
-    def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> str:
-        """Look and publish when it is time; what went wrong the last time it was, "" for nothing."""
-        wanted = policy.recent_pods.enabled and policy.recent_pods.owner_usage
+    def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> bool:
+        """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
         now_seconds = self._now()
-        if not wanted:
-            self._problem = ""
-        elif now_seconds >= self._look_at_seconds:
-            self._look_at_seconds = now_seconds + PERIODS * policy.sync.period_seconds
-            self._problem = self._look(pods, policy, now_seconds)
-            self._complaints.update("owners' usage not published", self._problem)
-        return self._problem
+        if not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
+            self.problem = ""
+            return False
+        if now_seconds < self._look_at_seconds:
+            return False
+        self._look_at_seconds = now_seconds + PERIODS * policy.sync.period_seconds
+        self.problem = self._look(pods, policy, now_seconds)
+        self._complaints.update("owners' usage not published", self.problem)
+        return True
 
     def _look(self, pods: Collection[Pod], policy: LoadPolicy, now_seconds: float) -> str:
         try:

@@ -126,11 +126,14 @@ def test_a_prometheus_restarted_empty_takes_nothing_away_that_it_cannot_know(sit
     assert all(annotations.decode(text).values for text in site.texts().values())
 
 
-def test_the_number_of_scrapes_in_a_window_is_counted_by_the_real_prometheus(site: Site) -> None:
+def test_how_full_windows_are_is_counted_by_the_real_prometheus(site: Site) -> None:
     door = client.connect(site.cluster.prometheus_url, timeout_seconds=60.0)
-    (sample,) = door.query(node_queries.scrapes("cpu", 5.0)).samples
+    (scrapes,) = door.query(node_queries.scrapes("cpu", 5.0)).samples
+    (known,) = door.query(node_queries.known_share(0.001)).samples
+    long_ago = door.query(node_queries.known_share(30 * 86400.0)).samples
     door.close()
-    assert 1 <= sample.value <= 6
+    assert 1 <= scrapes.value <= 6
+    assert (known.value, long_ago) == (1.0, ())
 
 
 def test_an_apiserver_that_is_killed_and_comes_back_is_written_to_again(site: Site) -> None:

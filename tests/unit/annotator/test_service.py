@@ -101,7 +101,7 @@ def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> N
     assert bench.prometheus.asked == []
     bench.service.pods.synced.set()
     bench.service.sync()
-    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
+    assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
 
 
 def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:

@@ -40,7 +40,8 @@ class Bench:
 
     def sync(self, policy: schema.LoadPolicy = POLICY, *, after_seconds: float = 60) -> str:
         self.clock.advance(after_seconds)
-        return self.usage.sync(self.pods, policy)
+        self.usage.sync(self.pods, policy)
+        return self.usage.problem
 
     def written(self) -> owner_usage.Published:
         return owner_usage.decode(self.kube.config_maps[NAME])
