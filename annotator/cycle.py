@@ -28,7 +28,8 @@ from annotator.metrics import Telemetry
 from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeDoor
-from kube.objects import Node, Pod
+from kube.lean_pods import Pod
+from kube.objects import Node
 from policy import heartbeat
 from policy import metrics as load_metrics
 from policy.metrics import Metric

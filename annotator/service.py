@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 
 from annotator import bindings, cycle, effectiveness
 from annotator.metrics import Telemetry
-from kube import kinds, reflector, reloads
+from kube import kinds, lean_pods, reflector, reloads
 from kube.door import KubeDoor
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy.schema import LoadPolicy
 from runtime import clock, health, loop, ops, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -51,7 +51,7 @@ class Service:
         self._since_seconds = clock.now()
         self._heartbeat = health.Heartbeat()
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
-        self.pods = reflector.Reflector(door, kinds.PODS, clock=clock, rng=rng, on_change=self.on_pod)
+        self.pods = reflector.Reflector(door, lean_pods.PODS, clock=clock, rng=rng, on_change=self.on_pod)
         self.tally = effectiveness.Tally()
 
     def run(self, stop: threading.Event) -> None:

@@ -15,7 +15,7 @@ from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube import kinds
 from kube.door import KubeDoor
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import metrics as load_metrics
 from policy import owner_usage
 from policy.schema import LoadPolicy

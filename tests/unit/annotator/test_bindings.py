@@ -3,7 +3,7 @@
 import pytest
 
 from annotator import bindings
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import schema
 from runtime import clock
 from tests import builders
@@ -20,15 +20,17 @@ def meta(**values: object) -> builders.Mutator:
     return lambda body: body["metadata"].update(values)
 
 
-COUNTS = builders.pod("web-1", node="node-1")
+COUNTS = builders.lean_pod("web-1", node="node-1")
 DOES_NOT_COUNT = {
-    "an unbound pod": builders.pod("p", node=""),
-    "a finished pod": builders.pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
-    "a terminating pod": builders.pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
-    "a DaemonSet's pod": builders.pod("p", node="n", mutate=meta(ownerReferences=[owner("DaemonSet")])),
-    "a placeholder": builders.pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "true"})),
-    "a static pod": builders.pod("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
-    "a pod nobody scheduled": builders.pod("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
+    "an unbound pod": builders.lean_pod("p", node=""),
+    "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
+    "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
+    "a DaemonSet's pod": builders.lean_pod("p", node="n", mutate=meta(ownerReferences=[owner("DaemonSet")])),
+    "a placeholder": builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "true"})),
+    "a static pod": builders.lean_pod("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
+    "a pod nobody scheduled": builders.lean_pod(
+        "p", node="n", mutate=lambda body: body["status"].update(conditions=[])
+    ),
 }
 
 
@@ -42,7 +44,7 @@ def test_what_says_nothing_of_crowding_does_not_count(pod: Pod) -> None:
 
 
 def test_placements_are_counted_per_window_and_age_out() -> None:
-    pods = [builders.pod(f"web-{index}", node="node-1") for index in range(3)]
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     counted = bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 90)
     assert counted == {"node-1": {"1m": 0, "5m": 3, "30m": 3}}
     assert bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600) == {}
@@ -52,7 +54,7 @@ def test_placements_are_counted_per_window_and_age_out() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "since", "is_result"),
     [
-        pytest.param(builders.pod("p", node=""), COUNTS, AT - 5, True, id="the binding of a pod seen waiting"),
+        pytest.param(builders.lean_pod("p", node=""), COUNTS, AT - 5, True, id="the binding of a pod seen waiting"),
         pytest.param(None, COUNTS, AT + 0.5, True, id="a pod first seen bound, in the second we began"),
         pytest.param(None, COUNTS, AT + 60, False, id="a pod bound before we began"),
         pytest.param(COUNTS, COUNTS, AT - 5, False, id="a later change of a bound pod"),

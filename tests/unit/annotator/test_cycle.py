@@ -209,7 +209,7 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
 
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
-    pods = [builders.pod("waits-1"), builders.pod("waits-2"), builders.pod("bound", node="node-1")]
+    pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
     world = cycle.World(bench.nodes(), pods)
     bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
     assert bench.value("evenload_annotator_wakeups_total") == 2
@@ -248,7 +248,7 @@ def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
 
 def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
-    pods = [builders.pod(f"web-{index}", node="node-1") for index in range(3)]
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
     bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
     written = {name: json.loads(body["metadata"]["annotations"][annotations.KEY]) for name, body in bench.kube.patches}

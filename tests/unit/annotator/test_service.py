@@ -8,7 +8,7 @@ import pytest
 
 from annotator import collecting, cycle, metrics, queries, service
 from kube import reloads
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import loading
 from promql import breaker, client, errors, telemetry
 from runtime import clock, options, reloading
@@ -67,12 +67,12 @@ def bench(tmp_path: pathlib.Path) -> Bench:
 
 
 def bound(name: str = "web-1", node: str = "node-1") -> Pod:
-    return builders.pod(name, node=node)
+    return builders.lean_pod(name, node=node)
 
 
 def test_a_new_binding_is_judged_by_the_levels_of_that_moment(bench: Bench) -> None:
     bench.see_levels()
-    bench.service.on_pod(builders.pod("web-1"), bound())
+    bench.service.on_pod(builders.lean_pod("web-1"), bound())
     tally = bench.service.tally
     assert (tally.total_schedule_count, tally.effective_dynamic_schedule_count) == (1, 1.0)
 
@@ -80,7 +80,7 @@ def test_a_new_binding_is_judged_by_the_levels_of_that_moment(bench: Bench) -> N
 def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
     bench.see_levels()
     bench.clock.advance(300)
-    bench.service.on_pod(builders.pod("web-1"), bound())
+    bench.service.on_pod(builders.lean_pod("web-1"), bound())
     assert (bench.service.tally.left_out, bench.service.tally.total_schedule_count) == (1, 0)
 
 
@@ -154,7 +154,7 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
     bench.telemetry.export_effectiveness(lambda: bench.service.tally)
     bench.telemetry.export_leadership(lambda: True)
     bench.see_levels()
-    bench.service.on_pod(builders.pod("web-1"), bound(node="node-2"))
+    bench.service.on_pod(builders.lean_pod("web-1"), bound(node="node-2"))
     exported = {
         name: bench.registry.get_sample_value(name)
         for name in (
