@@ -84,7 +84,15 @@ def main(
         telemetry.export_leadership(leads)
         news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
         running = service.Service(
-            annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news, circuit=lambda: prometheus.line
+            annotator,
+            door,
+            policy,
+            leads=leads,
+            led_until=lambda: election.led_until_seconds if election else None,
+            clock=wall,
+            rng=rng,
+            news=news,
+            circuit=lambda: prometheus.line,
         )
         with service.serving(running, telemetry, registry, options):
             done = threading.Event()

@@ -18,6 +18,7 @@ from annotator import (
     complaints,
     effectiveness,
     matching,
+    owners,
     publishing,
     resuming,
     scrapes,
@@ -109,6 +110,11 @@ class Annotator:
         if not self._usage.sync(pods, policy):
             self.scrapes.look(policy, now_seconds=self._clock.now())
             self._complaints.update("windows are not full", self.scrapes.sentence)
+
+    @property
+    def pod_usage(self) -> owners.PodUsage | None:
+        """What every pod uses, if the last sync asked for it and was answered in full."""
+        return self._usage.read
 
     def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
         """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""

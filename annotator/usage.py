@@ -42,10 +42,12 @@ class OwnerUsage:
         self._published = owner_usage.NOTHING
         self._look_at_seconds = 0.0
         self.problem = ""
+        self.read: owners.PodUsage | None = None  # what every pod uses, if the last sync asked
 
     def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
         now_seconds = self._now()
+        self.read = None
         if not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
             self.problem = ""
             return False
@@ -63,6 +65,7 @@ class OwnerUsage:
             return str(error)
         if isinstance(usage, str):
             return usage
+        self.read = usage
         found = owners.means(pods, usage, now_seconds=now_seconds)
         kept = owner_usage.fitting(found, owners.placed_lately(pods, now_seconds=now_seconds))
         self._telemetry.owners.labels("published").set(len(kept))
