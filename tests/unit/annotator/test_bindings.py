@@ -1,8 +1,11 @@
 """Which pods are placements, and when an event is a scheduling result."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotator import bindings
+from kube import store
 from kube.lean_pods import Pod
 from policy import schema
 from runtime import clock
@@ -49,6 +52,49 @@ def test_placements_are_counted_per_window_and_age_out() -> None:
     assert counted == {"node-1": {"1m": 0, "5m": 3, "30m": 3}}
     assert bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600) == {}
     assert bindings.none(HOT_SPOTS) == {"1m": 0, "5m": 0, "30m": 0}
+
+
+def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:
+    def stamped(body: builders.Body) -> None:
+        body["metadata"]["uid"] = name
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = clock.to_rfc3339(AT - age_seconds)
+
+    return builders.pod_body(name, node=node, phase=phase, mutate=stamped)
+
+
+PODS = st.dictionaries(
+    st.sampled_from([f"p{number}" for number in range(12)]),
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(-5, 2000), st.sampled_from(["Running", "Failed"])),
+)
+
+
+@given(first=PODS, second=PODS)
+def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_before(
+    first: dict[str, tuple[str, int, str]], second: dict[str, tuple[str, int, str]]
+) -> None:
+    """Pods come, finish and vanish under a watch; a process started anew lists them: both count what is there."""
+    watching: store.Store[Pod] = store.Store()
+    for version, pods in ((1, first), (2, second)):
+        made = [placed(name, *facts) for name, facts in pods.items()]
+        for body in made:
+            body["metadata"]["resourceVersion"] = str(version)
+        watching.replace([builders.decoded(body, Pod) for body in made])
+    anew: store.Store[Pod] = store.Store()
+    anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
+    seen, rebuilt = (
+        bindings.hot_counts(one.snapshot().values(), HOT_SPOTS, now_seconds=AT) for one in (watching, anew)
+    )
+    ages = {
+        node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]
+        for node in ("a", "b")
+    }
+    expected = {
+        node: {text: sum(age < span for age in found) for text, span in (("1m", 60), ("5m", 300), ("30m", 1800))}
+        for node, found in ages.items()
+        if found
+    }
+    assert seen == rebuilt == expected
 
 
 @pytest.mark.parametrize(
