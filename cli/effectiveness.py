@@ -38,6 +38,7 @@ _MEANINGS: Final = {
     "total_schedule_count": "scheduling results judged",
     "effective_schedule_ratio": "effective over total",
     "left_out": "results on nodes without fresh data, in no figure above",
+    "stayed_under_median_ratio": "the share whose node, without the pod, stayed under the median over the next hour",
 }
 
 
