@@ -25,7 +25,7 @@ TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 TEMPLATES = st.builds(
     Template,
     app=st.just(""),
-    gib=st.integers(1, 6),
+    gib=st.sampled_from([1, 3, 5]),
     cores=st.integers(0, 3),
     priority=st.sampled_from([0, 0, 5]),
     preempts=st.sampled_from([True, True, False]),
@@ -45,8 +45,8 @@ MACHINES = st.builds(
     tainted=st.sampled_from([False, False, True]),
     open=st.sampled_from([True, True, True, False]),
     cores=st.integers(4, 12),
-    gib=st.integers(8, 48),
-    slots=st.sampled_from([3, 5, 110]),
+    gib=st.sampled_from([6, 8, 12, 48]),
+    slots=st.sampled_from([2, 4, 110]),
 )
 ALLOWED = ["Exempt", "Never", {"inFlight": 1}, {"perMinute": 2}, {"perMinute": 1, "burst": 2}]
 FLOW = st.lists(
@@ -77,8 +77,8 @@ class Drawn:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Drawn:
-    """Two hot nodes and two to four others; two to four workloads, most pods on the hot ones; placeholders."""
-    names = ["h0", "h1", *(f"n{number}" for number in range(draw(st.integers(2, 4))))]
+    """Two hot nodes and one to three others; two to four workloads, most pods on the hot ones; placeholders."""
+    names = ["h0", "h1", *(f"n{number}" for number in range(draw(st.sampled_from([1, 1, 2, 3]))))]
     machines = {name: dataclasses.replace(draw(MACHINES), name=name) for name in names}
     for name in ("h0", "h1"):
         machines[name] = dataclasses.replace(machines[name], open=True)
@@ -89,7 +89,7 @@ def clusters(draw: st.DrawFn) -> Drawn:
             placed[f"{app}-{number}"] = (template, draw(st.sampled_from(["h0", "h0", "h1", *names])))
     for name in names[2:]:
         if draw(st.booleans()):
-            room = Template(f"room-{name}", gib=draw(st.integers(1, 30)), priority=draw(st.sampled_from([-10, 3])))
+            room = Template(f"room-{name}", gib=draw(st.integers(1, 8)), priority=draw(st.sampled_from([-10, -10, 3])))
             placed[f"room-{name}"] = (dataclasses.replace(room, placeholder=True), name)
     return Drawn(machines, placed, _scene(draw, machines, placed))
 
