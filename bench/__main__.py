@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import click
 
-from bench import answers, footprint, table, throughput
+from bench import answers, descheduler, footprint, table, throughput
 
-PARTS = ("answers", "throughput", "footprint")
+PARTS = ("answers", "throughput", "footprint", "descheduler")
 
 
 @click.command()
@@ -24,6 +24,8 @@ PARTS = ("answers", "throughput", "footprint")
 @click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`.")
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
 @click.option("--scheduled", default=2000, show_default=True, help="Pods bound per leg of `throughput`.")
+@click.option("--relieved-nodes", default=1000, show_default=True, help="Nodes for `descheduler`.")
+@click.option("--relieved-pods", default=20_000, show_default=True, help="Pods for `descheduler`.")
 @click.option("--legs", default=2, show_default=True, help="Legs per extender of `throughput`, in turns.")
 def main(
     *,
@@ -36,12 +38,15 @@ def main(
     scheduler_nodes: int,
     scheduled: int,
     legs: int,
+    relieved_nodes: int,
+    relieved_pods: int,
 ) -> None:
-    """Measure the extender beside a Go extender that only decodes, looks up and encodes."""
+    """Measure the extender beside a Go extender that only decodes, looks up and encodes, and a descheduler's run."""
     runs: dict[str, Callable[[], list[table.Row]]] = {
         "answers": lambda: answers.measure(answers.Settings(nodes=nodes, rounds=rounds, calls=calls, seed=seed)),
         "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
+        "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []

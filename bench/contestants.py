@@ -73,8 +73,15 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> 
 
 def _family(pid: int) -> list[int]:
     tasks = pathlib.Path(f"/proc/{pid}/task")
-    children = [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+    children = [int(child) for task in tasks.iterdir() for child in _children(task)]
     return [pid, *(one for child in children for one in _family(child))]
+
+
+def _children(task: pathlib.Path) -> list[str]:
+    try:
+        return (task / "children").read_text(encoding="utf-8").split()
+    except FileNotFoundError:  # a thread that ended a moment ago
+        return []
 
 
 def _pss_kibibytes(pid: int) -> int:

@@ -210,3 +210,17 @@ def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
     report = here.service.preview()
     assert scenes.evicted(report.plan) == ["web-0"]
     assert (here.door.evictions, here.door.created, here.ledger.rows(Query())) == ([], [], [])
+
+
+def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    first = here.service.preview()
+    asked = len(here.prometheus.asked)
+    here.clock.advance(1.0)
+    assert here.service.preview() is first
+    assert len(here.prometheus.asked) == asked
+    here.clock.advance(1.5)
+    assert here.service.preview() is not first
+    rewrite(tmp_path, "{mode: Observe}")
+    here.service.poll()
+    assert here.service.preview().run.mode == "Observe"
