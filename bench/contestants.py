@@ -5,6 +5,7 @@ nobody writes annotations while a bench runs.
 """
 
 import collections.abc
+import contextlib
 import os
 import pathlib
 import random
@@ -72,16 +73,11 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> 
 
 
 def _family(pid: int) -> list[int]:
-    tasks = pathlib.Path(f"/proc/{pid}/task")
-    children = [int(child) for task in tasks.iterdir() for child in _children(task)]
+    children: list[int] = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            children += map(int, (task / "children").read_text().split())
     return [pid, *(one for child in children for one in _family(child))]
-
-
-def _children(task: pathlib.Path) -> list[str]:
-    try:
-        return (task / "children").read_text(encoding="utf-8").split()
-    except FileNotFoundError:  # a thread that ended a moment ago
-        return []
 
 
 def _pss_kibibytes(pid: int) -> int:

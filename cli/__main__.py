@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),
     "effectiveness": Subcommand("cli.effectiveness", "say how good placements were over a span of time"),
+    "evictions": Subcommand("cli.evictions", "show who was evicted, why, and what it helped"),
     "explain": Subcommand("cli.explain", "say why a pod went where it went, node by node"),
     "extender": Subcommand("extender.__main__", "answer kube-scheduler: filter, prioritize, preempt"),
     "nodes": Subcommand("cli.nodes", "show the load that scheduling goes by, per node"),

@@ -1,4 +1,4 @@
-"""Carries a plan out: intent row, Eviction call, outcome row, Events, relief hint; the only module that disturbs a pod.
+"""Carries a plan out: relief hint, intent row, Eviction call, outcome row, Events; the only module that disturbs a pod.
 
 `service.py` calls `Evicter.carry_out` with the plan of the run. The three modes take the same way and differ in the
 one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
@@ -95,6 +95,7 @@ class Evicter:
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
         outcomes: list[EvictionOutcome] = []
+        hinted: dict[str, str | None] = {name: node.annotations.get(relief.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
             if eviction.budget and budget in spent:
@@ -102,6 +103,7 @@ class Evicter:
             if not terms.may_go_on():
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
+            self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
             outcome = self._evict(eviction, terms.run, call)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
@@ -109,7 +111,6 @@ class Evicter:
                 spent.add(budget)
             if outcome.told.stops:
                 break
-        self._hint(outcomes, nodes, terms)
         return tuple(outcomes)
 
     def _evict(self, eviction: Eviction, run: Run, call: Call) -> EvictionOutcome:
@@ -144,25 +145,21 @@ class Evicter:
         elif outcome.result == "refused":
             self._announcer.post(telling.refused(outcome.eviction, node, run, message=outcome.message))
 
-    def _hint(
-        self,
-        outcomes: collections.abc.Iterable[EvictionOutcome],
-        nodes: collections.abc.Mapping[str, Node],
-        terms: Terms,
-    ) -> None:
-        """Asks the extender, by an annotation on the node, not to put the replacements back where they came from."""
-        left: dict[str, set[str]] = {}
-        for outcome in outcomes:
-            owner = outcome.eviction.pod.owner
-            if outcome.result in ("evicted", "unknown") and owner is not None:
-                left.setdefault(outcome.eviction.overload.node, set()).add(owner.uid)
-        for name, uids in sorted(left.items()):
-            hint = merged(nodes[name].annotations.get(relief.KEY), uids, terms, self._clock.now())
-            body = {"metadata": {"annotations": {relief.KEY: relief.encode(hint)}}}
-            try:
-                self._door.merge_patch(kinds.NODES, name, body)
-            except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
-                log.warning("relief hint not written", node=name, error=str(error))
+    def _hint(self, eviction: Eviction, node: Node, terms: Terms, hinted: dict[str, str | None]) -> None:
+        """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.
+
+        Before the eviction: its controller makes the replacement within moments, and the scheduler places it. A hint
+        for an eviction that is then refused costs nothing: it keeps new pods of a workload off a hot node for a while.
+        """
+        if terms.run.mode != "Enforce" or eviction.pod.owner is None:
+            return
+        hint = merged(hinted[node.name], {eviction.pod.owner.uid}, terms, self._clock.now())
+        text = relief.encode(hint)
+        try:
+            self._door.merge_patch(kinds.NODES, node.name, {"metadata": {"annotations": {relief.KEY: text}}})
+            hinted[node.name] = text
+        except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
+            log.warning("relief hint not written", node=node.name, error=str(error))
 
 
 def merged(text: str | None, uids: collections.abc.Collection[str], terms: Terms, now_seconds: float) -> Relief:

@@ -40,7 +40,8 @@ class History:
     """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload,
     refusals per pod uid, what passed per flow rule (`flow.key`).
 
-    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet.
+    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `undecided` those with
+    an intent of which nobody knows yet how it ended.
     """
 
     in_last_hour: int = 0
@@ -52,3 +53,4 @@ class History:
     flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     departed: tuple[Departed, ...] = ()
+    undecided: frozenset[str] = frozenset()

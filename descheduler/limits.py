@@ -78,6 +78,8 @@ class Caps:
         workload = standing.workload
         chosen = self._by_workload[workload.uid]
         last = self._history.last_by_workload.get(workload.uid)
+        if workload.uid in self._history.undecided:
+            return Verdict(Cause.IN_FLIGHT, f"{workload} has an eviction of which no answer was seen yet")
         if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"

@@ -21,6 +21,7 @@ from kube.objects import Pod
 from policy.schema import LoadPolicy
 
 EVICTABLE_KEYS = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
+PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
 class Case(NamedTuple):
@@ -53,6 +54,8 @@ def _state(case: Case) -> Verdict | None:
 
 
 def _opt_out(case: Case) -> Verdict | None:
+    if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
+        return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
     key = next((key for key in EVICTABLE_KEYS if case.pod.annotations.get(key, "").lower() == "false"), None)
     return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
 

@@ -8,22 +8,22 @@ import re
 
 from descheduler import verdicts
 from descheduler.breakers import Breaker
-from descheduler.ledger import Row
+from descheduler.ledger import Posted, Row
 from descheduler.planning import Eviction, Headroom, NodePlan
 from descheduler.service import Report
 from runtime import clock
 
-_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SPAN = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
 
 
 def span_seconds(text: str) -> float:
-    """Seconds of a span as "2h30m", "45m", "90s"; ValueError for anything else."""
+    """Seconds of a span as "7d", "2h30m", "45m", "90s"; ValueError for anything else."""
     found = _SPAN.fullmatch(text)
     if not text or found is None:
         raise ValueError(f"{text!r} is not a duration such as 2h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + seconds)
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def row(one: Row) -> dict[str, object]:
@@ -31,6 +31,20 @@ def row(one: Row) -> dict[str, object]:
     named = one._asdict()
     shown = {_named(name): _shown(name, value) for name, value in named.items()}
     return {**shown, "returned": None if one.returned is None else bool(one.returned)}
+
+
+def told(one: Posted) -> dict[str, object]:
+    """An Event of ours as it was posted."""
+    return {
+        "at": clock.to_rfc3339(one.at_seconds),
+        "type": "Warning" if one.warning else "Normal",
+        "reason": one.reason,
+        "kind": one.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "related": one.related,
+        "note": one.note,
+    }
 
 
 def report(one: Report) -> dict[str, object]:

@@ -4,6 +4,7 @@
 bodies and decodes answers; `kube.transport` below it authenticates, sends, repeats by rule and raises `kube.errors`.
 """
 
+import functools
 from collections.abc import Mapping
 from email import utils
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Identified)
 Query = tuple[tuple[str, str], ...]
 
-LIST_SECONDS = 30.0  # a page of 500 large pods from a busy apiserver
+LIST_SECONDS = 30.0  # until a busy apiserver begins with a list, or goes on with it
 WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: longer silence is a dead connection
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
@@ -66,15 +67,18 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        from_cache: bool = False,
     ) -> Listing[T]:
-        """All objects of a kind, page by page."""
+        """All objects of a kind, in one answer or page by page."""
         items: list[T] = []
         selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
         token = ""
         while True:
-            query = selection + ((("continue", token),) if token else ())
-            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS)
-            page = decoding.page(self._transport.name(request), kind.type, self._transport.send(request))
+            where = ("continue", token) if token else ("resourceVersion", "0")
+            query = selection + ((where,) if token or from_cache else ())
+            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS, compressed=True)
+            decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
+            page = self._transport.take(request, decoded)
             items.extend(page.items or ())
             token = page.metadata.token
             if not token:

@@ -164,7 +164,9 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     )
     assert pod.uid not in {one.uid for one in replaced}
     assert [(row.result, row.http_status) for row in ledger.rows(Query())] == [("evicted", 201)]
-    (event,) = told(admin, pod.namespace, "NodeOverloaded")
+    by_kind = {one.regarding.kind: one for one in told(admin, pod.namespace, "NodeOverloaded")}
+    assert set(by_kind) == {"Pod", "ReplicaSet"}, "and the Node, in the namespace default; by hand it has no Deployment"
+    event = by_kind["Pod"]
     assert (event.regarding.name, event.regarding.uid, event.action) == (pod.name, pod.uid, "Evict")
     assert "memory_avg_5m 0.90 > 0.80" in event.note
     node_events = admin.list(kinds.EVENTS, namespace="default", field_selector="reason=NodeOverloaded").items
