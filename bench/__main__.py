@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import click
 
-from bench import annotator, answers, footprint, table, throughput
+from bench import annotator, answers, descheduler, footprint, table, throughput
 
-PARTS = ("answers", "throughput", "footprint", "annotator")
+PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler")
 
 
 @click.command()
@@ -25,6 +25,8 @@ PARTS = ("answers", "throughput", "footprint", "annotator")
 @click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`, and at last for `annotator`.")
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
 @click.option("--scheduled", default=2000, show_default=True, help="Pods bound per leg of `throughput`.")
+@click.option("--relieved-nodes", default=1000, show_default=True, help="Nodes for `descheduler`.")
+@click.option("--relieved-pods", default=20_000, show_default=True, help="Pods for `descheduler`.")
 @click.option("--legs", default=2, show_default=True, help="Legs per extender of `throughput`, in turns.")
 @click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
 @click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
@@ -41,12 +43,14 @@ def main(
     scheduler_nodes: int,
     scheduled: int,
     legs: int,
+    relieved_nodes: int,
+    relieved_pods: int,
     few_nodes: int,
     warm_minutes: float,
     minutes: float,
     trace: pathlib.Path | None,
 ) -> None:
-    """Measure the extender beside a Go extender that only decodes, looks up and encodes; and the annotator."""
+    """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler."""
     runs: dict[str, Callable[[], list[table.Row]]] = {
         "answers": lambda: answers.measure(answers.Settings(nodes=nodes, rounds=rounds, calls=calls, seed=seed)),
         "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
@@ -62,6 +66,7 @@ def main(
             )
         ),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
+        "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []

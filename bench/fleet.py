@@ -68,6 +68,47 @@ def running(
     return f"/registry/pods/{NAMESPACE}/{metadata['name']}", whole
 
 
+def pod_names(count: int) -> list[str]:
+    """The names of `stored_pods`."""
+    return [f"load-{at // REPLICAS}-7d9f8c6b5-{at:06}" for at in range(count)]
+
+
+def stored_owners(count: int, rng: random.Random, now_seconds: float) -> collections.abc.Iterator[Stored]:
+    """The ReplicaSets of the stored pods, all ready, and a budget over every fifth of them."""
+    for at in range(count):
+        name, labels = f"load-{at}-7d9f8c6b5", {"app.kubernetes.io/name": f"load-{at}"}
+        metadata = {**_metadata({"name": name, "namespace": NAMESPACE, "labels": labels}, rng, now_seconds)}
+        spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {"spec": _spec(f"load-{at}")}}
+        status = {"replicas": REPLICAS, "readyReplicas": REPLICAS, "availableReplicas": REPLICAS}
+        yield (
+            f"/registry/replicasets/{NAMESPACE}/{name}",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {**metadata, "uid": f"rs-load-{at}"},
+                "spec": spec,
+                "status": status,
+            },
+        )
+        if at % 5 == 0:
+            yield _budget(f"load-{at}", labels, rng, now_seconds)
+
+
+def _budget(name: str, labels: dict[str, str], rng: random.Random, now_seconds: float) -> Stored:
+    metadata = _metadata({"name": name, "namespace": NAMESPACE, "generation": 1}, rng, now_seconds)
+    healthy = {"disruptionsAllowed": 1, "expectedPods": REPLICAS, "currentHealthy": REPLICAS}
+    return (
+        f"/registry/poddisruptionbudgets/{NAMESPACE}/{name}",
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": {"selector": {"matchLabels": labels}, "maxUnavailable": 1},
+            "status": {**healthy, "desiredHealthy": REPLICAS - 1, "observedGeneration": 1},
+        },
+    )
+
+
 def pod(workload: str, suffix: str, rng: random.Random, now_seconds: float) -> dict[str, object]:
     """A pod of a Deployment about as large as pods are (3 kB), not bound."""
     labels = {

@@ -44,6 +44,13 @@ class Found(NamedTuple):
         return ", ".join(f"{count} {reason}" for reason, count in ranked) or "there is no other node"
 
 
+class Ranking(NamedTuple):
+    """The rooms, coolest first, with what fits under each line in millicores or bytes [rooms, metrics]."""
+
+    rooms: list[Room]
+    slack: admission.Floats
+
+
 class Destinations:
     """The nodes that could take pods, with the room that this plan has not given away yet."""
 
@@ -67,7 +74,7 @@ class Destinations:
             )
             for row, node in enumerate(nodes)
         }
-        self._ranking: list[tuple[Room, tuple[float, ...]]] | None = None
+        self._ranking: Ranking | None = None
         for pod in taken.pods:
             room = self._rooms.get(pod.node_name or pod.nominated_node)
             if room is not None and not pod.finished:
@@ -75,21 +82,20 @@ class Destinations:
 
     def find(self, pod: Pod, used: PodUsage) -> Found:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
-        amounts = tuple(usage.amount(used, self._resources[metric]) for metric in self._bands)
+        amounts = np.array([usage.amount(used, self._resources[metric]) for metric in self._bands])
         reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
+        ranking = self._coolest_first()
+        under = (amounts <= ranking.slack).all(axis=1)
+        reasons[OVER] += len(ranking.rooms) - int(under.sum())
         judgement: Judgement | None = None
-        for room, slack in self._coolest_first():
-            if room.node.name == pod.node_name:
-                continue
-            if any(amount > left for amount, left in zip(amounts, slack, strict=True)):
-                reasons[OVER] += 1
-                continue
+        for row in np.flatnonzero(under):
+            room = ranking.rooms[row]
             judgement = judgement or self._neighbours.judge(pod)
             why = self._why_not(room, pod, judgement)
             if not why:
                 return Found(room.node.name, {})
             reasons[why] += 1
-        return Found("", reasons)
+        return Found("", +reasons)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
@@ -111,7 +117,7 @@ class Destinations:
             room.node.name: {
                 metric: band.evict_until_ratio - room.ratios[metric] for metric, band in self._bands.items()
             }
-            for room, _ in self._coolest_first()
+            for room in self._coolest_first().rooms
         }
 
     def _closed(
@@ -124,11 +130,12 @@ class Destinations:
             return CLOSED
         return "" if set(judged_ratios(taken, node.name, policy)) >= set(self._bands) else UNREAD
 
-    def _coolest_first(self) -> list[tuple[Room, tuple[float, ...]]]:
-        """The rooms by their distance to the nearest line, with what fits under each line in millicores or bytes."""
+    def _coolest_first(self) -> Ranking:
+        """The rooms by their distance to the nearest line."""
         if self._ranking is None:
             ordered = sorted(self._rooms.values(), key=self._coolness)
-            self._ranking = [(room, tuple(self._slack(room, metric) for metric in self._bands)) for room in ordered]
+            slack = [[self._slack(room, metric) for metric in self._bands] for room in ordered]
+            self._ranking = Ranking(ordered, np.array(slack, dtype=np.float64).reshape(len(ordered), len(self._bands)))
         return self._ranking
 
     def _coolness(self, room: Room) -> tuple[float, str]:
@@ -177,28 +184,38 @@ def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, poli
     A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
     """
     rows = {node.name: row for row, node in enumerate(nodes)}
+    longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
+    ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in taken.pods if policy.recent_pods.enabled)
     recents = [
-        pod for pod in taken.pods if _is_recent(pod, taken, policy) and (pod.node_name or pod.nominated_node) in rows
+        (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy))
+        for pod, age_seconds in ages
+        if age_seconds is not None
+        and age_seconds < longest_seconds
+        and (pod.node_name or pod.nominated_node) in rows
+        and _counts(pod)
     ]
-    asked = (recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes) for pod in recents)
-    loads = [recent.estimate(request, policy.recent_pods).load for request in asked]
-    bound_at_seconds = [pod.scheduled_at_seconds for pod in recents]
+    sizes = [(node.allocatable.cpu_millicores, node.allocatable.memory_bytes) for node in nodes]
     return recent.expected_by_node(
-        np.array([rows[pod.node_name or pod.nominated_node] for pod in recents], dtype=np.intp),
-        np.array([0.0 if at is None else taken.at_seconds - at for at in bound_at_seconds], dtype=np.float64).clip(0.0),
-        np.array(loads, dtype=np.float64).reshape(len(recents), 2),
-        np.array(
-            [(node.allocatable.cpu_millicores, node.allocatable.memory_bytes) for node in nodes], dtype=np.float64
-        ).reshape(len(nodes), 2),
+        np.array([row for row, _, _ in recents], dtype=np.intp),
+        np.array([max(0.0, age_seconds) for _, age_seconds, _ in recents], dtype=np.float64),
+        np.array([load for _, _, load in recents], dtype=np.float64).reshape(len(recents), 2),
+        np.array(sizes, dtype=np.float64).reshape(len(nodes), 2),
         policy.metrics_in_force,
     )
 
 
-def _is_recent(pod: Pod, taken: Snapshot, policy: LoadPolicy) -> bool:
-    if not policy.recent_pods.enabled or pod.finished or pod.is_daemonset or snapshot.is_placeholder(pod):
-        return False
-    if pod.node_name and pod.scheduled_at_seconds is None:
-        return False
-    longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
-    age_seconds = taken.at_seconds - (pod.scheduled_at_seconds or taken.at_seconds)
-    return age_seconds < longest_seconds
+def _age_seconds(pod: Pod, now_seconds: float) -> float | None:
+    """Since when it is bound; 0 for a pod that waits for room on its node, None for one that has none."""
+    if not pod.node_name:
+        return 0.0 if pod.nominated_node else None
+    bound_at_seconds = pod.scheduled_at_seconds
+    return None if bound_at_seconds is None else now_seconds - bound_at_seconds
+
+
+def _load(pod: Pod, policy: LoadPolicy) -> recent.Load:
+    request = recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
+    return recent.estimate(request, policy.recent_pods).load
+
+
+def _counts(pod: Pod) -> bool:
+    return not (pod.finished or pod.is_daemonset or snapshot.is_placeholder(pod))

@@ -73,27 +73,36 @@ class Judgement(NamedTuple):
 
 
 class Neighbours:
-    """All pods by namespace and labels with the nodes they are on, planned moves included."""
+    """All pods by namespace and labels with the nodes they are on, planned moves included.
+
+    Most pods have no rules about others, and most plans need no crowds: they are counted when the first rule asks.
+    """
 
     def __init__(self, taken: Snapshot) -> None:
         self._nodes = {node.name: node for node in taken.nodes}
         self._namespaces = taken.namespaces
-        self._crowds: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] = {}
+        self._pods = [pod for pod in taken.pods if pod.node_name and not pod.finished]
+        self._moved: list[tuple[Pod, str]] = []
+        self._counted: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] | None = None
         self._repellers: dict[tuple[str, str], list[Repeller]] = {}
-        for pod in taken.pods:
-            if pod.node_name and not pod.finished:
-                self._count(pod, pod.node_name, 1)
+        for pod in self._pods:
+            if pod.affinity is not None and _anti_affinity(pod):
+                self._repeller(pod).places[pod.node_name] += 1
 
     def move(self, pod: Pod, node: str) -> None:
         """Remembers where a chosen pod's replacement is expected."""
-        self._count(pod, pod.node_name, -1)
-        self._count(pod, node, 1)
+        self._moved.append((pod, node))
+        if self._counted is not None:
+            _move(_crowd(self._counted, pod), pod, node)
+        if _anti_affinity(pod):
+            places = self._repeller(pod).places
+            places[pod.node_name] -= 1
+            places[node] += 1
 
     def judge(self, pod: Pod) -> Judgement:
         """The rules of and about one pod, matched against all others."""
         wanted = _affinity(pod)
-        meant = self._meant(wanted, pod)
-        attracted = tuple((term.topology_key, self._domains(term.topology_key, meant, pod)) for term in wanted)
+        attracted = tuple((term.topology_key, self._domains(term.topology_key, wanted, pod)) for term in wanted)
         first = not any(domains for _, domains in attracted) and all(self._means(term, pod, pod) for term in wanted)
         repelled = frozenset((*self._repelled_by_its_own(pod), *self._repelled_by_others(pod)))
         rules = [rule for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
@@ -101,20 +110,17 @@ class Neighbours:
         labelled = [node for node in self._nodes.values() if rules and all(key in node.labels for key in keys)]
         return Judgement(attracted, first, repelled, tuple(self._spread(pod, rule, labelled) for rule in rules))
 
-    def _count(self, pod: Pod, node: str, number: int) -> None:
-        crowd = self._crowd(pod)
-        crowd.places[node] += number
-        if not pod.deleting:
-            crowd.staying[node] += number
-        if _anti_affinity(pod):
-            self._repeller(pod).places[node] += number
-
-    def _crowd(self, pod: Pod) -> Crowd:
-        key = (pod.namespace, frozenset(pod.labels.items()))
-        found = self._crowds.get(key)
-        if found is None:
-            found = self._crowds[key] = Crowd(pod.namespace, pod.labels)
-        return found
+    @property
+    def _crowds(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Crowd]:
+        if self._counted is None:
+            self._counted = {}
+            for pod in self._pods:
+                crowd = _crowd(self._counted, pod)
+                crowd.places[pod.node_name] += 1
+                crowd.staying[pod.node_name] += 0 if pod.deleting else 1
+            for pod, node in self._moved:
+                _move(_crowd(self._counted, pod), pod, node)
+        return self._counted
 
     def _repeller(self, pod: Pod) -> Repeller:
         """Pods of one owner are made from one template, mostly: those whose terms differ are kept apart."""
@@ -127,7 +133,7 @@ class Neighbours:
 
     def _repelled_by_its_own(self, pod: Pod) -> collections.abc.Iterator[tuple[str, str]]:
         for term in _anti_affinity(pod):
-            for domain in self._domains(term.topology_key, self._meant((term,), pod), pod):
+            for domain in self._domains(term.topology_key, (term,), pod):
                 yield term.topology_key, domain
 
     def _repelled_by_others(self, pod: Pod) -> collections.abc.Iterator[tuple[str, str]]:
@@ -140,18 +146,16 @@ class Neighbours:
                         if number > 0 and domain is not None:
                             yield term.topology_key, domain
 
-    def _meant(self, terms: tuple[PodAffinityTerm, ...], pod: Pod) -> list[Crowd]:
-        """The crowds that meet all the terms: a pod that meets one of two attracts nobody."""
-        crowds = self._crowds.values() if terms else ()
-        return [crowd for crowd in crowds if all(self._means(term, pod, crowd) for term in terms)]
-
-    def _domains(self, key: str, crowds: collections.abc.Iterable[Crowd], pod: Pod) -> frozenset[str]:
-        """The domains in which pods of these crowds stand, other than the pod itself."""
+    def _domains(self, key: str, terms: tuple[PodAffinityTerm, ...], pod: Pod) -> frozenset[str]:
+        """The domains in which pods other than the pod itself meet all its terms: one that meets one of two attracts
+        nobody.
+        """
         found: set[str | None] = set()
-        own = self._crowd(pod)
-        for crowd in crowds:
-            places = _without(crowd.places, pod) if crowd is own else crowd.places
-            found.update(self._label(name, key) for name, number in places.items() if number > 0)
+        own = _crowd(self._crowds, pod)
+        for crowd in self._crowds.values():
+            if all(self._means(term, pod, crowd) for term in terms):
+                places = _without(crowd.places, pod) if crowd is own else crowd.places
+                found.update(self._label(name, key) for name, number in places.items() if number > 0)
         return frozenset(domain for domain in found if domain is not None)
 
     def _label(self, node: str, key: str) -> str | None:
@@ -181,7 +185,7 @@ class Neighbours:
         counts: collections.Counter[str] = collections.Counter()
         counted = {node.name: node.labels[rule.topology_key] for node in labelled if _counts(pod, rule, node)}
         counts.update(dict.fromkeys(counted.values(), 0))
-        own = self._crowd(pod)
+        own = _crowd(self._crowds, pod)
         for crowd in self._crowds.values():
             if crowd.namespace != pod.namespace or not _selects(rule, pod, crowd.labels):
                 continue
@@ -191,6 +195,20 @@ class Neighbours:
         enough = rule.min_domains is None or len(counts) >= rule.min_domains
         least = min(counts.values(), default=0) if enough else 0
         return Spread(rule.topology_key, counts, least, int(_selects(rule, pod, pod.labels)), rule.max_skew)
+
+
+def _crowd(crowds: dict[tuple[str, frozenset[tuple[str, str]]], Crowd], pod: Pod) -> Crowd:
+    key = (pod.namespace, frozenset(pod.labels.items()))
+    found = crowds.get(key)
+    if found is None:
+        found = crowds[key] = Crowd(pod.namespace, pod.labels)
+    return found
+
+
+def _move(crowd: Crowd, pod: Pod, node: str) -> None:
+    for places in (crowd.places, crowd.staying):
+        places[pod.node_name] -= 1
+        places[node] += 1
 
 
 def _within_skew(rule: Spread, node: Node) -> bool:

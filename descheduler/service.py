@@ -38,6 +38,7 @@ log = logs.get(__name__)
 PRIMING_STEPS = 4
 FOLLOWER_SECONDS = 1.0
 VERBS = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
+PREVIEW_SECONDS = 2.0
 REPEAT_SECONDS = 1800.0  # the same complaint about the same node again after this long
 
 
@@ -89,6 +90,8 @@ class Service:
         self._parts = parts
         self._memory: Memory | None = None
         self._told: dict[str, tuple[str, float]] = {}
+        self._previewing = threading.Lock()
+        self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
         self._look_back = following.LookBack()
         self._pruning = keeping.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
@@ -144,7 +147,18 @@ class Service:
             log.warning("run given up, nothing is evicted on what cannot be seen", error=str(error))
 
     def preview(self) -> Report:
-        """What a run would do at this moment, without doing or remembering it. Raises what the doors raise."""
+        """What a run would do at this moment, without doing or remembering it. Raises what the doors raise.
+
+        A plan reads the whole cluster, so those who ask at the same time, or again within moments, get the same one.
+        """
+        parts = self._parts
+        with self._previewing:
+            asked_at, name = parts.clock.monotonic(), parts.policy.content_hash
+            if self._preview is None or self._preview[1] != name or asked_at - self._preview[0] >= PREVIEW_SECONDS:
+                self._preview = (asked_at, name, self._previewed())
+            return self._preview[2]
+
+    def _previewed(self) -> Report:
         policy, now_seconds = self._parts.policy.current, self._parts.clock.now()
         taken = self._parts.reader.take(policy, now_seconds=now_seconds)
         memory = self._memory or self._primed(taken.nodes, policy, now_seconds)

@@ -309,3 +309,17 @@ def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: path
     assert again is not None
     assert set(scenes.causes(again.plan).values()) <= {"hour_cap", "in_flight"}
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+
+
+def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    first = here.service.preview()
+    asked = len(here.prometheus.asked)
+    here.clock.advance(1.0)
+    assert here.service.preview() is first
+    assert len(here.prometheus.asked) == asked
+    here.clock.advance(1.5)
+    assert here.service.preview() is not first
+    rewrite(tmp_path, "{mode: Observe}")
+    here.service.poll()
+    assert here.service.preview().run.mode == "Observe"

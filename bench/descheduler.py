@@ -1,0 +1,175 @@
+"""What one dry run of the descheduler costs on a large cluster: seconds and memory, on the real apiserver.
+
+Nodes, pods, ReplicaSets and budgets are put into etcd (`fleet`); one node in twenty is over the line, and all its pods
+are candidates. Prometheus's answers are prepared (`prepared`): its own time is not ours to measure. The process is
+measured from its start to its end (`--once`), and one run inside a process that stays is measured by its own histogram.
+The reference figure, kubernetes-sigs descheduler, was taken on another machine (design.md section 6), so no ratio is
+computed.
+"""
+
+import collections.abc
+import itertools
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import NamedTuple
+
+import requests
+import yaml
+
+import cluster
+from bench import answers, contestants, fleet, prepared
+from bench.table import Row
+from cluster import cache
+from descheduler import reading, usage
+from policy import schema
+from promql import node_queries, pod_queries
+from runtime import clock
+
+REFERENCE = "kubernetes-sigs descheduler elsewhere: 1.1 s, 293 MB"
+HOT_EVERY = 20
+RUNS = 3
+LIMIT_SECONDS = 600.0
+POLL_SECONDS = 0.2
+_NEVER = threading.Event()
+ROOT = contestants.ROOT
+POLICY: dict[str, object] = {
+    "sync": {"staleAfter": "24h"},  # the prepared answers do not grow younger
+    "descheduler": {
+        "mode": "DryRun",
+        "interval": "5s",
+        "overloadedFor": "0s",
+        "protect": {"localStorage": "none"},
+        "limits": {"perHour": 1000},
+        "cooldown": {"workload": "0s", "node": "0s"},  # every run has as much to plan as the first
+    },
+}
+
+
+class Settings(NamedTuple):
+    """How many nodes and pods."""
+
+    nodes: int = 1000
+    pods: int = 20_000
+    seed: int = 1
+
+
+class Spent(NamedTuple):
+    """Wall seconds, memory, and (of a whole process) processor seconds, which other load does not lengthen."""
+
+    seconds: float
+    mebibytes: float
+    processor_seconds: float = 0.0
+
+
+def measure(settings: Settings) -> list[Row]:
+    """The rows of `_rows`."""
+    rng = random.Random(settings.seed)  # noqa: S311 - made-up loads, guards nothing
+    now_seconds = clock.WallClock().now()
+    known = fleet.names(settings.nodes)
+    with (
+        tempfile.TemporaryDirectory(prefix="evenload-bench-") as scratch,
+        cluster.Cluster(scheduler=False, prometheus=False, exporter=False, node_exporter=False) as running,
+    ):
+        for name in ("kwok", "kube-controller-manager"):
+            running.processes[name].stop()
+        etcd, workloads = answers.etcd_url(running), -(-settings.pods // fleet.REPLICAS)
+        done = fleet.store(etcd, fleet.stored_nodes(settings.nodes, rng, now_seconds))
+        done += fleet.store(etcd, fleet.stored_pods(settings.pods, known, rng, now_seconds))
+        done += fleet.store(etcd, fleet.stored_owners(workloads, rng, now_seconds))
+        cache.say(f"{done} objects stored")
+        source = _answers(settings, known, now_seconds)
+        with prepared.serving(source) as url:
+            command = _command(pathlib.Path(scratch), running.kubeconfig, url)
+            log = pathlib.Path(scratch) / "once.log"
+            _once([*command, "--once"], log)  # the apiserver's own cache is warm afterwards
+            whole = _once([*command, "--once"], log)
+            cache.say(log.read_text(encoding="utf-8").splitlines()[-1])
+            return _rows(settings, whole, _resident(command, pathlib.Path(scratch)), source)
+
+
+def _rows(settings: Settings, whole: Spent, run: Spent, source: prepared.Prepared) -> list[Row]:
+    assert source.unknown == 0, f"{source.unknown} queries had no answer prepared: the figures mean nothing"
+    size = f"{settings.nodes:,} nodes, {settings.pods:,} pods"
+    return [
+        Row(f"descheduler: one dry run, a whole process, {size}", whole.seconds, "s"),
+        Row("descheduler: the same, processor time", whole.processor_seconds, "s"),
+        Row("descheduler: the same, most memory (RSS)", whole.mebibytes, "MiB"),
+        Row(f"descheduler: one dry run in a process that stays, median of {RUNS}", run.seconds, "s"),
+        Row(f"descheduler: the same, memory (PSS) [{REFERENCE}]", run.mebibytes, "MiB"),
+    ]
+
+
+def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepared.Prepared:
+    """Every answer a run asks for: one node in twenty at 90 % of memory, pods that use some of it."""
+    policy = schema.LoadPolicy.of(POLICY)
+    source = prepared.Prepared(now_seconds)
+    instances = [{"instance": f"{name}:9100"} for name in known]
+    by_name = {metric.name: metric for metric in policy.metrics_in_force}
+    for name in usage.metrics_read(policy):
+        hot = name == "memory_avg_5m"
+        ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
+        source.answer(reading.expression(by_name[name], ""), zip(instances, ratios, strict=True))
+    windows = reading.pod_windows(policy)
+    pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(settings.pods)]
+    cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))
+    source.answer(pod_queries.cpu_cores(windows[usage.Resource.CPU]), zip(pods, cores, strict=True))
+    source.answer(pod_queries.memory_bytes(windows[usage.Resource.MEMORY]), zip(pods, sizes, strict=True))
+    for resource in ("cpu", "memory"):
+        source.answer(node_queries.data_time(resource), ((labels, now_seconds) for labels in instances))
+        source.answer(pod_queries.data_time(resource), ((labels, now_seconds) for labels in pods))
+    return source
+
+
+def _command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str) -> list[str]:
+    document = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, **POLICY}
+    policy = directory / "policy.yaml"
+    policy.write_text(yaml.safe_dump(document), encoding="utf-8")
+    given = {
+        "policy": policy,
+        "kubeconfig": kubeconfig,
+        "prometheus": prometheus,
+        "ledger": directory / "ledger.sqlite",
+    }
+    options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [sys.executable, "-m", "descheduler", *options]
+
+
+def _once(command: collections.abc.Sequence[str], log: pathlib.Path) -> Spent:
+    """One process from start to end, by the kernel's own account of it."""
+    ticking = clock.WallClock()
+    began = ticking.monotonic()
+    with log.open("w", encoding="utf-8") as said:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {log.read_text(encoding='utf-8')}")
+    return Spent(ticking.monotonic() - began, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)
+
+
+def _resident(command: collections.abc.Sequence[str], directory: pathlib.Path) -> Spent:
+    """A process that stays: the median of some runs by its own histogram, and its memory afterwards."""
+    staying = contestants.Contestant("descheduler", [*command, "--no-leader-elect", "--listen"], "/livez", directory)
+    with staying as process, requests.Session() as session:
+        session.trust_env = False
+        sums = [_after(session, process.url, count) for count in range(1, RUNS + 2)]
+        each = sorted(later - earlier for earlier, later in itertools.pairwise(sums))
+        return Spent(each[len(each) // 2], process.memory_mebibytes())
+
+
+def _after(session: requests.Session, url: str, count: int) -> float:
+    """Seconds of all runs up to the run of that number."""
+    ticking = clock.WallClock()
+    deadline = ticking.monotonic() + LIMIT_SECONDS
+    while ticking.monotonic() < deadline:
+        lines = session.get(f"{url}/metrics", timeout=30).text.splitlines()
+        found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        if float(found["evenload_descheduler_run_duration_seconds_count"]) >= count:
+            return float(found["evenload_descheduler_run_duration_seconds_sum"])
+        ticking.wait(_NEVER, POLL_SECONDS)
+    raise TimeoutError(f"{url}: run {count} has not ended within {LIMIT_SECONDS:.0f} s; its log says why")
