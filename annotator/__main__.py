@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from annotator import collecting, cycle, once, service, writing
 from annotator.metrics import Telemetry
-from kube import config, kinds, lease, reloads
+from kube import config, kinds, lean_pods, lease, reloads
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from policy import loading
@@ -84,7 +84,15 @@ def main(
         telemetry.export_leadership(leads)
         news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
         running = service.Service(
-            annotator, door, policy, leads=leads, clock=wall, rng=rng, news=news, circuit=lambda: prometheus.line
+            annotator,
+            door,
+            policy,
+            leads=leads,
+            led_until=lambda: election.led_until_seconds if election else None,
+            clock=wall,
+            rng=rng,
+            news=news,
+            circuit=lambda: prometheus.line,
         )
         with service.serving(running, telemetry, registry, options):
             done = threading.Event()
@@ -96,7 +104,7 @@ def main(
 
 
 def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[LoadPolicy], output: str) -> Exit:
-    world = cycle.World(writer.list(kinds.NODES).items, writer.list(kinds.PODS).items)
+    world = cycle.World(writer.list(kinds.NODES).items, writer.list(lean_pods.PODS).items)
     outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
     for text in once.lines(outcome, writer, output):
         click.echo(text)

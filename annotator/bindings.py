@@ -7,14 +7,11 @@ ones, DaemonSet pods (one per node by definition), static pods (never scheduled)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
-from kube.objects import Pod
+from kube.lean_pods import PLACEHOLDER_LABEL, Pod
 from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
-
-PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets it to "true"
 
 
 def binding(pod: Pod) -> Binding | None:

@@ -18,6 +18,7 @@ from annotator import (
     complaints,
     effectiveness,
     matching,
+    owners,
     publishing,
     resuming,
     scrapes,
@@ -28,7 +29,8 @@ from annotator.metrics import Telemetry
 from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeDoor
-from kube.objects import Node, Pod
+from kube.lean_pods import Pod
+from kube.objects import Node
 from policy import heartbeat
 from policy import metrics as load_metrics
 from policy.metrics import Metric
@@ -95,12 +97,24 @@ class Annotator:
         with self._telemetry.sync_seconds.time():
             outcome = self._sync(world, rules)
             if not outcome.read_nothing:
-                outcome = dataclasses.replace(outcome, usage_problem=self._usage.sync(world.pods, rules.policy))
+                self._look_aside(world.pods, rules.policy)
+                outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
         self.last = outcome
         return outcome
+
+    def _look_aside(self, pods: Collection[Pod], policy: LoadPolicy) -> None:
+        """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
+        if not self._usage.sync(pods, policy):
+            self.scrapes.look(policy, now_seconds=self._clock.now())
+            self._complaints.update("windows are not full", self.scrapes.sentence)
+
+    @property
+    def pod_usage(self) -> owners.PodUsage | None:
+        """What every pod uses, if the last sync asked for it and was answered in full."""
+        return self._usage.read
 
     def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
         """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
@@ -119,6 +133,7 @@ class Annotator:
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
         known, label = directory(world.nodes), self._settings.label
+        self._resume(world.nodes, rules.policy)
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
         asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
@@ -134,8 +149,6 @@ class Annotator:
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
-        too_few = self.scrapes.look(rules.policy, now_seconds=now_seconds)
-        self._complaints.update("windows hold too few scrapes", too_few)
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
@@ -148,10 +161,11 @@ class Annotator:
         self, asked: Sequence[collecting.Asked], nodes: Sequence[Node], policy: LoadPolicy, now_seconds: float
     ) -> None:
         keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
-        names = [node.name for node in nodes]
-        book = self._before(asked, nodes, now_seconds, keep_seconds)
-        self._book = collecting.fold(book, asked, names, now_seconds=now_seconds, keep_seconds=keep_seconds)
-        self._held_seconds, self._uids = now_seconds, {node.name: node.uid for node in nodes}
+        uids = {node.name: node.uid for node in nodes}
+        # a new machine never goes on from its namesake's values
+        book = {name: held for name, held in self._book.items() if self._uids.get(name) == uids.get(name)}
+        self._book = collecting.fold(book, asked, uids, now_seconds=now_seconds, keep_seconds=keep_seconds)
+        self._held_seconds, self._uids = now_seconds, uids
         self.levels = _levels(self._book, policy.metrics_in_force, now_seconds)
         oldest: dict[str, float] = {}
         for held in self._book.values():
@@ -159,19 +173,20 @@ class Annotator:
                 oldest[name] = min(value.confirmed_seconds, oldest.get(name, value.confirmed_seconds))
         self._telemetry.oldest(oldest)
 
-    def _before(
-        self, asked: Sequence[collecting.Asked], nodes: Sequence[Node], now_seconds: float, keep_seconds: float
-    ) -> collecting.Book:
-        """What counts as held before this sync, which matters only where its answers have gaps.
+    def _resume(self, nodes: Sequence[Node], policy: LoadPolicy) -> None:
+        """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
 
-        A process that held nothing lately goes on from what the nodes carry; a new machine never from its namesake's.
+        It fills the gaps of the first answers, and while there are none it is what /readyz can tell of.
         """
-        gaps = any(one.answer is None or one.answer.partial for one in asked)
-        if gaps and now_seconds - self._held_seconds >= keep_seconds:
-            beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
-            return resuming.carried(self._standing.texts(nodes, now_seconds=now_seconds), beat, now_seconds=now_seconds)
-        replaced = {node.name for node in nodes if self._uids.get(node.name, node.uid) != node.uid}
-        return {name: held for name, held in self._book.items() if name not in replaced}
+        now_seconds = self._clock.now()
+        keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
+        if now_seconds - self._held_seconds < keep_seconds:
+            return
+        beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
+        texts = self._standing.texts(nodes, now_seconds=now_seconds)
+        self._uids = {node.name: node.uid for node in nodes}
+        nothing: dict[str, Mapping[str, collecting.Held]] = {name: {} for name in self._uids}
+        self._book = nothing | resuming.carried(texts, beat, now_seconds=now_seconds)
 
     def _publish(
         self, world: World, rules: Rulebook, now_seconds: float

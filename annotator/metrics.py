@@ -12,6 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
 
 from annotator.effectiveness import Tally
+from annotator.looking_back import Stayed
 from annotator.staleness import Unusable
 from runtime import version
 
@@ -143,8 +144,8 @@ class Telemetry:
         gauge = self._gauge("evenload_annotator_leader", "1 while this replica publishes.")
         gauge.set_function(lambda: float(is_leader()))
 
-    def export_effectiveness(self, tally: Callable[[], Tally]) -> None:
-        """Export the figures of design.md section 4 from the tally as it is when scraped."""
+    def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], Stayed]) -> None:
+        """Export the figures of design.md section 4 from the tally and the look-back as they are when scraped."""
         figures: dict[str, tuple[str, Callable[[Tally], float]]] = {
             "evenload_cpu_utilization_total_avg": (
                 "Mean 5m CPU ratio of chosen nodes at scheduling; a rise means pods land on busier nodes.",
@@ -173,24 +174,35 @@ class Telemetry:
         }
         for name, (text, figure) in figures.items():
             self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
-        self._registry.register(_RatioSums(tally))
+        self._registry.register(_Sums(tally, stayed))
 
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
 
 
-class _RatioSums(registry.Collector):
-    """The sums behind the two averages, as counters: their increase over a span by that of the count is its average."""
+class _Sums(registry.Collector):
+    """What is behind averages and shares, as counters, so that PromQL can take them over any span."""
 
-    def __init__(self, tally: Callable[[], Tally]) -> None:
+    def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], Stayed]) -> None:
         self._tally = tally
+        self._stayed = stayed
 
     def collect(self) -> Iterable[core.Metric]:
-        """Both sums of one moment."""
-        now = self._tally()
+        """All sums of one moment."""
+        now, over = self._tally(), self._stayed()
         for resource, total in (("cpu", now.cpu_ratio_sum), ("memory", now.memory_ratio_sum)):
             text = f"Sum of the 5m {resource} ratios of chosen nodes; its rate over that of the count is their mean."
             yield core.CounterMetricFamily(f"evenload_schedule_{resource}_ratio_sum", text, value=total)
+        for name, text, value in (
+            ("looked_back", "Placements whose node was followed for the hour after.", over.looked_back),
+            (
+                "stayed_under_median",
+                "0.5 for each resource in which that node, without the pod, stayed under the median on average.",
+                over.stayed,
+            ),
+            ("not_looked_back", "Placements whose hour was not seen well enough.", over.left_out),
+        ):
+            yield core.CounterMetricFamily(f"evenload_schedule_{name}", text, value=value)
 
 
 def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from annotator import bindings
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import owner_usage
 
 RECENT_SECONDS = 3600.0  # an owner that had a pod placed so lately is kept first when not all fit

@@ -1,9 +1,8 @@
 """What a process that held nothing yet may go on from: the readings the nodes carry, as far as they are vouched for.
 
-After a restart or a change of leader the first sync may meet a failing query. Then `annotator.cycle` takes over what
-stands on the nodes, each value as old as its reading's effective time, by the rule the extender reads it with: the
-later of its own `at` and the last heartbeat that matched. So a restart neither loses a value nor makes one look
-fresher.
+After a restart or a change of leader `annotator.cycle` takes over what stands on the nodes, each value as old as its
+reading's effective time, by the rule the extender reads it with: the later of its own `at` and the last heartbeat that
+matched. So a restart neither loses a value nor makes one look fresher, whatever the first answers lack.
 """
 
 from collections.abc import Mapping
@@ -21,12 +20,16 @@ def last_heartbeat(door: KubeDoor, namespace: str) -> heartbeat.Heartbeat | None
     """The heartbeat as it stands; None when there is none or it cannot be read, and then only young readings count."""
     try:
         return heartbeat.decode(door.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)
+    except errors.NotFound:
+        return None
     except (errors.KubeError, heartbeat.HeartbeatError) as error:
         log.warning("last heartbeat unread, only young readings are taken over", error=str(error))
         return None
 
 
-def carried(texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float) -> collecting.Book:
+def carried(
+    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float
+) -> dict[str, Mapping[str, collecting.Held]]:
     """The book in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
     times = heartbeat.EffectiveTimes()
     for node, text in texts.items():

@@ -1,11 +1,15 @@
-"""Whether the policy's windows hold enough scrapes to mean anything, looked at now and then.
+"""Whether the policy's windows hold what their names say, looked at now and then.
 
 `annotator.cycle` asks after a sync that was answered; the sentence stands in the log and in /readyz?verbose. A window
 over fewer than four scrapes says little, and one failed scrape would leave its rate empty: with a scrape every 60 s, no
-averaging window under 4m. One query, for all nodes, every ten minutes: the median, so that young nodes say nothing.
+averaging window under 4m. And a maximum over a day is one over less where Prometheus did not know the nodes a day ago:
+it is young, or was restarted empty. Two queries, for all nodes, every ten minutes; the median and half of the nodes
+decide, so that young nodes say nothing.
 """
 
+import contextlib
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from policy.metrics import Metric
@@ -15,6 +19,7 @@ from promql.door import PrometheusDoor
 
 EVERY_SECONDS: Final = 600.0
 ENOUGH: Final = 4
+KNOWN_RATIO: Final = 0.5
 
 
 class Scrapes:
@@ -24,39 +29,50 @@ class Scrapes:
         self._prometheus = prometheus
         self._selector = selector
         self._asked_seconds = -math.inf
-        self._asked_of: Metric | None = None
+        self._asked_of: tuple[Metric, ...] = ()
         self.sentence = ""  # "" while nothing is wrong, or nothing is known
 
-    def look(self, policy: LoadPolicy, *, now_seconds: float) -> str:
-        """The sentence, asked anew when it is old or of another window; no answer leaves it as it is."""
-        shortest = _shortest(policy)
-        if shortest is None:
+    def look(self, policy: LoadPolicy, *, now_seconds: float) -> None:
+        """Find the sentence anew when it is old or of other windows; no answer leaves it as it is."""
+        built = tuple(metric for metric in policy.metrics_in_force if metric.query is None)
+        if not built:  # what an operator's own query looks at is not known
             self.sentence = ""
-            return self.sentence
-        if shortest == self._asked_of and now_seconds - self._asked_seconds < EVERY_SECONDS:
-            return self.sentence
-        self._asked_seconds, self._asked_of = now_seconds, shortest
-        try:
-            answer = self._prometheus.query(
-                node_queries.scrapes(shortest.resource, shortest.averaging_seconds, selector=self._selector)
-            )
-        except errors.PromqlError:
-            return self.sentence
-        counts = [sample.value for sample in answer.samples if not math.isnan(sample.value)]
-        self.sentence = _judged(shortest, counts[0]) if counts else ""
-        return self.sentence
+            return
+        if built == self._asked_of and now_seconds - self._asked_seconds < EVERY_SECONDS:
+            return
+        self._asked_seconds, self._asked_of = now_seconds, built
+        with contextlib.suppress(errors.PromqlError):
+            self.sentence = "; ".join(filter(None, self._found(built)))
+
+    def _found(self, metrics: Sequence[Metric]) -> tuple[str, ...]:
+        shortest = min(metrics, key=lambda metric: metric.averaging_seconds)
+        longest = max(metrics, key=lambda metric: metric.window_seconds)
+        scrapes = self._number(
+            node_queries.scrapes(shortest.resource, shortest.averaging_seconds, selector=self._selector)
+        )
+        if scrapes is None:
+            return ()
+        known = self._number(node_queries.known_share(longest.window_seconds, selector=self._selector))
+        return _too_few(shortest, scrapes), _too_young(longest, known or 0.0)
+
+    def _number(self, expression: str) -> float | None:
+        values = [sample.value for sample in self._prometheus.query(expression).samples]
+        return next((value for value in values if not math.isnan(value)), None)
 
 
-def _shortest(policy: LoadPolicy) -> Metric | None:
-    """The built-in metric with the shortest averaging window; what an operator's own query averages is not known."""
-    built = [metric for metric in policy.metrics_in_force if metric.query is None]
-    return min(built, key=lambda metric: metric.averaging_seconds, default=None)
-
-
-def _judged(metric: Metric, count: float) -> str:
+def _too_few(metric: Metric, count: float) -> str:
     if count >= ENOUGH:
         return ""
     return (
         f"{metric.name} averages over {metric.averaging_seconds:g} s, in which a node is scraped only {count:g} times, "
         f"expected at least {ENOUGH}: scrape node-exporter more often or give the metric a longer window"
+    )
+
+
+def _too_young(metric: Metric, known_ratio: float) -> str:
+    if known_ratio >= KNOWN_RATIO:
+        return ""
+    return (
+        f"{metric.name} looks back over {metric.window_seconds:g} s, but Prometheus knew only {known_ratio:.0%} of the "
+        "nodes so long ago: until it did, such metrics cover less and may be too low"
     )

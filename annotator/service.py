@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 import flask
 from prometheus_client import CollectorRegistry
 
-from annotator import bindings, cycle, effectiveness
+from annotator import bindings, cycle, effectiveness, looking_back, results, usage
 from annotator.metrics import Telemetry
-from kube import kinds, reflector, reloads
+from kube import kinds, lean_pods, reflector, reloads
 from kube.door import KubeDoor
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy.schema import LoadPolicy
 from runtime import clock, health, loop, ops, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -27,7 +27,9 @@ LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries an
 
 
 class Service:
-    """Everything of a running annotator; `leads` says whether this replica publishes."""
+    """Everything of a running annotator; `leads` says whether this replica publishes, `led_until` (Unix seconds) until
+    when another did, or an earlier life of ours.
+    """
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Service:
         policy: Reloading[LoadPolicy],
         *,
         leads: Callable[[], bool],
+        led_until: Callable[[], float | None] = lambda: None,
         clock: clock.Clock,
         rng: random.Random,
         news: reloads.News | None = None,
@@ -46,13 +49,14 @@ class Service:
         self._circuit = circuit
         self._policy = policy
         self._leads = leads
+        self._led_until = led_until
         self._clock = clock
         self._rng = rng
         self._since_seconds = clock.now()
         self._heartbeat = health.Heartbeat()
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
-        self.pods = reflector.Reflector(door, kinds.PODS, clock=clock, rng=rng, on_change=self.on_pod)
-        self.tally = effectiveness.Tally()
+        self.pods = reflector.Reflector(door, lean_pods.PODS, clock=clock, rng=rng, on_change=self.on_pod)
+        self.results = results.Results()
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set."""
@@ -71,11 +75,17 @@ class Service:
         syncing.run(stop)
 
     def sync(self) -> None:
-        """One cycle, if this replica leads and has seen the whole cluster."""
+        """One cycle, if this replica leads and has seen the whole cluster; then placements are judged by it."""
         if not self._ready():
+            self.results.end()
             return
-        world = cycle.World(tuple(self.nodes.snapshot().values()), self.pods.snapshot().values())
+        since_seconds = self._led_until() or self._since_seconds
+        pods = self.pods.snapshot
+        self.results.begin(lambda: pods().values(), since_seconds=since_seconds, now_seconds=self._clock.now())
+        world = cycle.World(tuple(self.nodes.snapshot().values()), pods().values())
         self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
+        self.results.settle(self._levels(), now_seconds=self._clock.now())
+        self._look_back(world)
 
     def poll(self) -> None:
         """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
@@ -89,7 +99,18 @@ class Service:
             return
         placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
         if placed is not None:
-            self.tally = self.tally.with_placement(placed.node, self._levels())
+            self.results.add(placed, self._levels())
+
+    def _look_back(self, world: cycle.World) -> None:
+        """Once owners' usage was read, what every pod uses is known, too."""
+        levels, pods = self._levels(), self._annotator.pod_usage
+        look = None
+        if levels is not None and pods is not None:
+            by_uid, by_name = {pod.uid: pod for pod in world.pods}, {node.name: node for node in world.nodes}
+            look = looking_back.Look(levels, pods, by_uid, by_name)
+        spacing_seconds = usage.PERIODS * self._policy.current.sync.period_seconds
+        looks_per_hour = looking_back.SPAN_SECONDS / spacing_seconds
+        self.results.look_back(look, now_seconds=self._clock.now(), looks_per_hour=looks_per_hour)
 
     def app(self, registry: CollectorRegistry) -> flask.Flask:
         """The application of the plain routes, with the policy file's state on /metrics."""
@@ -101,9 +122,7 @@ class Service:
         ready = [
             health.Check("policy", lambda: None, self._policy.line),
             health.Check("last sync", lambda: None, self._sync_state),
-            health.Check(
-                "scrapes", lambda: None, lambda: self._annotator.scrapes.sentence or "enough for every window"
-            ),
+            health.Check("windows", lambda: None, lambda: self._annotator.scrapes.sentence or "nothing wrong is known"),
             health.Check("freshness", lambda: None, self._freshness),
             health.Check("circuit to Prometheus", lambda: None, self._circuit),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
@@ -152,6 +171,6 @@ def serving(
     service: Service, telemetry: Telemetry, registry: CollectorRegistry, given: options.ServiceOptions
 ) -> Iterator[ops.Server]:
     """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
-    telemetry.export_effectiveness(lambda: service.tally)
+    telemetry.export_effectiveness(lambda: service.results.tally, lambda: service.results.stayed)
     with ops.serve(service.app(registry), given.listen, default_port=8901) as server:
         yield server

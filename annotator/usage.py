@@ -15,7 +15,7 @@ from annotator.metrics import Telemetry
 from kube import errors as kube_errors
 from kube import kinds
 from kube.door import KubeDoor
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import metrics as load_metrics
 from policy import owner_usage
 from policy.schema import LoadPolicy
@@ -41,19 +41,22 @@ class OwnerUsage:
         self._complaints = complaints.Complaints()
         self._published = owner_usage.NOTHING
         self._look_at_seconds = 0.0
-        self._problem = ""
+        self.problem = ""
+        self.read: owners.PodUsage | None = None  # what every pod uses, if the last sync asked
 
-    def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> str:
-        """Look and publish when it is time; what went wrong the last time it was, "" for nothing."""
-        wanted = policy.recent_pods.enabled and policy.recent_pods.owner_usage
+    def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> bool:
+        """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
         now_seconds = self._now()
-        if not wanted:
-            self._problem = ""
-        elif now_seconds >= self._look_at_seconds:
-            self._look_at_seconds = now_seconds + PERIODS * policy.sync.period_seconds
-            self._problem = self._look(pods, policy, now_seconds)
-            self._complaints.update("owners' usage not published", self._problem)
-        return self._problem
+        self.read = None
+        if not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
+            self.problem = ""
+            return False
+        if now_seconds < self._look_at_seconds:
+            return False
+        self._look_at_seconds = now_seconds + PERIODS * policy.sync.period_seconds
+        self.problem = self._look(pods, policy, now_seconds)
+        self._complaints.update("owners' usage not published", self.problem)
+        return True
 
     def _look(self, pods: Collection[Pod], policy: LoadPolicy, now_seconds: float) -> str:
         try:
@@ -62,6 +65,7 @@ class OwnerUsage:
             return str(error)
         if isinstance(usage, str):
             return usage
+        self.read = usage
         found = owners.means(pods, usage, now_seconds=now_seconds)
         kept = owner_usage.fitting(found, owners.placed_lately(pods, now_seconds=now_seconds))
         self._telemetry.owners.labels("published").set(len(kept))

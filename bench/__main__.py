@@ -5,26 +5,31 @@ first use. Exit code 1 when some budget is not met.
 """
 
 import datetime
+import pathlib
 import sys
 from collections.abc import Callable
 
 import click
 
-from bench import answers, footprint, table, throughput
+from bench import annotator, answers, footprint, table, throughput
 
-PARTS = ("answers", "throughput", "footprint")
+PARTS = ("answers", "throughput", "footprint", "annotator")
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
-@click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers` and `footprint`.")
+@click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint` and `annotator`.")
 @click.option("--rounds", default=20, show_default=True, help="Rounds of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
-@click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`.")
+@click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`, and at last for `annotator`.")
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
 @click.option("--scheduled", default=2000, show_default=True, help="Pods bound per leg of `throughput`.")
 @click.option("--legs", default=2, show_default=True, help="Legs per extender of `throughput`, in turns.")
+@click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
+@click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
+@click.option("--minutes", default=10.0, show_default=True, help="Minutes of load that `annotator` measures.")
+@click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`: .npz to play.")
 def main(
     *,
     parts: tuple[str, ...],
@@ -36,11 +41,26 @@ def main(
     scheduler_nodes: int,
     scheduled: int,
     legs: int,
+    few_nodes: int,
+    warm_minutes: float,
+    minutes: float,
+    trace: pathlib.Path | None,
 ) -> None:
-    """Measure the extender beside a Go extender that only decodes, looks up and encodes."""
+    """Measure the extender beside a Go extender that only decodes, looks up and encodes; and the annotator."""
     runs: dict[str, Callable[[], list[table.Row]]] = {
         "answers": lambda: answers.measure(answers.Settings(nodes=nodes, rounds=rounds, calls=calls, seed=seed)),
         "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
+        "annotator": lambda: annotator.measure(
+            annotator.Settings(
+                few_nodes=few_nodes,
+                nodes=nodes,
+                pods=pods,
+                warm_minutes=warm_minutes,
+                minutes=minutes,
+                trace=trace,
+                seed=seed,
+            )
+        ),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))

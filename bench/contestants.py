@@ -5,6 +5,7 @@ nobody writes annotations while a bench runs.
 """
 
 import collections.abc
+import contextlib
 import os
 import pathlib
 import random
@@ -72,8 +73,10 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> 
 
 
 def _family(pid: int) -> list[int]:
-    tasks = pathlib.Path(f"/proc/{pid}/task")
-    children = [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+    children: list[int] = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            children += map(int, (task / "children").read_text().split())
     return [pid, *(one for child in children for one in _family(child))]
 
 

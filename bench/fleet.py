@@ -51,12 +51,21 @@ def stored_pods(count: int, on: list[str], rng: random.Random, now_seconds: floa
     """Running pods of Deployments spread over the nodes, bound between a day and a minute ago."""
     for at in range(count):
         body = pod(f"load-{at // REPLICAS}", f"{at:06}", rng, now_seconds)
-        bound_at = clock.to_rfc3339(now_seconds - rng.uniform(60, 86400))
-        kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-        conditions = [{"type": kind, "status": "True", "lastTransitionTime": bound_at} for kind in kinds]
-        body["spec"] = {**_mapping(body["spec"]), "nodeName": on[at % len(on)]}
-        body["status"] = _running(bound_at, conditions, at)
-        yield f"/registry/pods/{NAMESPACE}/{_mapping(body['metadata'])['name']}", body
+        yield running(body, on[at % len(on)], at, now_seconds - rng.uniform(60, 86400))
+
+
+def running(
+    body: dict[str, object], node: str, number: int, bound_at_seconds: float, annotated: dict[str, str] | None = None
+) -> Stored:
+    """A pod made to run on a node since a moment, under further annotations; `number` gives it an address."""
+    bound_at = clock.to_rfc3339(bound_at_seconds)
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": bound_at} for kind in kinds]
+    metadata = _mapping(body["metadata"])
+    metadata["annotations"] = {**_mapping(metadata["annotations"]), **(annotated or {})}
+    whole = {**body, "spec": {**_mapping(body["spec"]), "nodeName": node}, "metadata": metadata}
+    whole["status"] = _running(bound_at, conditions, number)
+    return f"/registry/pods/{NAMESPACE}/{metadata['name']}", whole
 
 
 def pod(workload: str, suffix: str, rng: random.Random, now_seconds: float) -> dict[str, object]:

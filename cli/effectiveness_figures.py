@@ -16,6 +16,8 @@ SERIES: Final = {
     "cpu": "evenload_schedule_cpu_ratio_sum_total",
     "memory": "evenload_schedule_memory_ratio_sum_total",
     "left_out": "evenload_schedule_results_left_out",
+    "looked_back": "evenload_schedule_looked_back_total",
+    "stayed": "evenload_schedule_stayed_under_median_total",
 }
 COVERAGE_POINTS: Final = 200
 Sums = Mapping[str, float]
@@ -24,7 +26,8 @@ Sums = Mapping[str, float]
 class Figures(NamedTuple):
     """A span's figures; means and ratio are None where nothing was scheduled. Counts are whole but for `effective`.
 
-    `left_out` are results on nodes without fresh data: they are in no other figure.
+    `left_out` are results on nodes without fresh data: they are in no other figure. `stayed_under_median_ratio` is the
+    look-back of design.md section 4, over the placements whose following hour ended within the span.
     """
 
     cpu_utilization_total_avg: float | None
@@ -33,6 +36,7 @@ class Figures(NamedTuple):
     total_schedule_count: int
     effective_schedule_ratio: float | None
     left_out: int
+    stayed_under_median_ratio: float | None = None
 
     @property
     def left_out_ratio(self) -> float | None:
@@ -81,6 +85,7 @@ def of(sums: Sums) -> Figures:
         round(total),
         mean("effective"),
         round(sums.get("left_out", 0.0)),
+        sums.get("stayed", 0.0) / sums["looked_back"] if sums.get("looked_back", 0.0) > 0 else None,
     )
 
 

@@ -55,24 +55,28 @@ MEMORY_MIXTURE = Mixture(slow=0.58, slow_steps=5.0 * DAY_STEPS, middle=0.36, mid
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats."""
-
-    cpu: Floats
-    memory: Floats
-    step_seconds: float = STEP_SECONDS
-
-    def step_at(self, at_seconds: float, lag_steps: int = 0) -> int:
-        """The index of the step in force `at_seconds` after the start of the trace's clock."""
-        return (math.floor(at_seconds / self.step_seconds) - lag_steps) % len(self.cpu)
-
-
-@dataclass(frozen=True, slots=True)
 class Means:
     """What an owner uses on average, as shares of one whole machine."""
 
     cpu_ratio: float
     memory_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats.
+
+    `means` are what a trace says of the means themselves; a pod's own profile decides.
+    """
+
+    cpu: Floats
+    memory: Floats
+    step_seconds: float = STEP_SECONDS
+    means: Means | None = None
+
+    def step_at(self, at_seconds: float, lag_steps: int = 0) -> int:
+        """The index of the step in force `at_seconds` after the start of the trace's clock."""
+        return (math.floor(at_seconds / self.step_seconds) - lag_steps) % len(self.cpu)
 
 
 FLAT = Curve(np.ones(1, np.float32), np.ones(1, np.float32))
@@ -187,10 +191,12 @@ def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:
 
 
 def _played(cpu: Floats, memory: Floats, step_seconds: float) -> Curve | None:
-    filled = [_relative(_fill(values)) for values in (cpu, memory)]
-    if filled[0] is None or filled[1] is None:
+    filled = [_fill(values) for values in (cpu, memory)]
+    relative = [_relative(values) for values in filled]
+    if relative[0] is None or relative[1] is None:
         return None
-    return Curve(filled[0], filled[1], step_seconds)
+    cpu_ratio, memory_ratio = (float(values.mean()) / 100 for values in filled)
+    return Curve(relative[0], relative[1], step_seconds, Means(cpu_ratio, memory_ratio))
 
 
 def _fill(values: Floats) -> Floats:

@@ -68,6 +68,13 @@ class Limited(socket.socket):
         finally:
             self.settimeout(asked_seconds)
 
+    def at_hand(self, most_bytes: int) -> bytes:
+        """What has come already, without waiting; b"" for nothing, and at the end."""
+        try:
+            return super().recv(most_bytes, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+
     def _overdue(self, why: str) -> ConnectionResetError:
         with contextlib.suppress(OSError):  # the client was quicker
             self.shutdown(socket.SHUT_RDWR)

@@ -229,7 +229,8 @@ class View:
         return _joined(in_force, at_seconds, names, loads, rows, crowded)
 
     def standing(self, before: Candidates | None, now_seconds: float) -> Candidates:
-        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`.
+        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
+        and `before` itself if none does.
 
         Which rows were given is told once: one asker.
         """
@@ -237,9 +238,12 @@ class View:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             touched = self.placements.touched(loads.index, len(loads.names), at_seconds)
-            rows = np.arange(len(loads.names))
-            if before is not None and _same(before, in_force, loads, at_seconds):
+            if before is None or not _same(before, in_force, loads, at_seconds):
+                rows = np.arange(len(loads.names))
+            elif touched:
                 rows = np.array(touched, dtype=np.intp)
+            else:
+                return before
             crowded = self.placements.crowding(loads.index, rows, at_seconds, besides="")
         names = tuple(map(loads.names.__getitem__, rows.tolist()))
         return _joined(in_force, at_seconds, names, loads, rows, crowded)

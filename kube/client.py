@@ -1,4 +1,4 @@
-"""The real Kubernetes door: `kube.door.KubeDoor` over HTTP.
+"""The real Kubernetes door: `kube.door.KubeDoor` and `ScalesDoor` over HTTP.
 
 `kube.config.connect` makes a Client; services, reflectors and the lease call it from any thread. It builds paths and
 bodies and decodes answers; `kube.transport` below it authenticates, sends, repeats by rule and raises `kube.errors`.
@@ -13,7 +13,7 @@ from urllib import parse
 from kube import decoding, errors, kinds, watching
 from kube.door import EvictionAnswer, Listing
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified, Scale
 from kube.request import Request
 
 if TYPE_CHECKING:
@@ -110,6 +110,17 @@ class Client:
         """One object."""
         request = Request("GET", _path(kind, namespace, name))
         return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """The scale of one object."""
+        request = Request("GET", _path(kind, namespace, name, "scale"))
+        return decoding.one(self._transport.name(request), Scale, self._transport.send(request))
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """What an API version serves."""
+        root = "apis" if "/" in api_version else "api"
+        request = Request("GET", f"/{root}/{parse.quote(api_version, safe='/')}")
+        return decoding.served(self._transport.name(request), self._transport.send(request))
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
         """Create from a whole body; apiVersion and kind are filled in."""

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kube import errors
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified
 
 T = TypeVar("T", bound=Identified)
 SHOWN_CHARACTERS = 120
@@ -35,6 +35,12 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     metadata: ListMeta
     items: tuple[T, ...] | None = None
+
+
+class ServedList(msgspec.Struct, frozen=True):
+    """meta/v1 APIResourceList."""
+
+    resources: tuple[ApiResource, ...] | None = None
 
 
 class Bookmark(msgspec.Struct, frozen=True):
@@ -86,8 +92,7 @@ class Status(msgspec.Struct, frozen=True):
         return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
 
 
-BUDGET_CAUSE = "DisruptionBudget"  # policyv1.DisruptionBudgetCause
-
+_served = msgspec.json.Decoder(ServedList)
 _frames = msgspec.json.Decoder(Frame)
 _bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
@@ -157,6 +162,14 @@ def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
         raise _undecodable(request, bytes(body), error) from error
 
 
+def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
+    """What an API version serves."""
+    try:
+        return _served.decode(body).resources or ()
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _undecodable(request, body, error) from error
+
+
 def frame(request: str, line: bytes) -> Frame:
     """A line of a watch."""
     try:
@@ -184,8 +197,8 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
         )
     if said.details is not None and wish is None:
         wish = said.details.retry_after_seconds or None
-    budget = any(cause.reason == BUDGET_CAUSE for cause in said.causes)
-    reason = BUDGET_CAUSE if budget else said.reason
+    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in said.causes)
+    reason = errors.BUDGET_CAUSE if budget else said.reason
     return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from kube import errors, kinds
 from kube.door import KubeDoor
+from kube.metadata import seconds
 from kube.objects import Lease
 from runtime import clock as clocks
 from runtime import logs
@@ -65,6 +66,7 @@ class Election:
         self._seen_version = ""
         self._seen_at_seconds = NEVER  # monotonic, of the first sight of _seen_version
         self.holder = ""  # as last seen on the Lease
+        self.led_until_seconds: float | None = None  # Unix; the last renewal by whoever led before us, if anybody did
 
     def is_leader(self) -> bool:
         """Whether we may act now. False once the lease could run out, whatever the apiserver or the wall clock says."""
@@ -109,8 +111,10 @@ class Election:
         if not self._may_take(lease):
             self._leading_until_seconds = NEVER
             return
-        sent_at_seconds = self._clock.monotonic()
+        sent_at_seconds, led = self._clock.monotonic(), self.is_leader()
         self._door.replace(kinds.LEASES, self._name, self._body(lease), namespace=self._namespace)
+        if not led:
+            self.led_until_seconds = seconds(lease.spec.renew_time)
         self._won(sent_at_seconds)
 
     def _observe(self, lease: Lease) -> None:

@@ -67,6 +67,12 @@ def scrapes(resource: str, window_seconds: float, *, selector: str = "") -> str:
     )
 
 
+def known_share(seconds: float, *, selector: str = "") -> str:
+    """The share of the nodes with series now that had series so long ago; without a series if none had."""
+    series = f"node_memory_MemAvailable_bytes{_braces(selector)}"
+    return f"count({series} offset {duration(seconds)} and {series}) / count({series})"
+
+
 def step_seconds(window: Window) -> float:
     """The subquery's step: fine enough to overlap the averages, coarse enough to bound the cost."""
     return max(window.averaging_seconds / 4, window.window_seconds / MAX_POINTS)

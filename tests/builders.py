@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube import objects
+from kube import lean_pods, objects
 
 Body = dict[str, Any]
 Mutator = Callable[[Body], object]
@@ -100,6 +100,11 @@ def pod_body(
 def pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> objects.Pod:
     """A decoded pod; `fields` are those of pod_body."""
     return decoded(pod_body(name, mutate=mutate, **fields), objects.Pod)
+
+
+def lean_pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> lean_pods.Pod:
+    """The same as those keep it who watch every pod."""
+    return decoded(pod_body(name, mutate=mutate, **fields), lean_pods.Pod)
 
 
 def replica_set_body(

@@ -7,6 +7,8 @@ API semantics beyond NotFound and Conflict: those are the contract suite's busin
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from kube import door, errors, kinds, objects
 
 T = TypeVar("T", bound=objects.Identified)
@@ -38,8 +40,10 @@ class FakeKubeWrites:
         raise NotImplementedError(kind.plural)
 
     def get(self, kind: kinds.Kind[T], name: str, *, namespace: str = "") -> T:
-        """Not served."""
-        raise NotImplementedError(name)
+        """A ConfigMap as it was written last; nothing else is served."""
+        if kind.plural != kinds.CONFIG_MAPS.plural:
+            raise NotImplementedError(name)
+        return msgspec.convert({"metadata": {"name": name}, "data": self._existing(namespace, name)}, kind.type)
 
     def create(
         self, kind: kinds.Kind[T], body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False

@@ -9,8 +9,10 @@ import contextlib
 import itertools
 import logging
 import os
+import random
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -116,6 +118,20 @@ def test_while_prometheus_fails_readings_hold_then_go_missing_then_are_right(sit
     assert service.metric("evenload_prometheus_circuit_open") == 0
 
 
+def late(_: gate.Call) -> None:
+    """The rule of a gate that lets everything through, a while later."""
+    threading.Event().wait(0.4)
+
+
+def test_a_prometheus_that_takes_longer_than_a_period_delays_and_takes_nothing_away(site: Site) -> None:
+    load = next(LOADS)
+    site.prometheus.rule = late
+    site.load("node-0", load)
+    site.shows(load, "node-0")
+    site.shows(0.2, "node-1", "node-2")
+    assert site.first.service.metric("evenload_prometheus_circuit_open") == 0
+
+
 def test_a_prometheus_restarted_empty_takes_nothing_away_that_it_cannot_know(site: Site) -> None:
     process, load = site.cluster.processes["prometheus"], next(LOADS)
     process.kill()
@@ -126,11 +142,14 @@ def test_a_prometheus_restarted_empty_takes_nothing_away_that_it_cannot_know(sit
     assert all(annotations.decode(text).values for text in site.texts().values())
 
 
-def test_the_number_of_scrapes_in_a_window_is_counted_by_the_real_prometheus(site: Site) -> None:
+def test_how_full_windows_are_is_counted_by_the_real_prometheus(site: Site) -> None:
     door = client.connect(site.cluster.prometheus_url, timeout_seconds=60.0)
-    (sample,) = door.query(node_queries.scrapes("cpu", 5.0)).samples
+    (scrapes,) = door.query(node_queries.scrapes("cpu", 5.0)).samples
+    (known,) = door.query(node_queries.known_share(0.001)).samples
+    long_ago = door.query(node_queries.known_share(30 * 86400.0)).samples
     door.close()
-    assert 1 <= sample.value <= 6
+    assert 1 <= scrapes.value <= 6
+    assert (known.value, long_ago) == (1.0, ())
 
 
 def test_an_apiserver_that_is_killed_and_comes_back_is_written_to_again(site: Site) -> None:
@@ -217,6 +236,24 @@ def test_an_annotator_killed_at_any_step_goes_on_after_its_restart(site: Site, n
     site.first.service.start()
     site.shows(load, "node-0")
     site.shows(0.2, "node-1", "node-2")
+
+
+def test_an_annotator_killed_at_random_moments_leaves_what_was_good_until_it_is_stale(site: Site) -> None:
+    moments, load = random.Random(5), 0.0
+    for _ in range(4):
+        load = next(LOADS)
+        site.load("node-0", load)
+        threading.Event().wait(moments.uniform(0.0, 2.5))  # some syncs, and somewhere within one
+        site.first.service.kill()
+        assert all(annotations.decode(text).values for text in site.texts().values()), "what stands is whole"
+        site.first.service.start()
+    site.shows(load, "node-0")
+    site.first.service.kill()
+    left = site.texts()
+    site.missing(*NODES)
+    assert site.texts() == left
+    site.first.service.start()
+    site.shows(load, "node-0")
 
 
 def lease(site: Site) -> Mapping[str, Any]:

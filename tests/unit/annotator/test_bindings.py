@@ -1,9 +1,12 @@
 """Which pods are placements, and when an event is a scheduling result."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotator import bindings
-from kube.objects import Pod
+from kube import store
+from kube.lean_pods import Pod
 from policy import schema
 from runtime import clock
 from tests import builders
@@ -20,15 +23,17 @@ def meta(**values: object) -> builders.Mutator:
     return lambda body: body["metadata"].update(values)
 
 
-COUNTS = builders.pod("web-1", node="node-1")
+COUNTS = builders.lean_pod("web-1", node="node-1")
 DOES_NOT_COUNT = {
-    "an unbound pod": builders.pod("p", node=""),
-    "a finished pod": builders.pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
-    "a terminating pod": builders.pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
-    "a DaemonSet's pod": builders.pod("p", node="n", mutate=meta(ownerReferences=[owner("DaemonSet")])),
-    "a placeholder": builders.pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "true"})),
-    "a static pod": builders.pod("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
-    "a pod nobody scheduled": builders.pod("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
+    "an unbound pod": builders.lean_pod("p", node=""),
+    "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
+    "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
+    "a DaemonSet's pod": builders.lean_pod("p", node="n", mutate=meta(ownerReferences=[owner("DaemonSet")])),
+    "a placeholder": builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "true"})),
+    "a static pod": builders.lean_pod("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
+    "a pod nobody scheduled": builders.lean_pod(
+        "p", node="n", mutate=lambda body: body["status"].update(conditions=[])
+    ),
 }
 
 
@@ -42,17 +47,60 @@ def test_what_says_nothing_of_crowding_does_not_count(pod: Pod) -> None:
 
 
 def test_placements_are_counted_per_window_and_age_out() -> None:
-    pods = [builders.pod(f"web-{index}", node="node-1") for index in range(3)]
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     counted = bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 90)
     assert counted == {"node-1": {"1m": 0, "5m": 3, "30m": 3}}
     assert bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600) == {}
     assert bindings.none(HOT_SPOTS) == {"1m": 0, "5m": 0, "30m": 0}
 
 
+def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:
+    def stamped(body: builders.Body) -> None:
+        body["metadata"]["uid"] = name
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = clock.to_rfc3339(AT - age_seconds)
+
+    return builders.pod_body(name, node=node, phase=phase, mutate=stamped)
+
+
+PODS = st.dictionaries(
+    st.sampled_from([f"p{number}" for number in range(12)]),
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(-5, 2000), st.sampled_from(["Running", "Failed"])),
+)
+
+
+@given(first=PODS, second=PODS)
+def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_before(
+    first: dict[str, tuple[str, int, str]], second: dict[str, tuple[str, int, str]]
+) -> None:
+    """Pods come, finish and vanish under a watch; a process started anew lists them: both count what is there."""
+    watching: store.Store[Pod] = store.Store()
+    for version, pods in ((1, first), (2, second)):
+        made = [placed(name, *facts) for name, facts in pods.items()]
+        for body in made:
+            body["metadata"]["resourceVersion"] = str(version)
+        watching.replace([builders.decoded(body, Pod) for body in made])
+    anew: store.Store[Pod] = store.Store()
+    anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
+    seen, rebuilt = (
+        bindings.hot_counts(one.snapshot().values(), HOT_SPOTS, now_seconds=AT) for one in (watching, anew)
+    )
+    ages = {
+        node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]
+        for node in ("a", "b")
+    }
+    expected = {
+        node: {text: sum(age < span for age in found) for text, span in (("1m", 60), ("5m", 300), ("30m", 1800))}
+        for node, found in ages.items()
+        if found
+    }
+    assert seen == rebuilt == expected
+
+
 @pytest.mark.parametrize(
     ("old", "new", "since", "is_result"),
     [
-        pytest.param(builders.pod("p", node=""), COUNTS, AT - 5, True, id="the binding of a pod seen waiting"),
+        pytest.param(builders.lean_pod("p", node=""), COUNTS, AT - 5, True, id="the binding of a pod seen waiting"),
         pytest.param(None, COUNTS, AT + 0.5, True, id="a pod first seen bound, in the second we began"),
         pytest.param(None, COUNTS, AT + 60, False, id="a pod bound before we began"),
         pytest.param(COUNTS, COUNTS, AT - 5, False, id="a later change of a bound pod"),

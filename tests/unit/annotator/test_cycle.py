@@ -2,22 +2,19 @@
 
 import functools
 import json
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import prometheus_client
 import pytest
 
 from annotator import collecting, cycle, metrics, queries
 from annotator.outcome import Outcome
 from kube import errors as kube_errors
-from kube import kinds, objects
 from kube.objects import Node
 from policy import annotations, heartbeat, schema
 from promql import door, errors, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
-T = TypeVar("T", bound=objects.Identified)
 POLICY = schema.defaults()
 EXPRESSIONS = {metric.name: queries.expression(metric) for metric in POLICY.metrics_in_force}
 
@@ -26,23 +23,13 @@ def with_uid(uid: str, body: dict[str, Any]) -> None:
     body["metadata"]["uid"] = uid
 
 
-class Kube(fake_kube_writes.FakeKubeWrites):
-    """The recorder, which also gives back the heartbeat as it was written last."""
-
-    def get(self, kind: kinds.Kind[T], name: str, *, namespace: str = "") -> T:
-        key = f"{namespace}/{name}"
-        if key not in self.config_maps:
-            raise kube_errors.NotFound(key, status=404, reason="NotFound", message="no such ConfigMap")
-        return msgspec.convert({"metadata": {"name": name}, "data": self.config_maps[key]}, kind.type)
-
-
 class Bench:
     """An annotator between a fake Prometheus and a recorder; `sync` feeds its writes back as the next state."""
 
     def __init__(self, *, nodes: int = 2) -> None:
         self.clock = clocks.ManualClock()
         self.prometheus = fake_prometheus.FakePrometheus()
-        self.kube = Kube()
+        self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
         settings = cycle.Settings("ours", collecting.NodeLabel())
@@ -99,9 +86,21 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     bench.load(node_1=0.3, node_2=0.7)
     outcome = bench.sync()
     assert outcome.whole
-    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
+    assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
+
+
+def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    asked = []
+    for _ in range(45):
+        before = len(bench.prometheus.asked)
+        bench.sync()
+        asked.append(len(bench.prometheus.asked) - before)
+        bench.clock.advance(30)
+    assert (min(asked), max(asked)) == (6, 8)
+    assert SCRAPES in bench.prometheus.asked
 
 
 def test_a_quiet_sync_writes_the_heartbeat_and_no_node(bench: Bench) -> None:
@@ -210,7 +209,7 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
 
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
-    pods = [builders.pod("waits-1"), builders.pod("waits-2"), builders.pod("bound", node="node-1")]
+    pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
     world = cycle.World(bench.nodes(), pods)
     bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
     assert bench.value("evenload_annotator_wakeups_total") == 2
@@ -249,7 +248,7 @@ def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
 
 def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
-    pods = [builders.pod(f"web-{index}", node="node-1") for index in range(3)]
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
     bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
     written = {name: json.loads(body["metadata"]["annotations"][annotations.KEY]) for name, body in bench.kube.patches}
@@ -279,6 +278,35 @@ def test_a_restart_into_a_failing_query_loses_no_value_the_heartbeat_vouches_for
     assert successor.sync().patches == {}
     assert successor.heartbeat().at_seconds == confirmed, "and nothing looks fresher than it is"
     assert successor.heartbeat().digest == bench.heartbeat().digest
+
+
+def test_a_restart_beside_an_empty_prometheus_empties_no_node(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = restarted(bench, after_seconds=60)
+    successor.load()
+    assert successor.sync().read_nothing
+    assert successor.texts == bench.texts
+    assert successor.kube.patches == []
+
+
+def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = restarted(bench, after_seconds=60)
+    del successor.texts["node-2"]
+    for expression in EXPRESSIONS.values():
+        successor.prometheus.fail(expression, errors.Unreachable("away"))
+    successor.sync()
+    assert successor.annotator.freshness_line(POLICY).startswith("cpu_avg_5m missing for 1 of 2 nodes; ")
+    successor.clock.advance(POLICY.sync.stale_after_seconds)
+    successor.sync()
+    assert "memory_max_1d missing for 1 of 2 nodes; memory_max_1d stale for 1 of 2 nodes" in (
+        successor.annotator.freshness_line(POLICY)
+    )
+    name = "evenload_annotator_metric_nodes"
+    states = [successor.value(name, metric="cpu_max_1d", state=state) for state in ("fresh", "stale", "missing")]
+    assert states == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +377,7 @@ def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_onl
     bench.clock.advance(30)
     outcome = bench.sync()
     names = {expression: name for name, expression in EXPRESSIONS.items()}
-    assert [names[expression] for expression in bench.prometheus.asked] == [
+    assert [names[expression] for expression in bench.prometheus.asked if expression in names] == [
         *("memory_avg_5m", "memory_max_1h", "memory_max_1d"),
         *("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"),
     ]
@@ -383,29 +411,49 @@ def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> N
     assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
 
 
-def test_windows_that_hold_too_few_scrapes_are_complained_of_once_and_looked_at_again(
+SCRAPES, KNOWN = node_queries.scrapes("cpu", 300.0), node_queries.known_share(86400.0)
+
+
+def look_again(bench: Bench) -> str:
+    """Two syncs, of which one has no owners to ask for, ten minutes later."""
+    bench.clock.advance(600)
+    for _ in range(2):
+        assert bench.sync().whole, "a warning, not a failure"
+        bench.clock.advance(30)
+    return bench.annotator.scrapes.sentence
+
+
+def test_windows_that_hold_too_little_are_complained_of_once_and_looked_at_again(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.load(node_1=0.3, node_2=0.7)
-    expression = node_queries.scrapes("cpu", 300.0)
-    bench.prometheus.answer_samples(expression, door.Sample({}, 2.0, 0.0))
-    for _ in range(3):
-        assert bench.sync().whole, "a warning, not a failure"
-        bench.clock.advance(30)
-    assert bench.prometheus.asked.count(expression) == 1
-    assert bench.annotator.scrapes.sentence == (
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 2.0, 0.0))
+    bench.prometheus.answer_samples(KNOWN, door.Sample({}, 0.6, 0.0))
+    assert look_again(bench) == (
         "cpu_avg_5m averages over 300 s, in which a node is scraped only 2 times, expected at least 4: "
         "scrape node-exporter more often or give the metric a longer window"
     )
-    assert caplog.text.count("windows hold too few scrapes") == 1
-    bench.prometheus.fail(expression, errors.Unavailable("busy"))
-    bench.clock.advance(600)
-    bench.sync()
-    assert bench.annotator.scrapes.sentence != "", "no answer is no proof that all is well"
-    bench.prometheus.answer_samples(expression, door.Sample({}, 4.0, 0.0))
-    bench.clock.advance(600)
-    bench.sync()
-    assert bench.annotator.scrapes.sentence == ""
+    for _ in range(3):
+        bench.sync()
+        bench.clock.advance(30)
+    assert bench.prometheus.asked.count(SCRAPES) == 1
+    assert caplog.text.count("windows are not full") == 1
+    bench.prometheus.fail(SCRAPES, errors.Unavailable("busy"))
+    assert look_again(bench) != "", "no answer is no proof that all is well"
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 4.0, 0.0))
+    assert look_again(bench) == ""
+
+
+def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    assert look_again(bench) == "", "without any series nothing is known"
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 20.0, 0.0))
+    assert look_again(bench) == (
+        "cpu_max_1d looks back over 86400 s, but Prometheus knew only 0% of the nodes so long ago: "
+        "until it did, such metrics cover less and may be too low"
+    )
+    bench.prometheus.answer_samples(KNOWN, door.Sample({}, 1.0, 0.0))
+    assert look_again(bench) == ""
 
 
 def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(

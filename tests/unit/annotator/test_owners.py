@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from annotator import owners
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy.owner_usage import Mean
 from runtime import clock
 from tests import builders
@@ -29,7 +29,7 @@ def means(
 
 
 def pod(name: str, **fields: Any) -> Pod:
-    return builders.pod(name, node="node-1", **{"owner": WEB, **fields})
+    return builders.lean_pod(name, node="node-1", **{"owner": WEB, **fields})
 
 
 def test_the_mean_is_over_the_replicas_that_are_measured_each_resource_by_itself() -> None:
@@ -69,6 +69,6 @@ def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str
 
 
 def test_owners_with_a_pod_placed_within_the_hour_are_recent() -> None:
-    pods = [pod("a"), builders.pod("b", owner=("ReplicaSet", "waiting"))]
+    pods = [pod("a"), builders.lean_pod("b", owner=("ReplicaSet", "waiting"))]
     assert owners.placed_lately(pods, now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
     assert owners.placed_lately(pods, now_seconds=READY + 3600) == frozenset()

@@ -8,7 +8,7 @@ import pytest
 
 from annotator import collecting, cycle, metrics, queries, service
 from kube import reloads
-from kube.objects import Pod
+from kube.lean_pods import Pod
 from policy import loading
 from promql import breaker, client, errors, telemetry
 from runtime import clock, options, reloading
@@ -53,6 +53,7 @@ class Bench:
     def see_levels(self) -> None:
         """One sync over two nodes, outside the service's empty caches."""
         nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
+        self.service.results.begin(lambda: (), since_seconds=self.clock.now(), now_seconds=self.clock.now())
         self.annotator.sync(cycle.World(nodes, ()), cycle.Rulebook(self.policy.current, "hash"))
 
     def caches_are_full(self) -> None:
@@ -67,21 +68,22 @@ def bench(tmp_path: pathlib.Path) -> Bench:
 
 
 def bound(name: str = "web-1", node: str = "node-1") -> Pod:
-    return builders.pod(name, node=node)
+    return builders.lean_pod(name, node=node)
 
 
 def test_a_new_binding_is_judged_by_the_levels_of_that_moment(bench: Bench) -> None:
     bench.see_levels()
-    bench.service.on_pod(builders.pod("web-1"), bound())
-    tally = bench.service.tally
+    bench.service.on_pod(builders.lean_pod("web-1"), bound())
+    tally = bench.service.results.tally
     assert (tally.total_schedule_count, tally.effective_dynamic_schedule_count) == (1, 1.0)
 
 
 def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
     bench.see_levels()
     bench.clock.advance(300)
-    bench.service.on_pod(builders.pod("web-1"), bound())
-    assert (bench.service.tally.left_out, bench.service.tally.total_schedule_count) == (1, 0)
+    bench.service.on_pod(builders.lean_pod("web-1"), bound())
+    bench.service.results.settle(None, now_seconds=bench.clock.now())
+    assert (bench.service.results.tally.left_out, bench.service.results.tally.total_schedule_count) == (1, 0)
 
 
 def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
@@ -89,7 +91,7 @@ def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.caches_are_full()
     bench.service.on_pod(None, bound())
     bench.service.sync()
-    assert bench.service.tally.left_out == 0
+    assert bench.service.results.tally.left_out == 0
     assert bench.prometheus.asked == []
     verbose = bench.service.app(bench.registry).test_client().get("/readyz?verbose").text
     assert "[+]freshness ok: another replica leads" in verbose
@@ -101,7 +103,7 @@ def test_nothing_is_written_before_the_whole_cluster_was_seen(bench: Bench) -> N
     assert bench.prometheus.asked == []
     bench.service.pods.synced.set()
     bench.service.sync()
-    assert len(bench.prometheus.asked) == 6 + 2 + 1, "one per metric, two for owners, now and then one for scrapes"
+    assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
 
 
 def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
@@ -151,10 +153,10 @@ def test_configz_tells_what_is_in_force_and_how_the_last_sync_went(bench: Bench)
 
 
 def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
-    bench.telemetry.export_effectiveness(lambda: bench.service.tally)
+    bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
     bench.telemetry.export_leadership(lambda: True)
     bench.see_levels()
-    bench.service.on_pod(builders.pod("web-1"), bound(node="node-2"))
+    bench.service.on_pod(builders.lean_pod("web-1"), bound(node="node-2"))
     exported = {
         name: bench.registry.get_sample_value(name)
         for name in (
@@ -172,7 +174,7 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
-    bench.telemetry.export_effectiveness(lambda: bench.service.tally)
+    bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
     bench.telemetry.export_leadership(lambda: True)
     guarded = breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
     bench.registry.register(telemetry.DoorCollector(guarded, client.Traffic()))

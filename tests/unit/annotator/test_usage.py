@@ -27,7 +27,7 @@ class Bench:
         self.registry = prometheus_client.CollectorRegistry()
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
         self.usage = usage.OwnerUsage(self.prometheus, self.kube, "ours", telemetry, self.clock.now)
-        self.pods = [builders.pod(name, node="node-1") for name in ("a", "b")]
+        self.pods = [builders.lean_pod(name, node="node-1") for name in ("a", "b")]
         self.use(0.1)
 
     def use(self, cores: float, *, warnings: tuple[str, ...] = ()) -> None:
@@ -40,7 +40,8 @@ class Bench:
 
     def sync(self, policy: schema.LoadPolicy = POLICY, *, after_seconds: float = 60) -> str:
         self.clock.advance(after_seconds)
-        return self.usage.sync(self.pods, policy)
+        self.usage.sync(self.pods, policy)
+        return self.usage.problem
 
     def written(self) -> owner_usage.Published:
         return owner_usage.decode(self.kube.config_maps[NAME])
@@ -90,7 +91,7 @@ def test_a_move_is_written_and_what_is_gone_leaves(bench: Bench) -> None:
 
 def test_a_large_config_map_is_written_less_often(bench: Bench) -> None:
     bench.pods = [
-        builders.pod(f"pod-{n}", node="node-1", owner=("StatefulSet", f"{'x' * 200}-{n}")) for n in range(2000)
+        builders.lean_pod(f"pod-{n}", node="node-1", owner=("StatefulSet", f"{'x' * 200}-{n}")) for n in range(2000)
     ]
     labels = [{"namespace": "default", "pod": pod.name} for pod in bench.pods]
     for at in range(4):

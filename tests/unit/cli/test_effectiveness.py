@@ -15,7 +15,15 @@ from tests.unit.cli.doctor import clusters
 
 NOW_SECONDS = 1_795_233_600.0
 DAY_SECONDS = 86400.0
-SUMS = {"total": 40.0, "effective": 26.5, "cpu": 16.0, "memory": 10.0, "left_out": 10.0}
+SUMS = {
+    "total": 40.0,
+    "effective": 26.5,
+    "cpu": 16.0,
+    "memory": 10.0,
+    "left_out": 10.0,
+    "looked_back": 20.0,
+    "stayed": 9.0,
+}
 
 
 class Prometheus:
@@ -76,6 +84,7 @@ def test_the_table_names_the_five_figures_and_what_was_left_out(prometheus: Prom
         "total_schedule_count": "40",
         "effective_schedule_ratio": "0.66",
         "left_out": "10",
+        "stayed_under_median_ratio": "0.45",
     }
     assert result.stderr == "20.0% of the results were on nodes without fresh data\n"
     assert result.exit_code == 0

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import pytest_httpserver
+import requests
 import werkzeug
 
 from promql import client, errors, through
@@ -32,6 +33,22 @@ def test_an_answer_keeps_its_warnings(httpserver: pytest_httpserver.HTTPServer, 
     assert answer.samples[0].value == 0.5
     seen = requests_seen(httpserver)[0].args
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
+
+
+def test_the_library_decodes_no_second_copy_of_an_answer(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[object] = []
+    plain = requests.Response.json
+
+    def noted(response: requests.Response) -> object:
+        decoded.append(plain(response))
+        return decoded[-1]
+
+    monkeypatch.setattr(requests.Response, "json", noted)
+    httpserver.expect_request(PATH).respond_with_data(GOOD)
+    assert len(door.query("up").samples) == 1
+    assert decoded == [{"status": "success", "data": {"result": []}}]
 
 
 def test_queries_and_bytes_are_counted_also_of_answers_that_are_refused(

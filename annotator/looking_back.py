@@ -1,0 +1,103 @@
+"""The look-back: did the nodes that pods were placed on stay under the median over the hour that followed?
+
+Herding can raise the ratio of the moment: many pods at once find the same cool node, and it is hot afterwards. So every
+judged placement is followed for an hour. Each look compares what its node uses without the pod with the median of all
+nodes; at the end 0.5 counts for each resource in which it was under the median on average. A pod that has gone uses
+nothing. `annotator.results` hands in placements, and the looks as often as owners' usage is read; pure but for what it
+remembers. A new process, or one that leads anew, begins without the placements of the hour before.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from annotator.effectiveness import Levels
+from annotator.owners import PodUsage
+from kube.lean_pods import Pod
+from kube.objects import Node
+from policy.hotspots import Binding
+
+SPAN_SECONDS: Final = 3600.0
+MOST: Final = 20_000  # placements followed at a time; further ones are not
+ENOUGH_RATIO: Final = 0.5  # of the looks of an hour
+
+
+class Look(NamedTuple):
+    """What is known at one moment: the nodes' levels, and what every pod uses of which node."""
+
+    levels: Levels
+    usage: PodUsage
+    pods: Mapping[str, Pod]  # by uid
+    nodes: Mapping[str, Node]
+
+
+class Stayed(NamedTuple):
+    """Placements whose hour is over: how many could be looked at, 0.5 per resource of those that stayed, the others."""
+
+    looked_back: int = 0
+    stayed: float = 0.0
+    left_out: int = 0
+
+    def plus(self, other: "Stayed") -> "Stayed":
+        """Both together."""
+        return Stayed(self.looked_back + other.looked_back, self.stayed + other.stayed, self.left_out + other.left_out)
+
+
+@dataclasses.dataclass(slots=True)
+class _Followed:
+    placed: Binding
+    looks: int = 0
+    cpu_over: float = 0.0  # sums of the differences to the median
+    memory_over: float = 0.0
+
+
+class LookBack:
+    """The placements of the last hour. Not thread-safe: one owner."""
+
+    def __init__(self) -> None:
+        self._followed: list[_Followed] = []
+
+    def follow(self, placed: Binding) -> Stayed:
+        """Begin with a placement; one too many is left out at once."""
+        if len(self._followed) >= MOST:
+            return Stayed(left_out=1)
+        self._followed.append(_Followed(placed))
+        return Stayed()
+
+    def forget(self) -> None:
+        """Follow nobody any more."""
+        self._followed = []
+
+    def look(self, seen: Look) -> None:
+        """Compare every followed placement's node with the median."""
+        for one in self._followed:
+            others = _without(one.placed, seen)
+            if others is not None:
+                one.looks += 1
+                one.cpu_over += others[0] - seen.levels.cpu_median
+                one.memory_over += others[1] - seen.levels.memory_median
+
+    def over(self, *, now_seconds: float, looks_per_hour: float) -> Stayed:
+        """The placements whose hour is over; they are followed no longer."""
+        ended = [one for one in self._followed if now_seconds - one.placed.at_seconds >= SPAN_SECONDS]
+        if not ended:
+            return Stayed()
+        self._followed = [one for one in self._followed if now_seconds - one.placed.at_seconds < SPAN_SECONDS]
+        known = [one for one in ended if one.looks >= max(1.0, ENOUGH_RATIO * looks_per_hour)]
+        stayed = sum(0.5 * (one.cpu_over < 0) + 0.5 * (one.memory_over < 0) for one in known)
+        return Stayed(len(known), stayed, len(ended) - len(known))
+
+
+def _without(placed: Binding, seen: Look) -> tuple[float, float] | None:
+    """CPU and memory ratio of the node without the pod; None where one of the amounts is not known."""
+    node, pod = seen.nodes.get(placed.node), seen.pods.get(placed.uid)
+    cpu, memory = seen.levels.cpu.get(placed.node), seen.levels.memory.get(placed.node)
+    if node is None or cpu is None or memory is None:
+        return None
+    if pod is None or pod.finished:
+        return cpu, memory
+    millicores, size_bytes = seen.usage.cpu_millicores.get(pod.key), seen.usage.memory_bytes.get(pod.key)
+    capacity = node.capacity
+    if millicores is None or size_bytes is None or not capacity.cpu_millicores or not capacity.memory_bytes:
+        return None
+    return cpu - millicores / capacity.cpu_millicores, memory - size_bytes / capacity.memory_bytes

@@ -1,0 +1,52 @@
+"""The lean pod says what the whole one says, and equal values are one."""
+
+import pytest
+
+from kube import lean_pods, objects
+from tests import builders
+
+SAID = (
+    "key",
+    "uid",
+    "node_name",
+    "finished",
+    "deleting",
+    "owner",
+    "is_daemonset",
+    "is_from_node",
+    "scheduled_at_seconds",
+    "ready_since_seconds",
+    "resource_version",
+)
+BODIES = {
+    "one that waits": builders.pod_body("p"),
+    "one that runs": builders.pod_body("p", node="n"),
+    "one that finished": builders.pod_body("p", node="n", phase="Succeeded"),
+    "one without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].pop("conditions")),
+    "one that ends": builders.pod_body(
+        "p", node="n", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
+    ),
+    "one of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
+    "a bare one": builders.pod_body("p", owner=None),
+    "a static one": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.source": "file"}),
+    "a mirror": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.mirror": "x"}),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_the_lean_pod_says_what_the_whole_one_says(body: builders.Body) -> None:
+    lean, whole = builders.decoded(body, lean_pods.Pod), builders.decoded(body, objects.Pod)
+    assert {name: getattr(lean, name) for name in SAID} == {name: getattr(whole, name) for name in SAID}
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_of_the_labels_only_that_of_a_placeholder_is_kept(value: str) -> None:
+    said = {lean_pods.PLACEHOLDER_LABEL: value}
+    assert builders.lean_pod("p", labels={"app": "web", **said}).labels == said
+    assert builders.lean_pod("p", labels={"app": "web"}).labels == {}
+
+
+def test_pods_of_one_workload_hold_the_same_values() -> None:
+    first, second = (builders.lean_pod(name, node="n") for name in ("a", "b"))
+    assert first.metadata.owner_references is second.metadata.owner_references
+    assert first.spec.node_name is second.spec.node_name
