@@ -79,7 +79,7 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         age(now_seconds - row.at_seconds),
         f"{row.namespace}/{row.pod}",
         row.node,
-        f"{row.metric} {percent(row.value_ratio)}>{percent(row.threshold_ratio)}",
+        _load(row),
         row.result,
         _landed(row),
         age(row.ready_after_seconds),
@@ -87,6 +87,13 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         percent(row.load_30m_ratio),
     ]
     return [*shown, *_more(row)] if wide else shown
+
+
+def _load(row: Row) -> str:
+    """The reading against its line; under it, relief of an overload from before was still going on."""
+    over = row.value_ratio > row.threshold_ratio
+    line = percent(row.threshold_ratio)
+    return f"{row.metric} {percent(row.value_ratio)}{f'>{line}' if over else f' (relieving {line})'}"
 
 
 def _landed(row: Row) -> str:

@@ -42,6 +42,23 @@ class Returned(NamedTuple):
 Columns = dict[str, float | int | str | None]
 
 
+class Sight(NamedTuple):
+    """The pods of a snapshot by uid, and those of each owner: many rows are followed at once, among very many pods."""
+
+    at_seconds: float
+    by_uid: collections.abc.Mapping[str, Pod]
+    by_owner: collections.abc.Mapping[str, collections.abc.Sequence[Pod]]
+
+    @classmethod
+    def of(cls, taken: Snapshot) -> "Sight":
+        """The sight that a snapshot gives."""
+        by_owner: dict[str, list[Pod]] = {}
+        for pod in taken.pods:
+            if pod.owner is not None:
+                by_owner.setdefault(pod.owner.uid, []).append(pod)
+        return cls(taken.at_seconds, {pod.uid: pod for pod in taken.pods}, by_owner)
+
+
 def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Row, ...]:
     """Closes intents without an outcome by what the cluster shows; those that turn out to have taken place.
 
@@ -77,34 +94,34 @@ def follow(ledger: Ledger, taken: Snapshot) -> tuple[Returned, ...]:
     """
     since_seconds = taken.at_seconds - FOLLOWED_SECONDS
     known = set(ledger.landed_pods(since_seconds))
-    pods = {pod.uid: pod for pod in taken.pods}
+    sight = Sight.of(taken)
     returned: list[Returned] = []
     for row in ledger.unfinished(since_seconds):
-        columns = findings(row, taken, known)
+        columns = findings(row, sight, known)
         ledger.fill(row.id, **columns)
         landed = str(columns.get("landed_pod") or "")
         known.add(landed)
         if columns.get("returned"):
-            returned.append(Returned(row, pods[landed]))
+            returned.append(Returned(row, sight.by_uid[landed]))
             log.warning("replacement came back", workload=row.workload, node=row.node, run=row.run)
     return tuple(returned)
 
 
-def findings(row: Row, taken: Snapshot, known: collections.abc.Collection[str]) -> Columns:
-    """The columns that the snapshot adds to a row; `known` are pods that replace other evicted ones already."""
+def findings(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Columns:
+    """The columns that what is seen adds to a row; `known` are pods that replace other evicted ones already."""
     found: Columns = {}
-    if row.gone_at_seconds is None and not any(pod.uid == row.pod_uid for pod in taken.pods):
-        found["gone_at_seconds"] = taken.at_seconds
-    replacement = _replacement(row, taken, known)
+    if row.gone_at_seconds is None and row.pod_uid not in sight.by_uid:
+        found["gone_at_seconds"] = sight.at_seconds
+    replacement = _replacement(row, sight, known)
     if replacement is not None and row.landed_pod is None:
         found |= {
             "landed_pod": replacement.uid,
             "landed_node": replacement.node_name,
-            "landed_at_seconds": replacement.scheduled_at_seconds or taken.at_seconds,
+            "landed_at_seconds": replacement.scheduled_at_seconds or sight.at_seconds,
             "returned": int(replacement.node_name == row.node),
         }
     if replacement is not None and replacement.ready and row.ready_at_seconds is None:
-        found["ready_at_seconds"] = replacement.ready_since_seconds or taken.at_seconds
+        found["ready_at_seconds"] = replacement.ready_since_seconds or sight.at_seconds
     return found
 
 
@@ -149,7 +166,7 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: floa
     return {column: seen.ratios[row.metric]} if fresh else {}
 
 
-def _replacement(row: Row, taken: Snapshot, known: collections.abc.Collection[str]) -> Pod | None:
+def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Pod | None:
     """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet.
 
     Creation times have whole seconds, so a pod made in the very second of the eviction counts as made since.
@@ -157,13 +174,11 @@ def _replacement(row: Row, taken: Snapshot, known: collections.abc.Collection[st
     if not row.owner_uid:
         return None
     if row.landed_pod is not None:
-        return next((pod for pod in taken.pods if pod.uid == row.landed_pod), None)
+        return sight.by_uid.get(row.landed_pod)
     made_since = (
         pod
-        for pod in taken.pods
-        if pod.owner is not None
-        and pod.owner.uid == row.owner_uid
-        and pod.uid != row.pod_uid
+        for pod in sight.by_owner.get(row.owner_uid, ())
+        if pod.uid != row.pod_uid
         and pod.node_name
         and pod.uid not in known
         and pod.created_at_seconds >= int(row.intended_at_seconds)

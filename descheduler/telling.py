@@ -88,12 +88,12 @@ class Announcer:
 
 
 def figures(eviction: Eviction, run: Run) -> str:
-    """The note: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
+    """The figures: "memory_avg_5m 0.87 > 0.80 on node-7, until 0.60; pod uses 90m and 1.20Gi; node then at 0.71 …"."""
     over, used = eviction.overload, eviction.used
     uses = f"{used.cpu_millicores:.0f}m and {used.memory_bytes / GIB:.2f}Gi"
     sign = ">" if over.value_ratio > over.evict_above_ratio else "relieving, line"
     return (
-        f"{PREFIX[run.mode]}{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}, "
+        f"{over.metric} {over.value_ratio:.2f} {sign} {over.evict_above_ratio:.2f} on {over.node}, "
         f"until {over.evict_until_ratio:.2f}; pod uses {uses}, node then at {eviction.projected_ratio:.2f}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
@@ -103,8 +103,9 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, ...
     """The Events for an accepted eviction: regarding the pod, its node, and the workload that replaces it."""
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
-    note = figures(eviction, run)
-    named = f"{eviction.pod.key} evicted: {note}"
+    prefix, shown = PREFIX[run.mode], figures(eviction, run)
+    note = f"{prefix}{shown}"
+    named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {shown}"
     said = [
         Announcement(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
         Announcement(Reason.NODE_OVERLOADED, named, from_node, from_pod),
@@ -127,7 +128,7 @@ def unconfirmed(row: Row) -> tuple[Announcement, ...]:
 
 def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announcement:
     """An Event on the pod whose eviction the apiserver refused for a budget."""
-    note = f"{message}; {figures(eviction, run)}"
+    note = f"{PREFIX[run.mode]}{message}; {figures(eviction, run)}"
     return Announcement(
         Reason.EVICTION_BLOCKED_BY_PDB,
         note,
@@ -165,7 +166,7 @@ def stuck(plan: NodePlan, run: Run) -> Announcement | None:
         return None
     over = max(plan.overloads, key=lambda one: one.excess_ratio)
     note = (
-        f"{PREFIX[run.mode]}{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}; "
+        f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
     return Announcement(reason, note, events.reference(kinds.NODES, plan.node), warning=True)

@@ -173,16 +173,23 @@ class Site:
 
     def _gather(self) -> None:
         """Every pod on one node, however they were spread by the test before."""
-        others = [node.name for node in self.door.list(kinds.NODES).items if node.name != HOT]
-        for name in others:
-            self.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": True}})
+        self.close_all_but_the_hot_node()
         for pod in self.door.list(kinds.PODS, namespace=NAMESPACE).items:
             if pod.node_name != HOT:
                 with contextlib.suppress(errors.NotFound):
                     self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
         self.ready()
-        for name in others:
-            self.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": None}})
+        self.open_all()
+
+    def close_all_but_the_hot_node(self) -> None:
+        """Cordons them."""
+        for node in self.door.list(kinds.NODES).items:
+            self.door.merge_patch(kinds.NODES, node.name, {"spec": {"unschedulable": node.name != HOT or None}})
+
+    def open_all(self) -> None:
+        """Takes every cordon away."""
+        for node in self.door.list(kinds.NODES).items:
+            self.door.merge_patch(kinds.NODES, node.name, {"spec": {"unschedulable": None}})
 
     def _none_leaves(self) -> bool:
         pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items

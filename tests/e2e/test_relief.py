@@ -6,12 +6,15 @@ read back afterwards.
 
 import collections.abc
 import itertools
+import json
 import sqlite3
 import threading
 import typing
 
+import click.testing
 import pytest
 
+import cli.__main__
 from kube import kinds, objects
 from runtime import clock
 from tests.e2e import bodies, policies, stack, waiting
@@ -133,6 +136,17 @@ def test_an_overloaded_node_reaches_its_target_under_a_budget_that_is_never_viol
     assert all(pod.node_name != HOT for pod in moved), "an evicted pod came back to the hot node"
     waiting.eventually(lambda: len(evicted_pods(evenload)) == len(moved), 90, "one ledger row per eviction")
     waiting.eventually(lambda: evicted_pods(evenload) <= pod_events(evenload), 90, "one Event per eviction")
+    waiting.eventually(lambda: all(row["ready_at"] for row in listed(evenload)), 90, "every outcome to be known")
+    assert all((row["returned"], row["namespace"]) == (False, stack.NAMESPACE) for row in listed(evenload))
+
+
+def listed(evenload: stack.Stack) -> list[dict[str, typing.Any]]:
+    """What `evenload evictions` says of the evictions carried out."""
+    words = ["evictions", "--descheduler", evenload.descheduler.url, "--outcome", "evicted", "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.exit_code == 0, result.stderr
+    rows: list[dict[str, typing.Any]] = json.loads(result.stdout)["evictions"]
+    return rows
 
 
 def test_the_ledger_survives_a_killed_descheduler(evenload: stack.Stack) -> None:

@@ -142,7 +142,8 @@ def test_modes_differ_in_the_last_call_only(
     outcomes = evicter(door, ledger).carry_out(scenes.hot_and_cool().plan(), terms(mode))
     assert door.evictions == calls
     assert [one.result for one in outcomes] == results(ledger) == [result]
-    assert all(body["note"].split("memory")[0].endswith(prefix) for body in door.created)
+    assert all(body["note"].startswith(prefix) for body in door.created)
+    assert not any("evicted:" in body["note"].replace("would be evicted:", "") for body in door.created)
     assert door.patches == []
 
 
