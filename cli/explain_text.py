@@ -94,10 +94,10 @@ def _expected_of(estimate: answers.Estimate) -> str:
 def _row(node: answers.Node, weight: int) -> list[str]:
     worth = answers.MISSING if node.score is None else str(node.score * weight * _POINTS_PER_SCORE)
     score = answers.MISSING if node.score is None else str(node.score)
-    base = f"{answers.points(node.base)}{' (median)' if node.median_base else ''}"
     terms = "+".join(answers.points(term) for term in node.terms.values()) or answers.MISSING
     age = answers.age(node.age_seconds)
-    return [node.name, score, worth, base, f"{node.penalty:g}", terms, _expected(node), age, verdict(node)]
+    hot = f"{node.penalty:g}"
+    return [node.name, score, worth, answers.base(node), hot, terms, _expected(node), age, verdict(node)]
 
 
 def _expected(node: answers.Node) -> str:

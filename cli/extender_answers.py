@@ -42,6 +42,7 @@ class Node(msgspec.Struct, frozen=True):
     penalty: float = 0.0
     base: float | None = None
     median_base: bool | None = None
+    capped_base: bool | None = None
     raw_score: float | None = None
     score: int | None = None
     allowed: bool = True
@@ -117,6 +118,14 @@ def age(seconds: float | None) -> str:
     whole, sign = round(abs(seconds)), "-" if seconds <= -1 else ""
     size, unit = next((size_unit for size_unit in _UNITS if whole >= 2 * size_unit[0]), _UNITS[-1])
     return f"{sign}{whole // size}{unit}"
+
+
+def base(node: Node) -> str:
+    """The base, and where it came from other nodes: the median for one without a reading, a cap for one that lacks a
+    weighted metric and would otherwise be better than every node that lacks none.
+    """
+    borrowed = " (median)" if node.median_base else " (capped)" if node.capped_base else ""
+    return f"{points(node.base)}{borrowed}"
 
 
 def points(value: float | None, decimals: int = 2) -> str:

@@ -95,8 +95,7 @@ class _Wide:
             return []
         values = [answers.percent(node.values.get(name)) for name in self.metrics]
         counts = "/".join(str(node.hot.get(window, 0)) for window in self.windows) or answers.MISSING
-        base = f"{answers.points(node.base)}{' (median)' if node.median_base else ''}"
-        return [*values, counts, base, node.state]
+        return [*values, counts, answers.base(node), node.state]
 
 
 def _row(node: answers.Node, more: _Wide) -> list[str]:

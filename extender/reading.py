@@ -1,29 +1,40 @@
-"""How long a client may take to send one request: sockets whose reads end when its time is over.
+"""How long a client may take to send a request and to take its reply: sockets that end when its time is over.
 
 `serving` makes every connection a `Plain` one or, with TLS, a `tls.Connection`, and says when a request is expected.
-Reading head and body holds one of the 8 threads; without a limit 8 clients that fall silent would hold them all. The
-time counts from when something of the request is there, so a kept connection may be idle for as long as it likes.
+Reading head and body holds one of the 8 threads, and so does writing a reply that the client does not read; without a
+limit 8 such clients would hold them all. The time of a request counts from when something of it is there, so a kept
+connection may be idle for as long as it likes; that of a reply from when the buffers are full.
 """
 
+import collections.abc
 import contextlib
 import errno
 import socket
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from runtime import clock
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+T = TypeVar("T")
+
 REQUEST_SECONDS: Final = 5.0  # whole ones take milliseconds; kube-scheduler waits no longer for the answer
+REPLY_SECONDS: Final = 20.0  # what the buffers do not hold is megabytes: GET /nodes of thousands, for a person far away
 
 
 class Limited(socket.socket):
-    """A socket that reads a request within REQUEST_SECONDS; a mixin, in front of the class that reads."""
+    """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS; a mixin, in front
+    of the class that reads and writes.
+    """
 
     ticking: clock.Clock = clock.WallClock()
-    _until_seconds: float | None = None
+    _read_until_seconds: float | None = None
+    _written_until_seconds: float | None = None
 
     def expect(self) -> None:
-        """Another request begins with the next read."""
-        self._until_seconds = None
+        """Another request begins with the next read, and its reply with the next write."""
+        self._read_until_seconds = self._written_until_seconds = None
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Read as ever, but when the time is over shut the connection and raise ConnectionResetError.
@@ -31,16 +42,29 @@ class Limited(socket.socket):
         gunicorn takes that for a client that is gone. Of a connection that is not shut it would wait 2 s for the
         client's goodbye, and in its main thread.
         """
-        asked_seconds, left_seconds = self.gettimeout(), self._left_seconds()
+        if self._read_until_seconds is None:
+            self._read_until_seconds = self.ticking.monotonic() + REQUEST_SECONDS
+        return self._until(self._read_until_seconds, "the request did not come in time", super().recv, buflen, flags)
+
+    def send(self, data: "ReadableBuffer", flags: int = 0) -> int:
+        """Write as ever, with the same end as `recv`."""
+        if self._written_until_seconds is None:
+            self._written_until_seconds = self.ticking.monotonic() + REPLY_SECONDS
+        return self._until(self._written_until_seconds, "the reply was not read in time", super().send, data, flags)
+
+    def _until(
+        self, until_seconds: float, otherwise: str, work: collections.abc.Callable[..., T], *arguments: object
+    ) -> T:
+        asked_seconds, left_seconds = self.gettimeout(), until_seconds - self.ticking.monotonic()
         if left_seconds <= 0:
-            raise self._overdue()
+            raise self._overdue(otherwise)
         self.settimeout(left_seconds if asked_seconds is None else min(asked_seconds, left_seconds))
         try:
-            return super().recv(buflen, flags)
+            return work(*arguments)
         except TimeoutError as error:
             if asked_seconds is not None:
                 raise
-            raise self._overdue() from error
+            raise self._overdue(otherwise) from error
         finally:
             self.settimeout(asked_seconds)
 
@@ -51,20 +75,22 @@ class Limited(socket.socket):
         except BlockingIOError:
             return b""
 
-    def _left_seconds(self) -> float:
-        now_seconds = self.ticking.monotonic()
-        if self._until_seconds is None:
-            self._until_seconds = now_seconds + REQUEST_SECONDS
-        return self._until_seconds - now_seconds
-
-    def _overdue(self) -> ConnectionResetError:
+    def _overdue(self, why: str) -> ConnectionResetError:
         with contextlib.suppress(OSError):  # the client was quicker
             self.shutdown(socket.SHUT_RDWR)
-        return ConnectionResetError(errno.ECONNRESET, "the request did not come in time")
+        return ConnectionResetError(errno.ECONNRESET, why)
 
 
 class Plain(Limited):
     """A connection without TLS, or the one under it."""
+
+    def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:
+        """Write everything within the limit; nearly always the buffer takes it at once, without a look at the clock."""
+        whole, sent = memoryview(data).cast("B"), 0
+        with contextlib.suppress(BlockingIOError):
+            sent = super(Limited, self).send(data, flags | socket.MSG_DONTWAIT)
+        while sent < len(whole):
+            sent += self.send(whole[sent:], flags)
 
     @classmethod
     def of(cls, taken: socket.socket) -> "Plain":

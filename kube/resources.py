@@ -17,6 +17,7 @@ from kube import quantities
 Quantity = str | int | float  # the API writes strings; hand-made bodies also numbers
 Amounts = Mapping[str, Quantity]
 _NONE: Mapping[str, float] = MappingProxyType({})
+REMEMBERED_CHARACTERS = 256  # of a map's names and amounts; cpu, memory, storage and two kinds of devices have some 120
 
 
 class Resources(NamedTuple):
@@ -67,12 +68,16 @@ NOTHING = Resources()
 def resources(amounts: Amounts) -> Resources:
     """Resources from a wire map as {"cpu": "250m", "memory": "1Gi"}. ValueError names a text that is no quantity.
 
-    Pods of a workload ask for the same, so equal maps give one shared value.
+    Pods of a workload ask for the same, so equal maps give one shared value. A map that nobody would write by hand is
+    not remembered: a client chooses its names and texts, and thousands of long ones would fill the memory.
     """
-    return _resources(tuple(amounts.items())) if amounts else NOTHING
+    if not amounts:
+        return NOTHING
+    given = tuple(amounts.items())
+    short = sum(len(name) + len(str(amount)) for name, amount in given) <= REMEMBERED_CHARACTERS
+    return _remembered(given) if short else _resources(given)
 
 
-@functools.lru_cache(maxsize=8192)
 def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
     texts = {name: str(amount) for name, amount in amounts}
     extended = {name: quantities.amount(text) for name, text in texts.items() if name not in _OWN_FIELDS}
@@ -85,6 +90,7 @@ def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
 
 
 _OWN_FIELDS = ("cpu", "memory", "pods")
+_remembered = functools.lru_cache(maxsize=8192)(_resources)  # some 8 MB at most
 
 
 class Requirements(msgspec.Struct, frozen=True, gc=False):

@@ -104,6 +104,16 @@ def test_a_condensed_decision_shows_what_is_left_and_is_partial() -> None:
     assert "20 nodes are no longer remembered" in result.stderr
 
 
+@pytest.mark.parametrize("condensed", [False, True], ids=["whole", "condensed"])
+def test_a_base_that_is_capped_says_so(condensed: bool) -> None:
+    lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
+    with extenders.serving({"lacking": lacking, "whole": worlds.IDLE}) as served:
+        served.decide(("lacking", "whole"), condensed=condensed)
+        result = extenders.run("explain", "pod", "web", "--extender", served.url)
+    assert "9.00 (capped)" in row(result.stdout, "lacking")
+    assert "(capped)" not in row(result.stdout, "whole")
+
+
 def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
     extender.decide(NAMES)
     words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]

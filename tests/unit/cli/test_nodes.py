@@ -75,6 +75,15 @@ def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extend
     assert lines[-1].split()[-1] == "usable"
 
 
+def test_a_base_that_is_capped_or_the_median_says_so() -> None:
+    lacking = {name: 0.02 for name in worlds.IDLE if name.startswith("memory")}
+    with extenders.serving({"a-lacking": lacking, "b-none": None, "c-whole": worlds.IDLE}) as served:
+        lines = extenders.run("nodes", "--extender", served.url, "-o", "wide").stdout.splitlines()[2:]
+    assert [" ".join(line.split()).split(" 0/0/0 ")[1] for line in lines] == [
+        "9.00 (capped) usable", "9.00 (median) no annotation", "9.00 usable",
+    ]  # fmt: skip
+
+
 def test_nodes_without_a_usable_reading_show_none_come_last_and_make_the_answer_partial() -> None:
     with extenders.serving({"a-none": None, "b-cool": worlds.IDLE, "c-old": worlds.load_text(WARM, -1e6)}) as served:
         result = extenders.run("nodes", "--extender", served.url, "--sort-by", "cpu_avg_5m", "--no-headers")

@@ -131,15 +131,25 @@ def test_a_past_filter_answer_has_verdicts_and_no_scores() -> None:
 
 
 def test_a_condensed_decision_keeps_the_scores_that_needed_all_nodes() -> None:
-    loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, at / 20) for at in range(12)} | {"blind": None}
+    loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, (at + 1) / 40) for at in range(12)} | {"blind": None}
+    loads["n1"] = {"memory_avg_5m": 0.0}
     names = tuple(loads)
     then = {row["name"]: row for row in explained(worlds.seen(loads), *names)["nodes"]}
     shown = decision(worlds.seen(loads), "prioritize", *names, condensed=True)
     assert shown["omitted"] == 8
     assert {row["name"] for row in shown["nodes"]} == {"n0", "n1", "n2", "n3", "n4"}
     for row in shown["nodes"]:
-        keys = ("values", "terms", "base", "median_base", "penalty", "raw_score", "score", "age_seconds", "rules")
+        keys = ("values", "terms", "base", "median_base", "capped_base", "penalty", "raw_score", "score", "age_seconds")
         assert {key: row[key] for key in keys} == {key: then[row["name"]][key] for key in keys}
+        assert row["rules"] == then[row["name"]]["rules"]
+    assert [row["name"] for row in shown["nodes"] if row["capped_base"]] == ["n1"]
+
+
+def test_of_a_condensed_stretched_decision_nobody_knows_which_bases_were_capped() -> None:
+    loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, at / 20) for at in range(12)}
+    stretched = worlds.seen(loads, worlds.policy(score={"spread": "stretch"}))
+    shown = decision(stretched, "prioritize", *loads, condensed=True)
+    assert [row["capped_base"] for row in shown["nodes"]] == [None] * 5
 
 
 def test_a_decision_without_its_inputs_says_that_all_nodes_are_left_out() -> None:

@@ -353,6 +353,16 @@ def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumption
     assert made.assumed(NOW + 150) == 0
 
 
+def test_an_assumption_holds_no_text_longer_than_kubernetes_would_write() -> None:
+    made = table()
+    odd = builders.pod("p", owner=("ReplicaSet", "x" * 10_000))
+    made.assume(odd, "a", NOW)
+    made.assume(builders.pod("q", mutate=lambda body: body["metadata"].update(uid="u" * 10_000)), "a", NOW)
+    (assumed,) = made.assumptions()
+    assert assumed.binding.uid == odd.uid
+    assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
+
+
 def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
     made, held = table(), []
     for hour in range(50):

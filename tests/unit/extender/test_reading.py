@@ -1,7 +1,11 @@
-"""A request is read within its time, whatever the client does; between two requests there is no limit."""
+"""A request is read and its reply written within their times, whatever the client does; between two requests there is
+no limit.
+"""
 
 import collections.abc
 import socket
+import ssl
+import threading
 
 import pytest
 
@@ -63,6 +67,65 @@ def test_a_shorter_limit_of_the_caller_stays_and_ends_as_he_expects(pair: Pair) 
     with pytest.raises(TimeoutError):
         ours.recv(8192)
     assert ours.gettimeout() == 0.01
+
+
+MORE_THAN_BUFFERS = b"x" * (16 << 20)
+
+
+def begin_to_stall(ours: reading.Limited, ticking: clocks.ManualClock) -> None:
+    """The time for a reply begins when the client no longer takes it, and is over but for a hundredth of a second."""
+    ours.expect()
+    ours.settimeout(0.0)
+    with pytest.raises((BlockingIOError, ssl.SSLWantWriteError)):
+        ours.sendall(MORE_THAN_BUFFERS)
+    ours.settimeout(None)
+    ticking.advance(reading.REPLY_SECONDS - 0.01)
+
+
+def test_a_client_that_does_not_read_is_shut_out_when_the_time_for_the_reply_is_over(
+    pair: Pair, ticking: clocks.ManualClock
+) -> None:
+    ours, theirs = pair
+    begin_to_stall(ours, ticking)
+    with pytest.raises(ConnectionResetError, match="the reply was not read in time"):
+        ours.sendall(MORE_THAN_BUFFERS)
+    while theirs.recv(1 << 20):
+        pass  # and then the end
+
+
+def test_the_next_reply_has_its_whole_time(pair: Pair, ticking: clocks.ManualClock) -> None:
+    ours, theirs = pair
+    begin_to_stall(ours, ticking)
+    ticking.advance(1)
+    ours.expect()
+    reader = threading.Thread(target=read, args=(theirs, 3 * len(MORE_THAN_BUFFERS)))
+    reader.start()
+    ours.sendall(MORE_THAN_BUFFERS)
+    ours.shutdown(socket.SHUT_WR)
+    reader.join(60)
+    assert not reader.is_alive()
+
+
+def test_a_reply_larger_than_every_buffer_arrives_whole(pair: Pair) -> None:
+    ours, theirs = pair
+    reply = bytes(range(256)) * (1 << 16)
+    arrived: list[bytes] = []
+    reader = threading.Thread(target=lambda: arrived.append(read(theirs, len(reply))))
+    reader.start()
+    ours.expect()
+    ours.sendall(reply[:100])
+    ours.sendall(reply[100:])
+    reader.join(60)
+    assert arrived == [reply]
+
+
+def read(connection: socket.socket, size: int) -> bytes:
+    """So many bytes, or those until the end."""
+    pieces = []
+    while size > 0 and (piece := connection.recv(min(size, 1 << 20))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 def test_it_is_the_same_connection_with_the_same_timeout() -> None:

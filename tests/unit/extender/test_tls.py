@@ -12,8 +12,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from cluster import certificates
-from extender import tls
+from extender import reading, tls
 from runtime import clock
+from tests import clocks
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
 A, B, C = pathlib.Path("a"), pathlib.Path("b"), pathlib.Path("c")
@@ -265,6 +266,27 @@ def test_the_connection_knows_its_client_after_the_handshake(
         assert isinstance(wrapped, tls.Connection)
         assert wrapped.client_name == "me"
         assert wrapped.gettimeout() is None
+
+
+def test_a_client_that_does_not_read_is_shut_out_behind_tls_too(
+    files: tls.Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking = clocks.ManualClock()
+    monkeypatch.setattr(reading.Limited, "ticking", ticking)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    ours, theirs = socket.socketpair()
+    connected: list[ssl.SSLSocket] = []
+    asking = threading.Thread(target=lambda: connected.append(context.wrap_socket(theirs)))
+    asking.start()
+    with tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
+        wrapped.do_handshake()
+        asking.join()
+        wrapped.sendall(b"HTTP/1.1 200 OK\r\n")
+        ticking.advance(reading.REPLY_SECONDS - 0.01)
+        with pytest.raises(ConnectionResetError, match="the reply was not read in time"):
+            wrapped.sendall(b"x" * (16 << 20))
+    connected[0].close()
 
 
 def test_the_reload_gauge_is_read_when_scraped(files: tls.Files) -> None:

@@ -77,3 +77,20 @@ def test_the_larger_is_taken_resource_by_resource() -> None:
 def test_a_quantity_that_is_none_is_named() -> None:
     with pytest.raises(ValueError, match="'lots'"):
         resources.resources({"cpu": "lots"})
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {f"{'x' * 1000}.example.com/gpu": "1"},
+        {"cpu": "0." + "0" * 1000 + "1"},
+        {f"example.com/gpu-{at}": "1" for at in range(100)},
+    ],
+    ids=["a long name", "a long amount", "many of them"],
+)
+def test_amounts_that_take_much_memory_are_not_remembered(amounts: dict[str, resources.Quantity]) -> None:
+    short = {"cpu": "250m", "memory": "1Gi"}
+    assert resources.resources(short) is resources.resources(dict(short)), "as those of a workload's pods are"
+    found = resources.resources(amounts)
+    assert found == resources.resources(dict(amounts))
+    assert found is not resources.resources(dict(amounts))
