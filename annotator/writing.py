@@ -146,10 +146,16 @@ class Writer:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        from_cache: bool = False,
     ) -> Listing[T]:
         """See KubeDoor."""
         return self._door.list(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+            kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            from_cache=from_cache,
         )
 
     def watch(

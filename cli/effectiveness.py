@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from cli import drawing, effectiveness_plot, output, prometheus_finding
 from cli import effectiveness_figures as figures
-from cli import effectiveness_plot, output, prometheus_finding
 from kube import config
 from kube import errors as kube_errors
 from promql import client, errors, options
@@ -28,7 +28,7 @@ _CODES: Final[dict[type[Exception], exits.Exit]] = {
     kube_errors.KubeError: exits.Exit.UNREACHABLE,
     errors.ConfigError: exits.Exit.BAD_INPUT,
     errors.PromqlError: exits.Exit.UNREACHABLE,
-    effectiveness_plot.NotInstalled: exits.Exit.BAD_INPUT,
+    drawing.NotInstalled: exits.Exit.BAD_INPUT,
     OSError: exits.Exit.BAD_INPUT,
 }
 _MEANINGS: Final = {

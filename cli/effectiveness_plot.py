@@ -1,32 +1,25 @@
 """The effectiveness figures over time as a picture: `evenload effectiveness --png FILE`.
 
-`cli.effectiveness` calls `write`. matplotlib is an extra (`pip install 'evenload[report]'`), imported when a picture is
-asked for: it is larger than all the rest and has no business in a server's image.
+`cli.effectiveness` calls `write`; matplotlib itself is in `cli.drawing`.
 """
 
 import datetime
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from cli import drawing
 from cli.effectiveness_figures import Figures, Moment
 
-INSTALL: Final = "--png needs matplotlib, which is not installed: pip install 'evenload[report]', or matplotlib alone"
 SIZE_INCHES: Final = (10.0, 8.0)
-DOTS_PER_INCH: Final = 120
-
-
-class NotInstalled(Exception):
-    """matplotlib is not there; the text says how to install it."""
 
 
 def write(moments: Sequence[Moment], path: Path, title: str) -> None:
     """A PNG of three panels: utilisation of the chosen nodes, effective ratio, results per step with those left out.
 
-    Raises NotInstalled, and OSError when the file cannot be written.
+    Raises drawing.NotInstalled, and OSError when the file cannot be written.
     """
-    figure = _figure()
+    figure = drawing.figure(*SIZE_INCHES)
     figure.suptitle(title)
     upper, middle, lower = figure.subplots(3, 1, sharex=True)
     times = [datetime.datetime.fromtimestamp(moment.at_seconds, datetime.UTC) for moment in moments]
@@ -39,18 +32,10 @@ def write(moments: Sequence[Moment], path: Path, title: str) -> None:
     lower.set_ylabel("scheduling results\nper step")
     lower.set_xlabel("UTC")
     figure.autofmt_xdate()
-    figure.savefig(path, dpi=DOTS_PER_INCH, format="png")
+    drawing.save(figure, path)
 
 
 _MEMORY: Final = "memory_utilization_total_avg"
-
-
-def _figure() -> Any:
-    """An empty figure without a window or a global state behind it."""
-    try:
-        return importlib.import_module("matplotlib.figure").Figure(figsize=SIZE_INCHES, layout="constrained")
-    except ImportError as error:
-        raise NotInstalled(INSTALL) from error
 
 
 def _lines(axes: Any, times: Sequence[datetime.datetime], lines: dict[str, list[float]]) -> None:

@@ -13,22 +13,41 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 import msgspec
 
 from runtime import exits
 
-DEFAULT_URL: Final = "http://127.0.0.1:8900"
 TIMEOUT_SECONDS: Final = 15.0
 _LIMIT_BYTES: Final = 256 * 2**20  # 5,000 nodes explained are some 10 MB
-_NEXT: Final = (
-    "is the extender running and is this its URL? From outside the cluster: "
-    "kubectl -n evenload-system port-forward service/evenload-extender 8900, and --extender http://127.0.0.1:8900"
-)
 
 T = TypeVar("T")
+
+
+class Names(NamedTuple):
+    """What a service is called: in errors ("an extender"), as an option ("--extender"), and its usual port."""
+
+    service: str
+    article: str
+    port: int
+
+    @property
+    def option(self) -> str:
+        """The option that gives its URL."""
+        return f"--{self.service}"
+
+    @property
+    def next_step(self) -> str:
+        """What to do when nobody answers."""
+        return (
+            f"is the {self.service} running and is this its URL? From outside the cluster: kubectl -n evenload-system "
+            f"port-forward service/evenload-{self.service} {self.port}, and {self.option} http://127.0.0.1:{self.port}"
+        )
+
+
+EXTENDER: Final = Names("extender", "an", 8900)
 
 
 class HttpError(Exception):
@@ -58,10 +77,11 @@ ERRORS: Final[collections.abc.Mapping[type[Exception], exits.Exit]] = {
 class Service:
     """Where a service listens and how to show ourselves to it; nothing is opened before `get` or `post`."""
 
-    url: str = DEFAULT_URL
+    url: str = "http://127.0.0.1:8900"
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+    names: Names = EXTENDER
 
     def get(self, path: str, **query: str) -> bytes:
         """The body that GET answers with 200."""
@@ -77,12 +97,13 @@ class Service:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            named = f"{self.names.article} {self.names.service}"
             raise Unreachable(
-                f"{self.url} answers, but not as an extender of this version: {error}; {_NEXT}"
+                f"{self.url} answers, but not as {named} of this version: {error}; {self.names.next_step}"
             ) from error
 
     def _send(self, path: str, body: bytes | None) -> bytes:
-        url = f"{base_url(self.url)}{path}"
+        url = f"{base_url(self.url, self.names)}{path}"
         headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
         request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - base_url admits http(s) only
         try:
@@ -93,7 +114,7 @@ class Service:
             raise self._refusal(url, error) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise Unreachable(f"{url} gives no answer: {reason}; {_NEXT}") from error
+            raise Unreachable(f"{url} gives no answer: {reason}; {self.names.next_step}") from error
 
     def _opener(self) -> urllib.request.OpenerDirector:
         handlers: list[urllib.request.BaseHandler] = []
@@ -117,11 +138,11 @@ class Service:
         with error:
             said = _message(error.read(_LIMIT_BYTES))
         if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
-            return Unreachable(f"{url} answers {error.code} {said or error.reason}; {_NEXT}")
+            return Unreachable(f"{url} answers {error.code} {said or error.reason}; {self.names.next_step}")
         return Refused(f"{url} answers {error.code}: {said}")
 
 
-def base_url(text: str) -> str:
+def base_url(text: str, names: Names = EXTENDER) -> str:
     """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
     try:
         parts = urllib.parse.urlsplit(text)
@@ -129,27 +150,32 @@ def base_url(text: str) -> str:
     except ValueError:
         right = False
     if not right or "?" in text or "#" in text or any(map(str.isspace, text)):
-        raise BadUrl(f"--extender {text!r} is no base URL: write such as {DEFAULT_URL}")
+        raise BadUrl(f"{names.option} {text!r} is no base URL: write such as http://127.0.0.1:{names.port}")
     return text.rstrip("/")
 
 
 def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
     """The options that say where the extender is; parameters `extender`, `ca_file`, `cert_file` and `key_file`."""
+    return with_options(command, EXTENDER)
+
+
+def with_options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
+    """The same for another service; its URL is the parameter of its name."""
     file = click.Path(exists=True, dir_okay=False)
     for option in (
         click.option("--key-file", type=file, metavar="FILE", help="Its key."),
         click.option(
-            "--cert-file", type=file, metavar="FILE", help="Client certificate, where the extender wants one."
+            "--cert-file", type=file, metavar="FILE", help=f"Client certificate, where the {names.service} wants one."
         ),
         click.option("--ca-file", type=file, metavar="FILE", help="CA of its certificate. Default: the system's."),
         click.option(
-            "--extender",
-            default=DEFAULT_URL,
+            names.option,
+            default=f"http://127.0.0.1:{names.port}",
             show_default=True,
-            envvar="EVENLOAD_EXTENDER",
+            envvar=f"EVENLOAD_{names.service.upper()}",
             show_envvar=True,
             metavar="URL",
-            help="Where the extender listens.",
+            help=f"Where the {names.service} listens.",
         ),
     ):
         command = option(command)

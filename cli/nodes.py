@@ -50,8 +50,7 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> No
       evenload nodes --extender https://evenload-extender.evenload-system.svc:8900 --ca-file ca.crt
       evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
     """
-    url = where.pop("extender")
-    service = extender_http.Service(url, **where)
+    service = extender_http.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
     with exits.reported(extender_http.ERRORS):
         body = service.get("/nodes")
         found = service.decode(body, answers.Nodes)

@@ -19,7 +19,7 @@ from rich import text as rich_text
 
 from runtime import exits
 
-Format = Literal["text", "table", "wide", "json", "yaml", "name"]
+Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
 Colour = Literal["red", "green", "yellow", "cyan"]
 _GAP: Final = "   "
 _WIDTH: Final = 120

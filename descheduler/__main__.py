@@ -14,12 +14,13 @@ from pathlib import Path
 import click
 from prometheus_client import CollectorRegistry
 
-from descheduler import app, reading, schedule, views
+from descheduler import app, keeping, reading, views
 from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger, LedgerError
+from descheduler.ledger import Ledger
+from descheduler.ledger_file import LedgerError
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer
+from descheduler.telling import CONTROLLER, Announcer, Kept
 from kube import config, events, lease, reloads
 from kube import errors as kube_errors
 from policy import loading
@@ -33,6 +34,8 @@ from runtime import options as service_options
 from runtime.exits import Exit
 from runtime.reloading import POLL_SECONDS, Reloading
 
+log = logs.get(__name__)
+
 DEFAULT_PORT = 8902
 LEASE = "evenload-descheduler"
 LATE_SECONDS = 300.0
@@ -41,7 +44,6 @@ CODES: dict[type[Exception], Exit] = {
     OSError: Exit.BAD_INPUT,
     UnicodeDecodeError: Exit.BAD_INPUT,
     LedgerError: Exit.BAD_INPUT,
-    schedule.UnsupportedError: Exit.BAD_INPUT,
     kube_errors.ConfigError: Exit.BAD_INPUT,
     kube_errors.KubeError: Exit.UNREACHABLE,
     promql_errors.ConfigError: Exit.BAD_INPUT,
@@ -55,6 +57,13 @@ CODES: dict[type[Exception], Exit] = {
 @click.option(
     "--ledger", "ledger_path", type=click.Path(path_type=Path), default="evenload-ledger.sqlite", show_default=True
 )
+@click.option(
+    "--ledger-days",
+    type=click.IntRange(min=keeping.FEWEST_DAYS),
+    default=keeping.KEPT_DAYS,
+    show_default=True,
+    help="How long rows of the ledger are kept.",
+)
 @click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
 @click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica acts.")
@@ -63,6 +72,7 @@ def main(
     options: service_options.ServiceOptions,
     connection: promql_options.Connection,
     ledger_path: Path,
+    ledger_days: int,
     node_label: str,
     node_selector: str,
     leader_elect: bool,
@@ -72,16 +82,19 @@ def main(
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
     with exits.reported(CODES), contextlib.closing(Ledger(ledger_path)) as ledger:
         policy = Reloading(options.policy, loading.load, clock=wall)
-        schedule.require_supported(policy.load())
+        policy.load()
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
         prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        ledger.open()
+        moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
+        if moved_to is not None:
+            log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop, identity = loop.stop_on_signals(), _identity(options.listen, rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         elects = leader_elect and not options.once
-        announcer = Announcer(events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall))
+        writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
+        announcer = Announcer(writer, Kept(ledger, wall))
         parts = Parts(
             policy=policy,
             reader=reading.Reader(door, prometheus, reading.NodeLabel(node_label, node_selector)),
@@ -94,9 +107,11 @@ def main(
             rng=rng,
             leads=election.is_leader if elects else lambda: True,
             stopping=stop,
+            kept_days=ledger_days,
             news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),
         )
         parts.telemetry.export_leadership(parts.leads)
+        parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
             raise SystemExit(_once(Service(parts)))
         _serve(parts, registry, options.listen, election if elects else None, circuit=lambda: prometheus.line)

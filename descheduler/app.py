@@ -1,5 +1,5 @@
-"""The descheduler's pages: GET /evictions (the ledger), GET /plan (what it would do now and why not), POST
-/breaker/reset.
+"""The descheduler's pages: GET /evictions and /events (the ledger), GET /plan (what it would do now and why not), GET
+/breaker and POST /breaker/reset.
 
 `__main__.py` serves the application beside the plain routes of runtime.ops. Nothing here evicts; the pages are JSON
 for `evenload plan`, `evenload evictions` and for people with curl.
@@ -12,7 +12,8 @@ import werkzeug.exceptions
 from prometheus_client import CollectorRegistry
 
 from descheduler import views
-from descheduler.ledger import RESULTS, Ledger, LedgerError, Query
+from descheduler.ledger import RESULTS, Ledger, Query
+from descheduler.ledger_file import LedgerError
 from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema import LoadPolicy
@@ -52,9 +53,24 @@ def create_app(
         rows = ledger.rows(_query(flask.request.args, clock.now()))
         return ops.json_response({"evictions": [views.row(one) for one in rows]})
 
+    def events() -> flask.Response:
+        """GET /events: what was told, newest first, also what the cluster has dropped since."""
+        given = flask.request.args
+        _known(given, "since", "name", "limit")
+        rows = ledger.told(
+            since_seconds=_since(given.get("since", ""), clock.now()),
+            name=given.get("name", ""),
+            limit=_limit(given.get("limit", str(LIMIT))),
+        )
+        return ops.json_response({"events": [views.told(one) for one in rows]})
+
     def plan() -> flask.Response:
         """GET /plan: a plan for this moment; nothing is done."""
         return ops.json_response(views.report(service.preview()))
+
+    def standing() -> flask.Response:
+        """GET /breaker: the workloads whose evictions failed, and how their breakers stand."""
+        return ops.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
 
     def reset() -> flask.Response:
         """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's."""
@@ -63,7 +79,9 @@ def create_app(
         return ops.json_response({"reset": workload_uid or "all"})
 
     app.add_url_rule("/evictions", "evictions", evictions)
+    app.add_url_rule("/events", "events", events)
     app.add_url_rule("/plan", "plan", plan)
+    app.add_url_rule("/breaker", "breaker", standing)
     app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
     for kind in (KubeError, PromqlError, LedgerError):
         app.register_error_handler(kind, _unavailable)
@@ -72,11 +90,7 @@ def create_app(
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:
     """The filters of a request; 400 for what cannot be one."""
-    unknown = set(arguments) - {"since", "namespace", "node", "workload", "outcome", "limit"}
-    if unknown:
-        raise werkzeug.exceptions.BadRequest(
-            f"unknown filter {', '.join(sorted(unknown))}; known are since, namespace, node, workload, outcome, limit"
-        )
+    _known(arguments, "since", "namespace", "node", "workload", "outcome", "limit", "before")
     outcome = arguments.get("outcome", "")
     if outcome and outcome not in RESULTS:
         raise werkzeug.exceptions.BadRequest(f"outcome {outcome!r} is none of {', '.join(RESULTS)}")
@@ -87,7 +101,16 @@ def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> 
         workload=arguments.get("workload", ""),
         outcome=outcome,
         limit=_limit(arguments.get("limit", str(LIMIT))),
+        before_id=_id(arguments.get("before", "")),
     )
+
+
+def _known(arguments: collections.abc.Mapping[str, str], *names: str) -> None:
+    unknown = set(arguments) - set(names)
+    if unknown:
+        raise werkzeug.exceptions.BadRequest(
+            f"unknown filter {', '.join(sorted(unknown))}; known are {', '.join(names)}"
+        )
 
 
 def _since(text: str, now_seconds: float) -> float | None:
@@ -109,6 +132,12 @@ def _limit(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
         raise werkzeug.exceptions.BadRequest(f"limit {text!r} is not a number from 1 to {MOST}")
     return int(text)
+
+
+def _id(text: str) -> int | None:
+    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise werkzeug.exceptions.BadRequest(f"before {text!r} is not the id of a row")
+    return int(text) if text else None
 
 
 def _configz(service: Service, policy: Reloading[LoadPolicy]) -> dict[str, object]:

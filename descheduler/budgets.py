@@ -8,11 +8,21 @@ refuse. The apiserver has the last word all the same: `evicting.py` takes its 42
 
 import collections
 import collections.abc
+from typing import NamedTuple
 
 from descheduler.verdicts import Cause, Verdict
 from kube.objects import DisruptionBudget, Pod
 
 ALWAYS_ALLOW = "AlwaysAllow"
+
+
+class BudgetLeft(NamedTuple):
+    """A budget that stood over some candidate: the disruptions it allows, and how many of them the plan reserves."""
+
+    namespace: str
+    name: str
+    allowed: int
+    reserved: int
 
 
 class Headroom:
@@ -23,6 +33,7 @@ class Headroom:
         for budget in sorted(budgets, key=_key):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
         self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._asked: dict[tuple[str, str], DisruptionBudget] = {}
 
     def over(self, pod: Pod) -> list[DisruptionBudget]:
         """The budgets that select the pod."""
@@ -34,6 +45,7 @@ class Headroom:
         apiserver.
         """
         over = self.over(pod)
+        self._asked.update((_key(budget), budget) for budget in over)
         if len(over) > 1:
             names = ", ".join(budget.name for budget in over)
             return Verdict(Cause.SEVERAL_BUDGETS, f"{names}: the apiserver refuses a pod under more than one")
@@ -49,6 +61,13 @@ class Headroom:
             return ""
         self._reserved[_key(over[0])] += 1
         return over[0].name
+
+    def left(self) -> tuple[BudgetLeft, ...]:
+        """The budgets that a candidate was under, by namespace and name."""
+        return tuple(
+            BudgetLeft(budget.namespace, budget.name, _allowed(budget), self._reserved[key])
+            for key, budget in sorted(self._asked.items())
+        )
 
     def _left(self, budget: DisruptionBudget) -> int:
         return _allowed(budget) - self._reserved[_key(budget)]

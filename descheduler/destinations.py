@@ -1,64 +1,47 @@
 """Whether another node would really take a pod, and which: by requests, by rules, and by what the node measurably uses.
 
 `planning.py` asks for one destination per pod it would choose and commits the room of the chosen only. A node
-qualifies if it is open, the pod fits beside what is there (placeholders of lower priority make way), `placement.py`
-and `neighbours.py` agree, and for every metric with a descheduler line
+qualifies if it is open, the pod fits beside what is there (`rooms.py`; placeholders of lower priority make way), the
+rules about nodes (`placement.py`), other pods (`neighbours.py`) and our own filter (`admission.py`) agree, its volumes
+can be mounted, and for every metric with a descheduler line
 
     max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
-metric never qualifies.
+metric never qualifies. Not checked, because only kube-scheduler can: device claims (such a pod finds no destination),
+how many volumes a node can attach, plugins and extenders of others.
 """
 
+import collections
 import collections.abc
-import dataclasses
+from typing import NamedTuple
 
-from descheduler import neighbours, placement, snapshot, usage
+import numpy as np
+
+from descheduler import admission, neighbours, placement, snapshot, usage
+from descheduler.neighbours import Judgement
+from descheduler.rooms import Room
 from descheduler.snapshot import Snapshot
 from descheduler.usage import PodUsage
-from kube.objects import Node, Pod, Resources
+from kube.objects import Node, Pod
 from policy import recent
 from policy.schema import LoadPolicy
 
 ROUNDING = 1e-9
+OVERLOADED, CLOSED, UNREAD, OVER = "overloaded", "closed", "without a fresh reading", "over evictUntil with it"
 
 
-@dataclasses.dataclass(slots=True)
-class Room:
-    """One node's room while a plan is made: projected ratios, free requests, ports, and what placeholders hold."""
+class Found(NamedTuple):
+    """A destination, or "" and how many of the other nodes are out for which reason."""
 
-    node: Node
-    ratios: dict[str, float]
-    cpu_millicores: float = 0.0
-    memory_bytes: float = 0.0
-    pods: int = 0
-    extended: dict[str, float] = dataclasses.field(default_factory=dict)
-    ports: set[tuple[str, str, int]] = dataclasses.field(default_factory=set)
-    placeholders: list[Pod] = dataclasses.field(default_factory=list)
+    node: str
+    reasons: collections.abc.Mapping[str, int]
 
-    def take(self, requests: Resources) -> None:
-        """Counts a pod's requests as taken."""
-        self.cpu_millicores += requests.cpu_millicores
-        self.memory_bytes += requests.memory_bytes
-        self.pods += 1
-        for name, value in requests.extended.items():
-            self.extended[name] = self.extended.get(name, 0.0) + value
-
-    def fits(self, pod: Pod) -> bool:
-        """Whether the pod's requests and host ports fit beside those taken; placeholders below its priority do not
-        count.
-        """
-        staying = [one.requests for one in self.placeholders if one.priority >= pod.priority]
-        have, want = self.node.allocatable, pod.requests
-        cpu = self.cpu_millicores + sum(one.cpu_millicores for one in staying) + want.cpu_millicores
-        memory = self.memory_bytes + sum(one.memory_bytes for one in staying) + want.memory_bytes
-        return (
-            (want.cpu_millicores == 0 or cpu <= have.cpu_millicores)
-            and (want.memory_bytes == 0 or memory <= have.memory_bytes)
-            and self.pods + len(staying) + 1 <= have.pods
-            and all(self.extended.get(name, 0.0) + value <= have.get(name) for name, value in want.extended.items())
-            and not any(_clash(port, taken) for port in pod.host_ports for taken in self.ports)
-        )
+    def __str__(self) -> str:
+        if self.node:
+            return self.node
+        ranked = sorted(self.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        return ", ".join(f"{count} {reason}" for reason, count in ranked) or "there is no other node"
 
 
 class Destinations:
@@ -68,31 +51,53 @@ class Destinations:
         self._bands = policy.descheduler.thresholds
         self._resources = usage.resources_of(policy)
         self._neighbours = neighbours.Neighbours(taken)
-        open_nodes = (node for node in taken.nodes if node.name not in excluded and placement.open_to_pods(node))
-        rooms = {node.name: Room(node, judged_ratios(taken, node.name, policy)) for node in open_nodes}
-        self._rooms = {name: room for name, room in rooms.items() if set(room.ratios) >= set(self._bands)}
         self._volumes = taken.volumes
+        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, taken, policy, excluded))}
+        nodes = [node for node in taken.nodes if node.name not in self._out]
+        expected = expected_ratios(nodes, taken, policy)
+        self._filter = admission.LoadFilter(nodes, expected, taken, policy)
+        columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
+        self._rooms = {
+            node.name: Room(
+                node,
+                {
+                    metric: ratio + float(expected[row, columns[metric]])
+                    for metric, ratio in judged_ratios(taken, node.name, policy).items()
+                },
+            )
+            for row, node in enumerate(nodes)
+        }
         self._ranking: list[tuple[Room, tuple[float, ...]]] | None = None
         for pod in taken.pods:
-            self._settle(pod, policy, taken.at_seconds)
+            room = self._rooms.get(pod.node_name or pod.nominated_node)
+            if room is not None and not pod.finished:
+                room.settle(pod)
 
-    def find(self, pod: Pod, used: PodUsage) -> str | None:
-        """The coolest node that would take the pod and stay at or under every target line; None if there is none."""
+    def find(self, pod: Pod, used: PodUsage) -> Found:
+        """The coolest node that would take the pod and stay at or under every target line, else why none would."""
         amounts = tuple(usage.amount(used, self._resources[metric]) for metric in self._bands)
+        reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
+        judgement: Judgement | None = None
         for room, slack in self._coolest_first():
-            if any(amount > left for amount, left in zip(amounts, slack, strict=True)):
+            if room.node.name == pod.node_name:
                 continue
-            if room.node.name != pod.node_name and self._takes(room, pod):
-                return room.node.name
-        return None
+            if any(amount > left for amount, left in zip(amounts, slack, strict=True)):
+                reasons[OVER] += 1
+                continue
+            judgement = judgement or self._neighbours.judge(pod)
+            why = self._why_not(room, pod, judgement)
+            if not why:
+                return Found(room.node.name, {})
+            reasons[why] += 1
+        return Found("", reasons)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
         room = self._rooms[name]
-        room.take(pod.requests)
-        room.ports.update(pod.host_ports)
+        room.take(pod)
         for metric in self._bands:
             room.ratios[metric] += usage.share(used, room.node.allocatable, self._resources[metric])
+        self._filter.add(name, used)
         self._neighbours.move(pod, name)
         self._ranking = None
 
@@ -100,26 +105,24 @@ class Destinations:
         """What a destination would show with everything committed so far, by metric with a descheduler line."""
         return dict(self._rooms[name].ratios)
 
-    def _settle(self, pod: Pod, policy: LoadPolicy, now_seconds: float) -> None:
-        room = self._rooms.get(pod.node_name)
-        if room is None or pod.finished:
-            return
-        if snapshot.is_placeholder(pod):
-            room.placeholders.append(pod)
-            return
-        room.take(pod.requests)
-        room.ports.update(pod.host_ports)
-        if policy.recent_pods.enabled and not pod.is_daemonset and pod.scheduled_at_seconds is not None:
-            self._expect(room, pod, policy, now_seconds - pod.scheduled_at_seconds)
+    def headroom(self) -> dict[str, dict[str, float]]:
+        """By node that takes pods: how far it is under each target line (negative: over it), coolest node first."""
+        return {
+            room.node.name: {
+                metric: band.evict_until_ratio - room.ratios[metric] for metric, band in self._bands.items()
+            }
+            for room, _ in self._coolest_first()
+        }
 
-    def _expect(self, room: Room, pod: Pod, policy: LoadPolicy, age_seconds: float) -> None:
-        request = recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
-        cpu_millicores, memory_bytes = recent.estimate(request, policy.recent_pods).load
-        expected = PodUsage(pod.key, cpu_millicores, memory_bytes, 0.0)
-        for metric in self._bands:
-            left = recent.decay(age_seconds, usage.window_of(policy, metric))
-            if left > 0:
-                room.ratios[metric] += left * usage.share(expected, room.node.allocatable, self._resources[metric])
+    def _closed(
+        self, node: Node, taken: Snapshot, policy: LoadPolicy, excluded: collections.abc.Collection[str]
+    ) -> str:
+        """Why the node takes no pod at all, "" if it may."""
+        if node.name in excluded:
+            return OVERLOADED
+        if not placement.open_to_pods(node):
+            return CLOSED
+        return "" if set(judged_ratios(taken, node.name, policy)) >= set(self._bands) else UNREAD
 
     def _coolest_first(self) -> list[tuple[Room, tuple[float, ...]]]:
         """The rooms by their distance to the nearest line, with what fits under each line in millicores or bytes."""
@@ -129,18 +132,21 @@ class Destinations:
         return self._ranking
 
     def _coolness(self, room: Room) -> tuple[float, str]:
-        return max(room.ratios[name] - band.evict_until_ratio for name, band in self._bands.items()), room.node.name
+        distances = (room.ratios[name] - band.evict_until_ratio for name, band in self._bands.items())
+        return max(distances, default=0.0), room.node.name
 
     def _slack(self, room: Room, metric: str) -> float:
         whole = usage.size(room.node.allocatable, self._resources[metric])
         return (self._bands[metric].evict_until_ratio + ROUNDING - room.ratios[metric]) * whole
 
-    def _takes(self, room: Room, pod: Pod) -> bool:
+    def _why_not(self, room: Room, pod: Pod, judgement: Judgement) -> str:
         return (
-            room.fits(pod)
-            and placement.allows(room.node, pod)
-            and self._mounts(room.node, pod)
-            and self._neighbours.allow(pod, room.node)
+            placement.why_not(room.node, pod)
+            or room.why_not(pod)
+            or self._filter.why_not(room.node.name, pod)
+            or ("" if self._mounts(room.node, pod) else "volume")
+            or ("device claims" if pod.resource_claims else "")
+            or judgement.why_not(room.node)
         )
 
     def _mounts(self, node: Node, pod: Pod) -> bool:
@@ -155,10 +161,7 @@ def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, f
 
     Metrics without a fresh, valid reading are absent.
     """
-    seen = taken.node_usage.get(node)
-    if seen is None or not usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds):
-        return {}
-    valid = {name: value for name, value in seen.ratios.items() if usage.usable_ratio(value)}
+    valid = usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
     resources = usage.resources_of(policy)
     found = {}
     for metric in policy.descheduler.thresholds:
@@ -168,8 +171,34 @@ def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, f
     return found
 
 
-def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
-    """Same protocol and port, on the same address or with one of them on all addresses."""
-    everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
-    same_address = one[1] == other[1] or one[1] in everywhere or other[1] in everywhere
-    return one[0] == other[0] and one[2] == other[2] and same_address
+def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, policy: LoadPolicy) -> admission.Floats:
+    """What recent pods will add before the windows show it [nodes, metrics in force]: est(p) * decay / allocatable.
+
+    A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
+    """
+    rows = {node.name: row for row, node in enumerate(nodes)}
+    recents = [
+        pod for pod in taken.pods if _is_recent(pod, taken, policy) and (pod.node_name or pod.nominated_node) in rows
+    ]
+    asked = (recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes) for pod in recents)
+    loads = [recent.estimate(request, policy.recent_pods).load for request in asked]
+    bound_at_seconds = [pod.scheduled_at_seconds for pod in recents]
+    return recent.expected_by_node(
+        np.array([rows[pod.node_name or pod.nominated_node] for pod in recents], dtype=np.intp),
+        np.array([0.0 if at is None else taken.at_seconds - at for at in bound_at_seconds], dtype=np.float64).clip(0.0),
+        np.array(loads, dtype=np.float64).reshape(len(recents), 2),
+        np.array(
+            [(node.allocatable.cpu_millicores, node.allocatable.memory_bytes) for node in nodes], dtype=np.float64
+        ).reshape(len(nodes), 2),
+        policy.metrics_in_force,
+    )
+
+
+def _is_recent(pod: Pod, taken: Snapshot, policy: LoadPolicy) -> bool:
+    if not policy.recent_pods.enabled or pod.finished or pod.is_daemonset or snapshot.is_placeholder(pod):
+        return False
+    if pod.node_name and pod.scheduled_at_seconds is None:
+        return False
+    longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
+    age_seconds = taken.at_seconds - (pod.scheduled_at_seconds or taken.at_seconds)
+    return age_seconds < longest_seconds

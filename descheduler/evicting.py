@@ -1,24 +1,16 @@
-"""Carries a plan out: intent row, Eviction call, outcome row, Events, relief hint; the only module that disturbs a pod.
+"""Carries a plan out: relief hint, intent row, Eviction call, outcome row, Events; the only module that disturbs a pod.
 
 `service.py` calls `Evicter.carry_out` with the plan of the run. The three modes take the same way and differ in the
 one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
-the apiserver answers is final:
-
-| answer | result | and then |
-|---|---|---|
-| 201, 200 | evicted, dry_run | Events on pod and node, relief hint (Enforce only) |
-| 429 | refused | no further eviction under the same budget in this run |
-| 404 | gone | nothing to do, it left by itself |
-| 409 | replaced | another pod has its name now, or a race: not ours to evict |
-| 5xx, 403 … | failed | the run goes on; the breaker counts it |
-| none | unknown | the run stops; the next one looks whether the pod still stands |
+the apiserver answers is final; `answers.py` has the rule for each status.
 """
 
 import collections.abc
 import dataclasses
 from typing import NamedTuple, Protocol
 
-from descheduler import telling
+from descheduler import answers, telling
+from descheduler.answers import Told
 from descheduler.ledger import Ledger, Run
 from descheduler.planning import Eviction, EvictionPlan
 from descheduler.telling import Announcer
@@ -32,18 +24,29 @@ from runtime.clock import Clock
 
 log = logs.get(__name__)
 
-RESULT_OF_STATUS = {404: "gone", 409: "replaced", 429: "refused"}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionOutcome:
-    """What became of one planned eviction: its ledger row, the result word, and the apiserver's status and message."""
+    """What became of one planned eviction: its ledger row and what the apiserver told."""
 
     eviction: Eviction
     row_id: int
-    result: str
-    http_status: int | None
-    message: str
+    told: Told
+
+    @property
+    def result(self) -> str:
+        """The ledger's word for it."""
+        return self.told.result
+
+    @property
+    def http_status(self) -> int | None:
+        """The apiserver's status, None where none came."""
+        return self.told.status
+
+    @property
+    def message(self) -> str:
+        """The apiserver's words."""
+        return self.told.message
 
     @property
     def accepted(self) -> bool:
@@ -92,6 +95,7 @@ class Evicter:
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
         outcomes: list[EvictionOutcome] = []
+        hinted: dict[str, str | None] = {name: node.annotations.get(relief.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
             if eviction.budget and budget in spent:
@@ -99,47 +103,40 @@ class Evicter:
             if not terms.may_go_on():
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
+            self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
             outcome = self._evict(eviction, terms.run, call)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
                 spent.add(budget)
-            if outcome.result == "unknown":
+            if outcome.told.stops:
                 break
-        self._hint(outcomes, nodes, terms)
         return tuple(outcomes)
 
     def _evict(self, eviction: Eviction, run: Run, call: Call) -> EvictionOutcome:
         row_id = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        result, status, message = self._asked(eviction, run.mode, call)
-        self._ledger.decide(row_id, result, status=status, message=message, at_seconds=self._clock.now())
-        log.info(
+        told = self._asked(eviction, run.mode, call)
+        log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
-            result=result,
-            status=status,
+            result=told.result,
+            status=told.status,
             mode=run.mode,
             pod=eviction.pod.key,
             node=eviction.overload.node,
             metric=eviction.overload.metric,
             value=round(eviction.overload.value_ratio, 3),
             projected=round(eviction.projected_ratio, 3),
-            message=message,
+            message=told.message,
             run=run.run,
         )
-        return EvictionOutcome(eviction, row_id, result, status, message)
+        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
+        return EvictionOutcome(eviction, row_id, told)
 
-    def _asked(self, eviction: Eviction, mode: str, call: Call) -> tuple[str, int | None, str]:
+    def _asked(self, eviction: Eviction, mode: str, call: Call) -> Told:
         try:
-            answer = call(eviction)
-        except errors.ApiError as error:
-            return "failed", error.status, str(error)
-        except errors.KubeError as error:  # no answer, or none that can be read: it may have taken place
-            return "unknown", None, str(error)
-        if answer is None:
-            return "observed", None, ""
-        if answer.accepted:
-            return ("evicted" if mode == "Enforce" else "dry_run"), answer.status, answer.message
-        return RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message
+            return answers.of_answer(call(eviction), mode)
+        except errors.KubeError as error:
+            return answers.of_error(error)
 
     def _tell(self, outcome: EvictionOutcome, node: Node, run: Run) -> None:
         if outcome.accepted:
@@ -148,25 +145,21 @@ class Evicter:
         elif outcome.result == "refused":
             self._announcer.post(telling.refused(outcome.eviction, node, run, message=outcome.message))
 
-    def _hint(
-        self,
-        outcomes: collections.abc.Iterable[EvictionOutcome],
-        nodes: collections.abc.Mapping[str, Node],
-        terms: Terms,
-    ) -> None:
-        """Asks the extender, by an annotation on the node, not to put the replacements back where they came from."""
-        left: dict[str, set[str]] = {}
-        for outcome in outcomes:
-            owner = outcome.eviction.pod.owner
-            if outcome.result in ("evicted", "unknown") and owner is not None:
-                left.setdefault(outcome.eviction.overload.node, set()).add(owner.uid)
-        for name, uids in sorted(left.items()):
-            hint = merged(nodes[name].annotations.get(relief.KEY), uids, terms, self._clock.now())
-            body = {"metadata": {"annotations": {relief.KEY: relief.encode(hint)}}}
-            try:
-                self._door.merge_patch(kinds.NODES, name, body)
-            except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
-                log.warning("relief hint not written", node=name, error=str(error))
+    def _hint(self, eviction: Eviction, node: Node, terms: Terms, hinted: dict[str, str | None]) -> None:
+        """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.
+
+        Before the eviction: its controller makes the replacement within moments, and the scheduler places it. A hint
+        for an eviction that is then refused costs nothing: it keeps new pods of a workload off a hot node for a while.
+        """
+        if terms.run.mode != "Enforce" or eviction.pod.owner is None:
+            return
+        hint = merged(hinted[node.name], {eviction.pod.owner.uid}, terms, self._clock.now())
+        text = relief.encode(hint)
+        try:
+            self._door.merge_patch(kinds.NODES, node.name, {"metadata": {"annotations": {relief.KEY: text}}})
+            hinted[node.name] = text
+        except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
+            log.warning("relief hint not written", node=node.name, error=str(error))
 
 
 def merged(text: str | None, uids: collections.abc.Collection[str], terms: Terms, now_seconds: float) -> Relief:

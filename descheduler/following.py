@@ -1,8 +1,8 @@
 """What became of evictions: intents a crash left open, where replacements landed, what the node's load was afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves,
-`follow` fills the ledger's later columns from the snapshot. `findings` is the pure part: one row and one snapshot in,
-the columns to add out.
+`follow` fills the ledger's later columns from the snapshot, `look_back` those that ask Prometheus for a moment gone by.
+`findings` is the pure part: one row and one snapshot in, the columns to add out.
 """
 
 import collections.abc
@@ -12,6 +12,7 @@ from descheduler import usage
 from descheduler.history import HOUR_SECONDS
 from descheduler.ledger import Ledger, Row
 from descheduler.snapshot import Snapshot
+from descheduler.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Pod
@@ -21,8 +22,14 @@ from runtime import logs
 log = logs.get(__name__)
 
 FOLLOWED_SECONDS = 24 * HOUR_SECONDS
+# A request may be carried out after its sender has gone: the apiserver works on one for up to a minute (its
+# --request-timeout). Until then an intent whose pod still stands stays open, and its workload is left alone.
+ANSWER_SECONDS = 60.0
 LOOK_BACKS = (("load_5m_ratio", 300.0), ("load_30m_ratio", 1800.0))
-LOOK_BACK_GRACE_SECONDS = 600.0  # a figure taken later than this after its moment would be a figure of another moment
+MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however long nobody looked
+
+Usages = collections.abc.Mapping[str, NodeUsage]
+Ask = collections.abc.Callable[[float], Usages]
 
 
 class Returned(NamedTuple):
@@ -35,24 +42,36 @@ class Returned(NamedTuple):
 Columns = dict[str, float | int | str | None]
 
 
-def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> int:
-    """Closes every intent without an outcome by what the cluster shows; how many there were.
+def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Row, ...]:
+    """Closes intents without an outcome by what the cluster shows; those that turn out to have taken place.
 
-    The pod still stands and is not leaving: not_done. It has gone, is leaving, or another has its name:
-    evicted_unconfirmed. In Observe and DryRun nothing can have happened. Raises KubeError when the cluster cannot be
-    asked: nothing is decided blindly.
+    The pod has gone, is leaving, or another has its name: evicted_unconfirmed. It still stands: not_done, once the
+    request cannot be carried out any more. In Observe and DryRun nothing can have happened. Raises KubeError when the
+    cluster cannot be asked: nothing is decided blindly.
     """
-    rows = ledger.open_rows()
-    for row in rows:
-        stands = row.mode != "Enforce" or _stands(row, door)
-        result = "not_done" if stands else "evicted_unconfirmed"
+    closed = ((row, _ending(row, door, now_seconds)) for row in ledger.open_rows())
+    found = []
+    for row, result in closed:
+        if not result:
+            continue
         message = "found open after a crash or a lost answer"
         ledger.decide(row.id, result, status=row.http_status, message=message, at_seconds=now_seconds)
         log.warning("open intent closed", pod=f"{row.namespace}/{row.pod}", result=result, run=row.run)
-    return len(rows)
+        if result == "evicted_unconfirmed":
+            found.append(row)
+    return tuple(found)
 
 
-def follow(ledger: Ledger, taken: Snapshot, policy: LoadPolicy) -> tuple[Returned, ...]:
+def _ending(row: Row, door: KubeDoor, now_seconds: float) -> str:
+    """How an open intent ended, "" while that is open."""
+    if row.mode != "Enforce":
+        return "not_done"
+    if not _stands(row, door):
+        return "evicted_unconfirmed"
+    return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else "not_done"
+
+
+def follow(ledger: Ledger, taken: Snapshot) -> tuple[Returned, ...]:
     """Adds to the ledger what the snapshot shows of earlier evictions; the replacements found to be back where they
     left.
     """
@@ -61,7 +80,7 @@ def follow(ledger: Ledger, taken: Snapshot, policy: LoadPolicy) -> tuple[Returne
     pods = {pod.uid: pod for pod in taken.pods}
     returned: list[Returned] = []
     for row in ledger.unfinished(since_seconds):
-        columns = findings(row, taken, policy, known)
+        columns = findings(row, taken, known)
         ledger.fill(row.id, **columns)
         landed = str(columns.get("landed_pod") or "")
         known.add(landed)
@@ -71,7 +90,7 @@ def follow(ledger: Ledger, taken: Snapshot, policy: LoadPolicy) -> tuple[Returne
     return tuple(returned)
 
 
-def findings(row: Row, taken: Snapshot, policy: LoadPolicy, known: collections.abc.Collection[str]) -> Columns:
+def findings(row: Row, taken: Snapshot, known: collections.abc.Collection[str]) -> Columns:
     """The columns that the snapshot adds to a row; `known` are pods that replace other evicted ones already."""
     found: Columns = {}
     if row.gone_at_seconds is None and not any(pod.uid == row.pod_uid for pod in taken.pods):
@@ -86,7 +105,48 @@ def findings(row: Row, taken: Snapshot, policy: LoadPolicy, known: collections.a
         }
     if replacement is not None and replacement.ready and row.ready_at_seconds is None:
         found["ready_at_seconds"] = replacement.ready_since_seconds or taken.at_seconds
-    return found | _loads(row, taken, policy)
+    return found
+
+
+class LookBack:
+    """Asks what the load of nodes was 5 and 30 minutes after an eviction from them: at those moments, however late.
+
+    A moment is asked for once: what Prometheus does not know of it, it will not learn.
+    """
+
+    def __init__(self) -> None:
+        self._asked: set[float] = set()
+
+    def fill(self, ledger: Ledger, policy: LoadPolicy, ask: Ask, *, now_seconds: float) -> None:
+        """Adds the figures whose moment has come, out of what `ask` knows of it; raises what that raises."""
+        since_seconds = now_seconds - FOLLOWED_SECONDS
+        self._asked = {moment for moment in self._asked if moment >= since_seconds}
+        due = due_moments(ledger.unfinished(since_seconds), now_seconds)
+        for moment in [moment for moment in due if moment not in self._asked][:MOMENTS_A_RUN]:
+            usages = ask(moment)
+            self._asked.add(moment)
+            for row, column in due[moment]:
+                ledger.fill(row.id, **load(row, column, usages, policy, moment))
+
+
+def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict[float, list[tuple[Row, str]]]:
+    """The moments gone by of which a row still lacks its node's load: the columns to fill, by moment."""
+    found: dict[float, list[tuple[Row, str]]] = {}
+    for row in rows:
+        for column, after_seconds in LOOK_BACKS:
+            moment = row.at_seconds + after_seconds
+            if getattr(row, column) is None and moment <= now_seconds:
+                found.setdefault(moment, []).append((row, column))
+    return found
+
+
+def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: float) -> Columns:
+    """The row's metric on its node at that moment; nothing where the data of then was stale or absent."""
+    seen = usages.get(row.node)
+    if seen is None or row.metric not in seen.ratios:
+        return {}
+    fresh = usage.fresh(seen.at_seconds, moment, policy.sync.stale_after_seconds)
+    return {column: seen.ratios[row.metric]} if fresh else {}
 
 
 def _replacement(row: Row, taken: Snapshot, known: collections.abc.Collection[str]) -> Pod | None:
@@ -109,18 +169,6 @@ def _replacement(row: Row, taken: Snapshot, known: collections.abc.Collection[st
         and pod.created_at_seconds >= int(row.intended_at_seconds)
     )
     return min(made_since, key=lambda pod: (pod.created_at_seconds, pod.uid), default=None)
-
-
-def _loads(row: Row, taken: Snapshot, policy: LoadPolicy) -> Columns:
-    found: Columns = {}
-    seen = taken.node_usage.get(row.node)
-    if seen is None or not usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds):
-        return found
-    for column, after_seconds in LOOK_BACKS:
-        late_seconds = taken.at_seconds - row.at_seconds - after_seconds
-        if getattr(row, column) is None and 0 <= late_seconds <= LOOK_BACK_GRACE_SECONDS and row.metric in seen.ratios:
-            found[column] = seen.ratios[row.metric]
-    return found
 
 
 def _stands(row: Row, door: KubeDoor) -> bool:

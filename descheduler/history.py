@@ -22,17 +22,26 @@ class Departed(NamedTuple):
 
 
 class Failures(NamedTuple):
-    """Evictions of a workload that failed in a row, and when the last of them did."""
+    """Evictions of a workload or a pod that failed in a row, and when the last of them did."""
 
     in_a_row: int
     last_at_seconds: float
 
 
+class Passed(NamedTuple):
+    """What a flow rule let through: when (Unix seconds), and workloads whose replacement was not seen Ready yet."""
+
+    at_seconds: tuple[float, ...] = ()
+    in_flight: frozenset[str] = frozenset()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class History:
-    """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload.
+    """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload,
+    refusals per pod uid, what passed per flow rule (`flow.key`).
 
-    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet.
+    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `undecided` those with
+    an intent of which nobody knows yet how it ended.
     """
 
     in_last_hour: int = 0
@@ -40,5 +49,8 @@ class History:
     last_by_node: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
     returned: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     failures: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
+    refusals: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
+    flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     departed: tuple[Departed, ...] = ()
+    undecided: frozenset[str] = frozenset()

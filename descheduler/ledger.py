@@ -3,24 +3,22 @@ from here.
 
 `evicting.py` writes the intent before every Eviction call (synced to disk, so a crash cannot lose it) and the outcome
 after; `following.py` adds what became of the workload and the node; `reconcile` closes intents that a crash left open.
-One writer: the descheduler's own thread; readers (GET /evictions, the CLI) open connections of their own. Rows are
-never deleted here.
+One writer: the descheduler's own thread; readers (GET /evictions, GET /events) open connections of their own. `prune`
+deletes what is older than retention; a corrupt file is set aside (`ledger_file.py`) and the new one remembers it.
 
     intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
     after a crash: intended, unknown -> evicted_unconfirmed (the pod has gone) | not_done (it still stands)
 """
 
 import collections.abc
-import contextlib
 import dataclasses
 import json
-import sqlite3
-import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from descheduler import schema_sql
-from descheduler.history import HOUR_SECONDS, Departed, Failures, History
+from descheduler.history import HOUR_SECONDS, Departed, Failures, History, Passed
+from descheduler.ledger_file import LedgerCorrupt, LedgerFile
 from descheduler.planning import Eviction, EvictionPlan
 
 DONE: Final = ("evicted", "evicted_unconfirmed")
@@ -28,11 +26,8 @@ DONE: Final = ("evicted", "evicted_unconfirmed")
 COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
 OPEN: Final = ("intended", "unknown")
 FAILED: Final = ("failed", "refused")
+ENDS_FAILURES: Final = (*DONE, "dry_run")
 RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
-
-
-class LedgerError(Exception):
-    """The ledger's file cannot be used; the text names it and the next step."""
 
 
 class Run(NamedTuple):
@@ -81,6 +76,20 @@ class Row(NamedTuple):
     load_5m_ratio: float | None
     load_30m_ratio: float | None
     returned: int | None
+    flow: str = ""  # `flow.key` of the rule that let it pass
+
+
+class Posted(NamedTuple):
+    """An Event as it was posted: the cluster drops its own after an hour."""
+
+    at_seconds: float
+    reason: str
+    warning: int
+    kind: str
+    namespace: str
+    name: str
+    related: str
+    note: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,38 +102,51 @@ class Query:
     workload: str = ""
     outcome: str = ""
     limit: int = 500
+    before_id: int | None = None  # for the next page: the last id of the page before
 
 
 class Ledger:
     """The one writer of a ledger file, and its readers."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._writer: sqlite3.Connection | None = None
+        self._file = LedgerFile(path)
 
     def open(self) -> "Ledger":
-        """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
-            schema_sql.migrate(self._writer)
-        except (OSError, sqlite3.Error, ValueError) as error:
-            self.close()
-            raise LedgerError(f"ledger {self._path}: {error}; give another file with --ledger or restore it") from error
+        """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours,
+        LedgerCorrupt if it cannot be trusted.
+        """
+        self._file.open()
         return self
+
+    def open_or_set_aside(self, *, at_seconds: float) -> Path | None:
+        """Opens the file; one that cannot be trusted is moved away first, a new one begun, and its new place returned.
+
+        The new one remembers that: whoever counts from it knows since when.
+        """
+        try:
+            self._file.open()
+        except LedgerCorrupt as error:
+            return self.set_aside(str(error), at_seconds=at_seconds)
+        return None
+
+    def set_aside(self, cause: str, *, at_seconds: float) -> Path:
+        """Moves a file away that turned out to be corrupt in use and begins a new one; where it is now."""
+        moved_to = self._file.set_aside(at_seconds)
+        self._file.open()
+        with self._file.written() as writer:
+            values = (at_seconds, str(moved_to), cause)
+            writer.execute("INSERT INTO set_asides (at_seconds, moved_to, cause) VALUES (?, ?, ?)", values)
+        return moved_to
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        self._file.close()
 
     def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> int:
         """Writes the intent and syncs it to disk; the row's id."""
         columns = _columns(run, eviction) | {"intended_at_seconds": at_seconds}
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        with self._written() as writer:
+        with self._file.written() as writer:
             cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))  # noqa: S608
             return int(cursor.lastrowid or 0)
 
@@ -140,22 +162,36 @@ class Ledger:
     def record_run(self, run: Run, plan: EvictionPlan, summary: str) -> None:
         """Writes the run itself: also runs that evict nothing say why, node by node."""
         nodes = {one.node.name: one.summary for one in plan.nodes}
-        with self._written() as writer:
+        with self._file.written() as writer:
             writer.execute(
                 "INSERT OR REPLACE INTO runs (run, at_seconds, mode, policy_hash, evictions, summary, nodes)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*run, len(plan.evictions), summary, json.dumps(nodes)),
             )
 
+    def tell(self, told: Posted) -> None:
+        """Keeps an Event."""
+        names, marks = ", ".join(Posted._fields), _marks(Posted._fields)
+        with self._file.written() as writer:
+            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))  # noqa: S608
+
+    def prune(self, before_seconds: float) -> int:
+        """Deletes what is older, but for intents whose end is not known; how many evictions went."""
+        with self._file.written() as writer:
+            for table in schema_sql.BY_TIME:
+                writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))  # noqa: S608
+            old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"  # noqa: S608
+            return writer.execute(old, (before_seconds, *OPEN)).rowcount
+
     def reset_breaker(self, workload_uid: str, at_seconds: float) -> None:
         """Forgets the failures of a workload ("" for all) up to now."""
-        with self._written() as writer:
+        with self._file.written() as writer:
             writer.execute(
                 "INSERT INTO breaker_resets (workload_uid, at_seconds) VALUES (?, ?)", (workload_uid, at_seconds)
             )
 
     def rows(self, query: Query) -> list[Row]:
-        """The newest evictions that match, newest first."""
+        """The newest evictions that match, the last recorded first."""
         conditions = {
             "at_seconds >= ?": query.since_seconds,
             "namespace = ?": query.namespace or None,
@@ -163,11 +199,12 @@ class Ledger:
             "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload
             or None,
             "result = ?": query.outcome or None,
+            "id < ?": query.before_id,
         }
         given = {text: value for text, value in conditions.items() if value is not None}
         where = " AND ".join(given) or "1"
         values = [value for text, value in given.items() for _ in range(text.count("?"))]
-        return self._select(f"WHERE {where} ORDER BY at_seconds DESC, id DESC LIMIT ?", [*values, query.limit])
+        return self._select(f"WHERE {where} ORDER BY id DESC LIMIT ?", [*values, query.limit])
 
     def open_rows(self) -> list[Row]:
         """Intents whose end is not known."""
@@ -200,56 +237,61 @@ class Ledger:
             returned=_counts(
                 row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
             ),
-            failures=_failures(rows, self._resets()),
-            in_flight=frozenset(
-                row.workload_uid for row in counted if row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
-            ),
+            failures=_failures(self._failing(mode), self._resets()),
+            refusals=_refusals(rows, self._resets()),
+            flow=_flows(counted),
+            in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
             departed=tuple(_departed(row) for row in done),
+            undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
         )
+
+    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
+        """The newest Events about objects of that name ("" for any), newest first."""
+        rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
+        with self._file.reading() as reader:
+            found = reader.execute(
+                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",  # noqa: S608
+                (since_seconds or 0.0, name, limit),
+            )
+            return [Posted(*one) for one in found]
+
+    def set_aside_at_seconds(self) -> float | None:
+        """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
+        with self._file.reading() as reader:
+            found = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
+        return None if found is None else float(found)
 
     def last_summary(self) -> str:
         """The newest run's summary, "" before the first."""
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
         return str(found[0]) if found else ""
 
+    def _failing(self, mode: str) -> list[Row]:
+        """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
+        window.
+        """
+        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND {_FAILURE}"  # noqa: S608
+        return self._select(
+            f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
+            [mode, mode, *FAILED],
+        )
+
     def _resets(self) -> dict[str, float]:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             return dict(
                 reader.execute("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid")
             )
 
     def _set(self, row_id: int, **columns: float | int | str | None) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)
-        with self._written() as writer:
+        with self._file.written() as writer:
             writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))  # noqa: S608
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()  # noqa: S608
         return [Row(*one) for one in found]
-
-    @contextlib.contextmanager
-    def _written(self) -> collections.abc.Iterator[sqlite3.Connection]:
-        if self._writer is None:
-            raise LedgerError(f"ledger {self._path} is not open")
-        with self._lock:
-            try:
-                self._writer.execute("BEGIN IMMEDIATE")
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except sqlite3.Error as error:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise LedgerError(f"ledger {self._path}: {error}; nothing is evicted without a record") from error
-
-    @contextlib.contextmanager
-    def _reading(self) -> collections.abc.Iterator[sqlite3.Connection]:
-        try:
-            with contextlib.closing(sqlite3.connect(self._path, timeout=10.0)) as reader:
-                yield reader
-        except sqlite3.Error as error:
-            raise LedgerError(f"ledger {self._path}: {error}") from error
 
 
 def _columns(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
@@ -276,6 +318,7 @@ def _columns(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
         "memory_bytes": eviction.used.memory_bytes,
         "destination": eviction.destination,
         "result": "intended",
+        "flow": eviction.flow,
     }
 
 
@@ -290,17 +333,51 @@ def _counts(uids: collections.abc.Iterable[str]) -> dict[str, int]:
     return found
 
 
+_FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"
+
+
+def _failed(row: Row) -> bool:
+    """As _FAILURE: also a 5xx after which the pod was found standing."""
+    return row.result in FAILED or (row.result == "not_done" and (row.http_status or 0) >= 500)
+
+
 def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
     """Failures since the last success or reset, by workload; `rows` oldest first."""
     found: dict[str, Failures] = {}
     for row in rows:
         after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
-        if row.result in DONE:
+        if row.result in ENDS_FAILURES:
             found.pop(row.workload_uid, None)
-        elif row.result in FAILED and row.at_seconds > after:
+        elif _failed(row) and row.at_seconds > after:
             before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
             found[row.workload_uid] = Failures(before + 1, row.at_seconds)
     return found
+
+
+def _refusals(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """How often a budget refused each pod since the last reset, by pod uid; `rows` oldest first."""
+    found: dict[str, Failures] = {}
+    for row in rows:
+        after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+        if row.result == "refused" and row.at_seconds > after:
+            before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
+            found[row.pod_uid] = Failures(before + 1, row.at_seconds)
+    return found
+
+
+def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
+    """What each flow rule let through, by its key."""
+    times: dict[str, list[float]] = {}
+    waiting: dict[str, set[str]] = {}
+    for row in counted:
+        if row.flow:
+            times.setdefault(row.flow, []).append(row.intended_at_seconds)
+            waiting.setdefault(row.flow, set()).update({row.workload_uid} if _in_flight(row) else ())
+    return {key: Passed(tuple(times[key]), frozenset(waiting[key])) for key in times}
+
+
+def _in_flight(row: Row) -> bool:
+    return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
 
 
 def _departed(row: Row) -> Departed:

@@ -1,4 +1,4 @@
-"""Caps, cool-downs, the one-in-flight rule and the breaker: how much may be disturbed, however hot the nodes are.
+"""Caps, cool-downs, the one-in-flight rule, back-off and breaker: how much may be disturbed, however hot the nodes are.
 
 `planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
 the ledger.
@@ -12,7 +12,7 @@ from descheduler.history import History
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube.objects import Pod
-from policy.descheduling import Descheduler
+from policy.descheduling import Breaker, Descheduler
 from policy.schema import LoadPolicy
 
 BY_SIZE = "bySize"
@@ -45,14 +45,26 @@ class Caps:
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
         return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left") if left_seconds > 0 else None
 
+    @property
+    def run_left(self) -> int:
+        """Evictions still allowed in this run."""
+        return max(0, self._policy.limits.per_run - self._chosen)
+
+    @property
+    def hour_left(self) -> int:
+        """Evictions still allowed in this hour, those of the plan counted."""
+        return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
+
     def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
-        """Why this pod must wait, if it must: its namespace's cap, or what its workload has been through."""
+        """Why this pod must wait, if it must: its namespace's cap, its own refusals, or what its workload has been
+        through.
+        """
         cap = self._policy.limits.per_namespace
         if self._by_namespace[pod.namespace] >= cap:
             return Verdict(
                 Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
             )
-        return self._workload_verdict(standing) if standing is not None else None
+        return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
 
     def count(self, pod: Pod, standing: Standing | None) -> None:
         """Counts a chosen pod."""
@@ -66,6 +78,8 @@ class Caps:
         workload = standing.workload
         chosen = self._by_workload[workload.uid]
         last = self._history.last_by_workload.get(workload.uid)
+        if workload.uid in self._history.undecided:
+            return Verdict(Cause.IN_FLIGHT, f"{workload} has an eviction of which no answer was seen yet")
         if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
@@ -92,6 +106,15 @@ class Caps:
             return None
         until = "open until it is reset" if math.isinf(left_seconds) else f"{left_seconds:.0f} s left"
         return Verdict(Cause.BREAKER, f"{failures.in_a_row} failures in a row, {until}")
+
+    def _backoff_verdict(self, pod_uid: str) -> Verdict | None:
+        refused = self._history.refusals.get(pod_uid)
+        if refused is None:
+            return None
+        rest_seconds = pause_seconds(self._policy.breaker, pod_uid, refused.in_a_row, grown=refused.in_a_row - 1)
+        left_seconds = self._left(refused.last_at_seconds, rest_seconds)
+        times = f"refused {refused.in_a_row} times by a budget"
+        return Verdict(Cause.BACKOFF, f"{times}, {left_seconds:.0f} s left") if left_seconds > 0 else None
 
     def _left(self, since: float | None, span_seconds: float) -> float:
         return 0.0 if since is None else since + span_seconds - self._now_seconds
@@ -131,8 +154,11 @@ def breaker_seconds(descheduler: Descheduler, uid: str, in_a_row: int) -> float:
     """
     breaker = descheduler.breaker
     trials_failed = max(in_a_row - breaker.failures, 0)
-    if trials_failed >= breaker.steps:
-        return math.inf
+    return math.inf if trials_failed >= breaker.steps else pause_seconds(breaker, uid, in_a_row, grown=trials_failed)
+
+
+def pause_seconds(breaker: Breaker, uid: str, in_a_row: int, *, grown: int) -> float:
+    """backoff * factor^grown * (1 + jitter * drawn), at most max; `drawn` in [0, 1) from the uid and the count."""
     drawn_ratio = int.from_bytes(hashlib.sha256(f"{uid}/{in_a_row}".encode()).digest()[:4]) / 2**32
-    pause_seconds = breaker.backoff_seconds * breaker.factor**trials_failed * (1.0 + breaker.jitter_ratio * drawn_ratio)
-    return min(breaker.max_seconds, pause_seconds)
+    stretched = 1.0 + breaker.jitter_ratio * drawn_ratio
+    return min(breaker.max_seconds, breaker.backoff_seconds * breaker.factor ** min(grown, 64) * stretched)

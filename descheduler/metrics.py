@@ -44,6 +44,11 @@ class Telemetry:
             ("scope",),
             registry=registry,
         )
+        self._set_aside = Gauge(
+            "evenload_ledger_set_aside_timestamp_seconds",
+            "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
+            registry=registry,
+        )
         self._export_runs(registry)
 
     def _export_runs(self, registry: CollectorRegistry) -> None:
@@ -91,6 +96,10 @@ class Telemetry:
     def came_back(self, count: int) -> None:
         """Replacements found on the node they had left."""
         self._returned.inc(count)
+
+    def set_aside(self, at_seconds: float) -> None:
+        """A corrupt ledger was moved away."""
+        self._set_aside.set(at_seconds)
 
     def ended(self, seconds: float, now_seconds: float) -> None:
         """A run that ended well."""

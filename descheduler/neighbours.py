@@ -1,98 +1,170 @@
-"""Whether a pod may stand on a node by the rules that involve other pods: required (anti-)affinity and hard topology
+"""Whether a pod may stand on a node by the rules that involve other pods: required (anti-)affinity, hard topology
 spread.
 
-`destinations.py` asks for nodes that passed `placement.py` and tells where planned pods would go, so that two
-evictions of one plan are judged as neighbours. Rules as in kube-scheduler's InterPodAffinity and PodTopologySpread, on
-the snapshot without the moved pod itself.
+`destinations.py` asks for a `Judgement` per pod, then for nodes that passed `placement.py`, and tells where planned
+pods would go, so that two evictions of one plan are judged as neighbours. Rules as in kube-scheduler's
+InterPodAffinity and PodTopologySpread, on the snapshot without the moved pod itself. Pods with equal labels are
+counted together: a rule is matched once per sort of pod, not once per pod and node.
 """
 
 import collections
 import collections.abc
+import dataclasses
+from typing import NamedTuple
 
 from descheduler.snapshot import Snapshot
+from kube import selectors
 from kube.objects import Node, Pod, PodAffinityTerm, TopologySpread
+
+HARD = "DoNotSchedule"
+Places = collections.Counter[str]  # node name -> pods
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crowd:
+    """Pods of one namespace with equal labels: where they stand, and where those stand that are not leaving."""
+
+    namespace: str
+    labels: collections.abc.Mapping[str, str]
+    places: Places = dataclasses.field(default_factory=collections.Counter)
+    staying: Places = dataclasses.field(default_factory=collections.Counter)
+
+
+class Repeller(NamedTuple):
+    """Pods of one owner with the same anti-affinity, and where they stand."""
+
+    sample: Pod
+    places: Places
+
+
+class Spread(NamedTuple):
+    """One hard spread rule, counted: count(domain) + itself - least <= max_skew must hold."""
+
+    key: str
+    counts: collections.Counter[str]
+    least: int
+    itself: int
+    max_skew: int
+
+
+class Judgement(NamedTuple):
+    """What keeps one pod off nodes: the domains it must be in, may not be in, and its spread rules.
+
+    `attracted` is (topology key, domains) per affinity term; `first` says that the pod may start a group of its own.
+    """
+
+    attracted: tuple[tuple[str, frozenset[str]], ...]
+    first: bool
+    repelled: frozenset[tuple[str, str]]
+    spreads: tuple[Spread, ...]
+
+    def why_not(self, node: Node) -> str:
+        """The rule that keeps the pod off the node, "" if none does."""
+        if not self._attracted_to(node):
+            return "pod affinity"
+        if any(node.labels.get(key) == domain for key, domain in self.repelled):
+            return "pod anti-affinity"
+        return "" if all(_within_skew(rule, node) for rule in self.spreads) else "topology spread"
+
+    def _attracted_to(self, node: Node) -> bool:
+        if any(key not in node.labels for key, _ in self.attracted):
+            return False
+        return self.first or all(node.labels[key] in domains for key, domains in self.attracted)
 
 
 class Neighbours:
-    """All pods by namespace with the node each is on, planned moves included."""
+    """All pods by namespace and labels with the nodes they are on, planned moves included."""
 
     def __init__(self, taken: Snapshot) -> None:
         self._nodes = {node.name: node for node in taken.nodes}
         self._namespaces = taken.namespaces
-        self._moved: dict[str, str] = {}
-        self._by_namespace: dict[str, list[Pod]] = {}
-        self._repelling: list[Pod] = []
+        self._crowds: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] = {}
+        self._repellers: dict[tuple[str, str], list[Repeller]] = {}
         for pod in taken.pods:
-            if not pod.node_name or pod.finished:
-                continue
-            self._by_namespace.setdefault(pod.namespace, []).append(pod)
-            if _anti_affinity(pod):
-                self._repelling.append(pod)
+            if pod.node_name and not pod.finished:
+                self._count(pod, pod.node_name, 1)
 
     def move(self, pod: Pod, node: str) -> None:
         """Remembers where a chosen pod's replacement is expected."""
-        self._moved[pod.uid] = node
+        self._count(pod, pod.node_name, -1)
+        self._count(pod, node, 1)
 
-    def allow(self, pod: Pod, node: Node) -> bool:
-        """Whether affinity, anti-affinity in both directions and hard spread let the pod onto the node."""
-        return (
-            all(self._attracted(pod, term, node) for term in _affinity(pod))
-            and not any(self._near(pod, term, node, pod) for term in _anti_affinity(pod))
-            and not any(self._repelled_by(other, pod, node) for other in self._repelling)
-            and all(self._spread_allows(pod, rule, node) for rule in pod.topology_spread)
-        )
+    def judge(self, pod: Pod) -> Judgement:
+        """The rules of and about one pod, matched against all others."""
+        wanted = _affinity(pod)
+        meant = self._meant(wanted, pod)
+        attracted = tuple((term.topology_key, self._domains(term.topology_key, meant, pod)) for term in wanted)
+        first = not any(domains for _, domains in attracted) and all(self._means(term, pod, pod) for term in wanted)
+        repelled = frozenset((*self._repelled_by_its_own(pod), *self._repelled_by_others(pod)))
+        rules = [rule for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
+        keys = [rule.topology_key for rule in rules]
+        labelled = [node for node in self._nodes.values() if rules and all(key in node.labels for key in keys)]
+        return Judgement(attracted, first, repelled, tuple(self._spread(pod, rule, labelled) for rule in rules))
 
-    def _where(self, pod: Pod) -> Node | None:
-        return self._nodes.get(self._moved.get(pod.uid, pod.node_name))
+    def _count(self, pod: Pod, node: str, number: int) -> None:
+        crowd = self._crowd(pod)
+        crowd.places[node] += number
+        if not pod.deleting:
+            crowd.staying[node] += number
+        if _anti_affinity(pod):
+            self._repeller(pod).places[node] += number
 
-    def _attracted(self, pod: Pod, term: PodAffinityTerm, node: Node) -> bool:
-        if node.labels.get(term.topology_key) is None:
-            return False
-        if self._near(pod, term, node, pod):
-            return True
-        # The first of a group that is attracted to itself may stand anywhere, or it could never start.
-        return self._matches(term, pod, pod) and not any(self._meant(term, pod))
+    def _crowd(self, pod: Pod) -> Crowd:
+        key = (pod.namespace, frozenset(pod.labels.items()))
+        found = self._crowds.get(key)
+        if found is None:
+            found = self._crowds[key] = Crowd(pod.namespace, pod.labels)
+        return found
 
-    def _near(self, owner: Pod, term: PodAffinityTerm, node: Node, without: Pod) -> bool:
-        domain = node.labels.get(term.topology_key)
-        if domain is None:
-            return False
-        return any(
-            other.uid != without.uid and self._domain(other, term.topology_key) == domain
-            for other in self._meant(term, owner)
-        )
+    def _repeller(self, pod: Pod) -> Repeller:
+        """Pods of one owner are made from one template, mostly: those whose terms differ are kept apart."""
+        several = self._repellers.setdefault((pod.namespace, pod.owner.uid if pod.owner is not None else pod.uid), [])
+        found = next((one for one in several if _alike(one.sample, pod)), None)
+        if found is None:
+            found = Repeller(pod, collections.Counter())
+            several.append(found)
+        return found
 
-    def _repelled_by(self, other: Pod, pod: Pod, node: Node) -> bool:
-        if other.uid == pod.uid:
-            return False
-        for term in _anti_affinity(other):
-            domain = node.labels.get(term.topology_key)
-            if domain is None or not self._matches(term, other, pod):
-                continue
-            if self._domain(other, term.topology_key) == domain:
-                return True
-        return False
+    def _repelled_by_its_own(self, pod: Pod) -> collections.abc.Iterator[tuple[str, str]]:
+        for term in _anti_affinity(pod):
+            for domain in self._domains(term.topology_key, self._meant((term,), pod), pod):
+                yield term.topology_key, domain
 
-    def _domain(self, pod: Pod, topology_key: str) -> str | None:
-        node = self._where(pod)
-        return node.labels.get(topology_key) if node is not None else None
+    def _repelled_by_others(self, pod: Pod) -> collections.abc.Iterator[tuple[str, str]]:
+        for repeller in (one for several in self._repellers.values() for one in several):
+            own = repeller.places if not _alike(repeller.sample, pod) else _without(repeller.places, pod)
+            for term in _anti_affinity(repeller.sample):
+                if self._means(term, repeller.sample, pod):
+                    for name, number in own.items():
+                        domain = self._label(name, term.topology_key)
+                        if number > 0 and domain is not None:
+                            yield term.topology_key, domain
 
-    def _meant(self, term: PodAffinityTerm, owner: Pod) -> collections.abc.Iterator[Pod]:
-        """The pods other than the owner that a term of `owner` selects."""
-        for namespace in self._by_namespace:
-            if self._namespace_meant(term, owner, namespace):
-                for pod in self._by_namespace[namespace]:
-                    if (
-                        pod.uid != owner.uid
-                        and term.label_selector is not None
-                        and term.label_selector.matches(pod.labels)
-                    ):
-                        yield pod
+    def _meant(self, terms: tuple[PodAffinityTerm, ...], pod: Pod) -> list[Crowd]:
+        """The crowds that meet all the terms: a pod that meets one of two attracts nobody."""
+        crowds = self._crowds.values() if terms else ()
+        return [crowd for crowd in crowds if all(self._means(term, pod, crowd) for term in terms)]
 
-    def _matches(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
+    def _domains(self, key: str, crowds: collections.abc.Iterable[Crowd], pod: Pod) -> frozenset[str]:
+        """The domains in which pods of these crowds stand, other than the pod itself."""
+        found: set[str | None] = set()
+        own = self._crowd(pod)
+        for crowd in crowds:
+            places = _without(crowd.places, pod) if crowd is own else crowd.places
+            found.update(self._label(name, key) for name, number in places.items() if number > 0)
+        return frozenset(domain for domain in found if domain is not None)
+
+    def _label(self, node: str, key: str) -> str | None:
+        known = self._nodes.get(node)
+        return known.labels.get(key) if known is not None else None
+
+    def _means(self, term: PodAffinityTerm, owner: Pod, other: "Crowd | Pod") -> bool:
+        """Whether a term of `owner` selects these pods."""
         selector = term.label_selector
         return (
-            selector is not None and self._namespace_meant(term, owner, pod.namespace) and selector.matches(pod.labels)
+            selector is not None
+            and self._namespace_meant(term, owner, other.namespace)
+            and selector.matches(other.labels)
         )
 
     def _namespace_meant(self, term: PodAffinityTerm, owner: Pod, namespace: str) -> bool:
@@ -104,27 +176,51 @@ class Neighbours:
             self._namespaces.get(namespace, {})
         )
 
-    def _spread_allows(self, pod: Pod, rule: TopologySpread, node: Node) -> bool:
-        """count(domain) + 1 - min over the domains open to the pod <= maxSkew, for whenUnsatisfiable DoNotSchedule."""
-        if rule.when_unsatisfiable != "DoNotSchedule":
-            return True
-        domain = node.labels.get(rule.topology_key)
-        if domain is None:
-            return False
+    def _spread(self, pod: Pod, rule: TopologySpread, labelled: list[Node]) -> Spread:
+        """The rule's counts over the nodes that its policies let count; too few domains make the least 0."""
         counts: collections.Counter[str] = collections.Counter()
-        for other in self._by_namespace.get(pod.namespace, []):
-            if other.uid == pod.uid or other.deleting or rule.label_selector is None:
+        counted = {node.name: node.labels[rule.topology_key] for node in labelled if _counts(pod, rule, node)}
+        counts.update(dict.fromkeys(counted.values(), 0))
+        own = self._crowd(pod)
+        for crowd in self._crowds.values():
+            if crowd.namespace != pod.namespace or not _selects(rule, pod, crowd.labels):
                 continue
-            place = self._domain(other, rule.topology_key)
-            if place is not None and rule.label_selector.matches(other.labels):
-                counts[place] += 1
-        least = min((counts[place] for place in self._domains(pod, rule)), default=0)
-        itself = 1 if rule.label_selector is not None and rule.label_selector.matches(pod.labels) else 0
-        return counts[domain] + itself - least <= rule.max_skew
+            for name, number in (_without(crowd.staying, pod) if crowd is own else crowd.staying).items():
+                if name in counted:
+                    counts[counted[name]] += number
+        enough = rule.min_domains is None or len(counts) >= rule.min_domains
+        least = min(counts.values(), default=0) if enough else 0
+        return Spread(rule.topology_key, counts, least, int(_selects(rule, pod, pod.labels)), rule.max_skew)
 
-    def _domains(self, pod: Pod, rule: TopologySpread) -> set[str]:
-        eligible = (node for node in self._nodes.values() if pod.selects(node.name, node.labels))
-        return {node.labels[rule.topology_key] for node in eligible if rule.topology_key in node.labels}
+
+def _within_skew(rule: Spread, node: Node) -> bool:
+    domain = node.labels.get(rule.key)
+    return domain is not None and rule.counts[domain] + rule.itself - rule.least <= rule.max_skew
+
+
+def _counts(pod: Pod, rule: TopologySpread, node: Node) -> bool:
+    """nodeAffinityPolicy and nodeTaintsPolicy: whether the node's domain and pods count at all."""
+    if rule.node_affinity_policy == "Honor" and not pod.selects(node.name, node.labels):
+        return False
+    return rule.node_taints_policy != "Honor" or selectors.untolerated(node.taints, pod.tolerations) is None
+
+
+def _selects(rule: TopologySpread, pod: Pod, labels: collections.abc.Mapping[str, str]) -> bool:
+    if rule.label_selector is None or not rule.label_selector.matches(labels):
+        return False
+    return all(labels.get(key) == pod.labels[key] for key in rule.match_label_keys if key in pod.labels)
+
+
+def _without(places: Places, pod: Pod) -> Places:
+    rest = places.copy()
+    rest[pod.node_name] -= 1
+    return rest
+
+
+def _alike(one: Pod, other: Pod) -> bool:
+    owners = one.owner, other.owner
+    same = one.uid == other.uid if None in owners else owners[0] == owners[1]
+    return same and _anti_affinity(one) == _anti_affinity(other)
 
 
 def _affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

@@ -8,14 +8,17 @@ kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by 
 from kube import selectors
 from kube.objects import Node, Pod
 
-# Nodes that an autoscaler is about to remove (cluster-autoscaler, Karpenter): neither relieved nor filled.
-LEAVING_TAINTS = frozenset(
-    {
-        "ToBeDeletedByClusterAutoscaler",
-        "DeletionCandidateOfClusterAutoscaler",
-        "karpenter.sh/disrupted",
-        "karpenter.sh/disruption",
-    }
+# Nodes that someone is about to remove (cluster-autoscaler, Karpenter, a cloud's shutdown, the AWS node termination
+# handler): neither relieved nor filled.
+LEAVING_TAINTS = (
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.kubernetes.io/out-of-service",
+    "cloud.google.com/impending-node-termination",
+    "aws-node-termination-handler/",
 )
 
 
@@ -25,7 +28,7 @@ def leaving(node: Node) -> str:
         return "it is being deleted"
     if node.unschedulable:
         return "it is cordoned"
-    taint = next((taint.key for taint in node.taints if taint.key in LEAVING_TAINTS), "")
+    taint = next((taint.key for taint in node.taints if taint.key.startswith(LEAVING_TAINTS)), "")
     return f"taint {taint}" if taint else ""
 
 
@@ -34,6 +37,8 @@ def open_to_pods(node: Node) -> bool:
     return node.ready and not leaving(node)
 
 
-def allows(node: Node, pod: Pod) -> bool:
-    """Whether taints, node selector and required node affinity let the pod onto the node."""
-    return selectors.untolerated(node.taints, pod.tolerations) is None and pod.selects(node.name, node.labels)
+def why_not(node: Node, pod: Pod) -> str:
+    """What keeps the pod off the node: "taint", "node affinity" (with the node selector), or "" for nothing."""
+    if selectors.untolerated(node.taints, pod.tolerations) is not None:
+        return "taint"
+    return "" if pod.selects(node.name, node.labels) else "node affinity"

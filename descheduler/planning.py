@@ -18,7 +18,8 @@ import collections.abc
 import dataclasses
 from typing import NamedTuple
 
-from descheduler import budgets, destinations, limits, ordering, placement, protections, usage, verdicts
+from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage, verdicts
+from descheduler.budgets import BudgetLeft
 from descheduler.history import Departed, History
 from descheduler.overload import Overload
 from descheduler.snapshot import Snapshot
@@ -30,11 +31,26 @@ from policy.schema import LoadPolicy
 
 
 class Judged(NamedTuple):
-    """A candidate and its one verdict."""
+    """A candidate, its one verdict, and what it uses where that is known."""
 
     pod: Pod
     workload: Workload | None
     verdict: Verdict
+    used: PodUsage | None = None
+
+
+class Headroom(NamedTuple):
+    """What is left after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
+    takes pods the distance to each target line (negative: over it), coolest node first.
+    """
+
+    run: int = 0
+    hour: int = 0
+    budgets: tuple[BudgetLeft, ...] = ()
+    destinations: tuple[tuple[str, collections.abc.Mapping[str, float]], ...] = ()
+
+
+NO_HEADROOM = Headroom()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +68,7 @@ class Eviction:
     destination: str
     destination_ratio: float
     budget: str
+    flow: str = ""  # key of the flow rule that let it pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,6 +104,7 @@ class EvictionPlan:
     nodes: tuple[NodePlan, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     blocked: str = ""
+    headroom: Headroom = NO_HEADROOM
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -116,7 +134,8 @@ def plan(taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, h
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
     draft.blocked = _blocked(taken, policy)
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
-    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), draft.blocked.detail if draft.blocked else "")
+    blocked = draft.blocked.detail if draft.blocked else ""
+    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), blocked, draft.headroom())
 
 
 def _blocked(taken: Snapshot, policy: LoadPolicy) -> Verdict | None:
@@ -166,6 +185,7 @@ class _Draft:
         self._movable_claims = taken.movable_claims()
         self._headroom = budgets.Headroom(taken.budgets)
         self._caps = limits.Caps(policy, history, now_seconds=taken.at_seconds)
+        self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
         self._destinations = destinations.Destinations(taken, policy, excluded=overloaded)
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(
@@ -174,6 +194,11 @@ class _Draft:
         self._pods_on: dict[str, list[Pod]] = {}
         for pod in taken.pods:
             self._pods_on.setdefault(pod.node_name, []).append(pod)
+
+    def headroom(self) -> Headroom:
+        """What the plan so far leaves."""
+        destinations = tuple(self._destinations.headroom().items())
+        return Headroom(self._caps.run_left, self._caps.hour_left, self._headroom.left(), destinations)
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
@@ -187,7 +212,10 @@ class _Draft:
         for pod in work.open_pods.values():
             work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, "the target is reached without it"))
         pods = sorted(self._pods_on.get(node.name, []), key=lambda pod: (pod.key, pod.uid))
-        found = tuple(Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid]) for pod in pods)
+        used = self._taken.pod_usage
+        found = tuple(
+            Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
+        )
         return NodePlan(node, overloads, projected, found)
 
     def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:
@@ -210,14 +238,16 @@ class _Draft:
         if not ordering.worthwhile(*self._used_and_excess(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
         refused = self.blocked or self._caps.node_verdict(work.node.name)
-        refused = refused or self._caps.verdict(pod, self._standing(pod)) or self._headroom.verdict(pod)
+        standing = self._standing(pod)
+        refused = refused or self._caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
+        refused = refused or self._headroom.verdict(pod)
         if refused is not None:
             return refused
-        destination = self._destinations.find(pod, self._taken.pod_usage[pod.key])
-        if destination is None:
-            return Verdict(Cause.NO_DESTINATION, "no cool node takes it and stays at or under evictUntil")
-        self._choose(work, overload, pod, destination)
-        return Verdict(Cause.CHOSEN, f"expected on {destination}")
+        found = self._destinations.find(pod, self._taken.pod_usage[pod.key])
+        if not found.node:
+            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {found}")
+        self._choose(work, overload, pod, found.node)
+        return Verdict(Cause.CHOSEN, f"expected on {found.node}")
 
     def _choose(self, work: _Work, overload: Overload, pod: Pod, destination: str) -> None:
         used = self._taken.pod_usage[pod.key]
@@ -236,6 +266,7 @@ class _Draft:
             destination=destination,
             destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._headroom.reserve(pod),
+            flow=self._gate.count(pod, self._standing(pod)),
         )
         self.evictions.append(eviction)
 

@@ -14,13 +14,14 @@ one.
 import math
 from typing import NamedTuple
 
-from descheduler import snapshot
+from descheduler import flow, snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube.objects import Pod
 from policy.schema import LoadPolicy
 
 EVICTABLE_KEYS = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
+PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
 class Case(NamedTuple):
@@ -53,6 +54,8 @@ def _state(case: Case) -> Verdict | None:
 
 
 def _opt_out(case: Case) -> Verdict | None:
+    if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
+        return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
     key = next((key for key in EVICTABLE_KEYS if case.pod.annotations.get(key, "").lower() == "false"), None)
     return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
 
@@ -68,6 +71,14 @@ def _namespace(case: Case) -> Verdict | None:
 def _label(case: Case) -> Verdict | None:
     wanted = case.policy.descheduler.protect.label_selector
     return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
+
+
+def _flow(case: Case) -> Verdict | None:
+    rules = case.policy.descheduler.flow
+    rule = flow.deciding(rules, case.pod, case.standing)
+    if rule is None or rule.allow.mode != "Never":
+        return None
+    return Verdict(Cause.FLOW_NEVER, flow.named(rules, rule))
 
 
 def _bare(case: Case) -> Verdict | None:
@@ -139,6 +150,7 @@ RULES = (
     _opt_out,
     _namespace,
     _label,
+    _flow,
     _bare,
     _priority,
     _opt_in,

@@ -9,17 +9,22 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import usage, workloads
+from descheduler import owners, usage, workloads
+from descheduler.owners import Custom
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
+from descheduler.workloads import Workload
 from kube import kinds
-from kube.door import KubeDoor
+from kube.door import ScalesDoor
 from kube.objects import Node, PersistentVolume, Pod
 from policy import annotations
 from policy.metrics import Metric
 from policy.schema import LoadPolicy
 from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
+
+Owners = dict[str, tuple[workloads.Controller, ...]]
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a finished pod neither uses nor holds anything
 
 
 class NodeLabel(NamedTuple):
@@ -32,7 +37,7 @@ class NodeLabel(NamedTuple):
 class Reader:
     """The two doors, and how series name nodes."""
 
-    def __init__(self, kube: KubeDoor, prometheus: PrometheusDoor, label: NodeLabel) -> None:
+    def __init__(self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel) -> None:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
@@ -43,13 +48,14 @@ class Reader:
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
         pod_usage = self._pod_usage(policy, gaps)
-        pods = self._kube.list(kinds.PODS).items
+        pods = self._kube.list(kinds.PODS, field_selector=UNFINISHED).items
+        listed = self._owners()
         return Snapshot(
             at_seconds=now_seconds,
             nodes=nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,
-            workloads=workloads.index(self._owners()),
+            workloads=workloads.index(listed, self._custom(listed, pods, relievable(node_usage, policy))),
             namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
             node_usage=node_usage,
             pod_usage=pod_usage,
@@ -57,7 +63,7 @@ class Reader:
             gaps=tuple(dict.fromkeys(gaps)),
         )
 
-    def _owners(self) -> dict[str, collections.abc.Iterable[workloads.Controller]]:
+    def _owners(self) -> Owners:
         return {
             "ReplicaSet": self._kube.list(kinds.REPLICA_SETS).items,
             "Deployment": self._kube.list(kinds.DEPLOYMENTS).items,
@@ -65,6 +71,19 @@ class Reader:
             "ReplicationController": self._kube.list(kinds.REPLICATION_CONTROLLERS).items,
             "Job": self._kube.list(kinds.JOBS).items,
         }
+
+    def _custom(
+        self, listed: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
+    ) -> dict[str, Workload]:
+        """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
+        above = {one.uid: one.owner for one in listed["ReplicaSet"]}
+        asked: set[Custom] = set()
+        for pod in pods:
+            if pod.node_name in nodes and pod.owner is not None:
+                owner = above.get(pod.owner.uid, pod.owner)
+                if owner is not None and owners.is_custom(owner):
+                    asked.add(Custom(pod.namespace, owner))
+        return owners.workloads(self._kube, asked)
 
     def node_usage(
         self,
@@ -74,12 +93,12 @@ class Reader:
         gaps: list[str],
         at_seconds: float | None = None,
     ) -> dict[str, NodeUsage]:
-        """Every node's windows, now or as they were at `at_seconds`: three to six queries, however many nodes there
+        """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are.
         """
         directory = identity.build(_addressed(node) for node in nodes)
         by_name = {metric.name: metric for metric in policy.metrics_in_force}
-        metrics = [by_name[name] for name in usage.metrics_read(policy)]
+        metrics = [by_name[name] for name in usage.metrics_read(policy, nodes)]
         values: dict[str, dict[str, float]] = {}
         for metric in metrics:
             answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
@@ -130,6 +149,16 @@ class Reader:
         if answer.partial:
             gaps.append(f"Prometheus calls its answer partial: {'; '.join(answer.warnings)}")
         return answer
+
+
+def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
+    """The nodes over some target line: only these can be confirmed as overloaded in this run."""
+    bands = policy.descheduler.thresholds.items()
+    return frozenset(
+        name
+        for name, one in seen.items()
+        if any(one.ratios.get(metric, 0.0) > band.evict_until_ratio for metric, band in bands)
+    )
 
 
 def expression(metric: Metric, selector: str) -> str:

@@ -30,7 +30,18 @@ STEPS = (
     CREATE INDEX runs_by_time ON runs (at_seconds);
     CREATE TABLE breaker_resets (workload_uid TEXT NOT NULL, at_seconds REAL NOT NULL);
     """,
+    """
+    CREATE TABLE events (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at_seconds REAL NOT NULL, reason TEXT NOT NULL, warning INTEGER NOT NULL,
+      kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, related TEXT NOT NULL, note TEXT NOT NULL
+    );
+    CREATE INDEX events_by_time ON events (at_seconds);
+    CREATE TABLE set_asides (at_seconds REAL NOT NULL, moved_to TEXT NOT NULL, cause TEXT NOT NULL);
+    """,
+    "ALTER TABLE evictions ADD COLUMN flow TEXT NOT NULL DEFAULT '';",
 )
+BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -12,9 +12,11 @@ import math
 import random
 import threading
 
-from descheduler import following, overload, planning, schedule, telling
+from descheduler import breakers, following, keeping, overload, planning, schedule, telling
+from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.ledger import Ledger, LedgerError, Query, Run
+from descheduler.ledger import Ledger, Query, Run
+from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.metrics import Telemetry
 from descheduler.overload import Memory
 from descheduler.planning import EvictionPlan, NodePlan
@@ -77,6 +79,7 @@ class Parts:
     leads: collections.abc.Callable[[], bool]
     stopping: threading.Event
     news: reloads.News | None = None
+    kept_days: int = keeping.KEPT_DAYS
 
 
 class Service:
@@ -86,6 +89,8 @@ class Service:
         self._parts = parts
         self._memory: Memory | None = None
         self._told: dict[str, tuple[str, float]] = {}
+        self._look_back = following.LookBack()
+        self._pruning = keeping.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
 
@@ -95,11 +100,12 @@ class Service:
         if not parts.leads():
             log.debug("not the leader, nothing done")
             return None
-        if policy.descheduler.paused:
-            log.info("paused by the policy, nothing done")
-            return None
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
-        following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds)
+        for row in following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
+            self._post(telling.unconfirmed(row))
+        if policy.descheduler.paused:
+            self._follow_on(policy, now_seconds)
+            return None
         taken = parts.reader.take(policy, now_seconds=now_seconds)
         self._follow(taken, policy)
         self._memory = overload.observe(
@@ -107,6 +113,7 @@ class Service:
         )
         report = self._act(self._decided(taken, policy, self._memory), policy)
         self._record(report)
+        self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
@@ -127,6 +134,10 @@ class Service:
         try:
             self.run()
             self.trouble = None
+        except (LedgerCorrupt, LedgerReplaced) as error:
+            self.trouble = str(error)
+            self._parts.telemetry.failed()
+            self._begin_anew(error)
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed()
@@ -139,9 +150,21 @@ class Service:
         memory = self._memory or self._primed(taken.nodes, policy, now_seconds)
         return self._decided(taken, policy, overload.observe(memory, taken.node_usage, policy, now_seconds=now_seconds))
 
+    def breakers(self) -> tuple[Breaker, ...]:
+        """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
+        parts, policy, now_seconds = self._parts, self._parts.policy.current, self._parts.clock.now()
+        history = parts.ledger.history(
+            self._permission(policy, now_seconds).mode, now_seconds=now_seconds, window_seconds=0.0
+        )
+        return breakers.standing(history.failures, self._named, policy.descheduler, now_seconds=now_seconds)
+
+    def _named(self, workload_uid: str) -> tuple[str, str]:
+        row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
+        return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
+
     def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
         parts, descheduler = self._parts, policy.descheduler
-        permission = schedule.permission(policy, taken.at_seconds)
+        permission = self._permission(policy, taken.at_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", taken.at_seconds, permission.mode, parts.policy.content_hash)
         window_seconds = max(descheduler.cooldown.returned.window_seconds, descheduler.cooldown.workload_seconds)
         history = parts.ledger.history(run.mode, now_seconds=taken.at_seconds, window_seconds=window_seconds)
@@ -150,10 +173,28 @@ class Service:
         hour_left = max(0, descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, permission.why, plan, hour_left, partial=bool(taken.gaps))
 
+    def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
+        found = schedule.permission(policy, now_seconds)
+        if found.mode != "Enforce":
+            return found
+        why = keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
+        return schedule.Permission("Observe", why) if why else found
+
+    def _begin_anew(self, error: LedgerError) -> None:
+        """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
+        ledger, now_seconds = self._parts.ledger, self._parts.clock.now()
+        if isinstance(error, LedgerReplaced):
+            ledger.open_or_set_aside(at_seconds=now_seconds)
+            log.warning("ledger opened anew", cause=str(error))
+        else:
+            moved_to = ledger.set_aside(str(error), at_seconds=now_seconds)
+            log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
+        self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
+
     def _act(self, report: Report, policy: LoadPolicy) -> Report:
         parts = self._parts
         parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        terms = Terms(report.run, relief_seconds(policy), lambda: parts.leads() and not parts.stopping.is_set())
+        terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
         outcomes = parts.evicter.carry_out(report.plan, terms)
         parts.telemetry.carried_out(outcomes, report.run.mode)
         if self._memory is not None:
@@ -164,6 +205,15 @@ class Service:
             )
             self._memory = overload.with_relief(self._memory, moved)
         return dataclasses.replace(report, outcomes=outcomes)
+
+    def _may_go_on(self, run: Run) -> bool:
+        """Asked before every eviction: a lost Lease, SIGTERM, another policy (a pause, too) and the end of a time
+        window end a run in its middle.
+        """
+        parts = self._parts
+        mode = self._permission(parts.policy.current, parts.clock.now()).mode
+        same = parts.policy.content_hash == run.policy_hash and mode == run.mode
+        return same and parts.leads() and not parts.stopping.is_set()
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)
@@ -185,10 +235,22 @@ class Service:
         self._parts.announcer.post(said)
 
     def _follow(self, taken: Snapshot, policy: LoadPolicy) -> None:
-        returned = following.follow(self._parts.ledger, taken, policy)
+        returned = following.follow(self._parts.ledger, taken)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
-            self._parts.announcer.post(telling.returned(one.row, one.pod))
+            self._post(telling.returned(one.row, one.pod))
+        usage_at = lambda moment: self._parts.reader.node_usage(taken.nodes, policy, gaps=[], at_seconds=moment)  # noqa: E731
+        self._look_back.fill(self._parts.ledger, policy, usage_at, now_seconds=taken.at_seconds)
+
+    def _follow_on(self, policy: LoadPolicy, now_seconds: float) -> None:
+        """What a paused descheduler still does: it learns what became of earlier evictions, if there were any."""
+        if self._parts.ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS):
+            self._follow(self._parts.reader.take(policy, now_seconds=now_seconds), policy)
+        log.info("paused by the policy, nothing done")
+
+    def _post(self, several: tuple[telling.Announcement, ...]) -> None:
+        for said in several:
+            self._parts.announcer.post(said)
 
     def _primed(self, nodes: tuple[Node, ...], policy: LoadPolicy, now_seconds: float) -> Memory:
         """The memory of the run before, or after a start what Prometheus still knows of the last `overloadedFor`.

@@ -54,9 +54,25 @@ class Snapshot:
         )
 
 
+ZONES = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+REGIONS = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
+
+
 def mountable(volume: PersistentVolume, node: Node) -> bool:
-    """Whether the volume can be reached from the node."""
-    return volume.node_selector is None or volume.node_selector.matches(node.name, node.labels)
+    """Whether the volume can be reached from the node: by its node affinity, and by the zone and region labels that
+    older volumes carry instead ("a__b" is either), as kube-scheduler's VolumeBinding and VolumeZone have it.
+    """
+    if volume.node_selector is not None and not volume.node_selector.matches(node.name, node.labels):
+        return False
+    if not any(key in node.labels for key in (*ZONES, *REGIONS)):
+        return True
+    return all(_within(volume, node, keys) for keys in (ZONES, REGIONS))
+
+
+def _within(volume: PersistentVolume, node: Node, keys: tuple[str, ...]) -> bool:
+    wanted = next((volume.labels[key] for key in keys if key in volume.labels), None)
+    found = next((node.labels[key] for key in keys if key in node.labels), None)
+    return wanted is None or found in wanted.split("__")
 
 
 def is_placeholder(pod: Pod) -> bool:

@@ -1,24 +1,32 @@
 """The Events the descheduler writes, one constructor each: on the pod that leaves, on the node that is relieved or not.
 
 `evicting.py` and `service.py` post them through kube.events. Notes carry the figures a reader needs without another
-tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events; the ledger is the truth.
+tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events, which a cluster forgets
+after an hour: each is kept in the ledger, too (GET /events).
 """
 
 import collections.abc
 import json
 from typing import NamedTuple
 
-from descheduler.ledger import Row, Run
+from descheduler import verdicts
+from descheduler.ledger import Ledger, Posted, Row, Run
+from descheduler.ledger_file import LedgerError
 from descheduler.planning import Eviction, NodePlan
 from descheduler.verdicts import Cause
 from kube import events, kinds
 from kube.events import Reason
 from kube.objects import Node, Pod, Reference
+from runtime import logs
+from runtime.clock import Clock
+
+log = logs.get(__name__)
 
 CONTROLLER = "evenload.io/descheduler"
 DECISION = "evenload.io/decision"
 PREFIX = {"Observe": "OBSERVE ONLY: ", "DryRun": "DRY RUN: ", "Enforce": ""}
 GIB = float(2**30)
+API_VERSIONS = {kind.name: kind.api_version for kind in kinds.ALL}
 
 
 class Announcement(NamedTuple):
@@ -32,14 +40,42 @@ class Announcement(NamedTuple):
     annotations: collections.abc.Mapping[str, str] | None = None
 
 
-class Announcer:
-    """Posts announcements as Events of this process; best effort, it never raises."""
+class Kept(NamedTuple):
+    """Where Events are kept, and by which clock."""
 
-    def __init__(self, writer: events.EventWriter) -> None:
+    ledger: Ledger
+    clock: Clock
+
+    def keep(self, said: Announcement) -> None:
+        """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
+        regarding, related = said.regarding, said.related
+        told = Posted(
+            self.clock.now(),
+            said.reason,
+            int(said.warning),
+            regarding.kind,
+            regarding.namespace,
+            regarding.name,
+            f"{related.kind}/{related.name}" if related is not None else "",
+            said.note,
+        )
+        try:
+            self.ledger.tell(told)
+        except LedgerError as error:
+            log.warning("event not kept", reason=said.reason, error=str(error))
+
+
+class Announcer:
+    """Posts announcements as Events of this process and keeps them; best effort, it never raises."""
+
+    def __init__(self, writer: events.EventWriter, kept: Kept | None = None) -> None:
         self._writer = writer
+        self._kept = kept
 
     def post(self, said: Announcement) -> None:
         """Writes one Event."""
+        if self._kept is not None:
+            self._kept.keep(said)
         self._writer.write(
             said.reason,
             said.note,
@@ -63,15 +99,30 @@ def figures(eviction: Eviction, run: Run) -> str:
     )
 
 
-def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, Announcement]:
-    """Two Events for an accepted eviction: one regarding the pod, one regarding its node."""
+def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, ...]:
+    """The Events for an accepted eviction: regarding the pod, its node, and the workload that replaces it."""
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
     note = figures(eviction, run)
-    return (
+    named = f"{eviction.pod.key} evicted: {note}"
+    said = [
         Announcement(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
-        Announcement(Reason.NODE_OVERLOADED, f"{eviction.pod.key} evicted: {note}", from_node, from_pod),
+        Announcement(Reason.NODE_OVERLOADED, named, from_node, from_pod),
+    ]
+    if (workload := eviction.workload) is not None:
+        version = API_VERSIONS.get(workload.kind, "")
+        owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
+        said.append(Announcement(Reason.NODE_OVERLOADED, named, owner, from_pod))
+    return tuple(said)
+
+
+def unconfirmed(row: Row) -> tuple[Announcement, ...]:
+    """The Events for an eviction whose answer nobody saw: regarding the node that the pod left, and its workload."""
+    note = (
+        f"{row.namespace}/{row.pod} has gone; its eviction for {row.metric} {row.value_ratio:.2f} was asked for when "
+        f"the answer was lost; run {row.run}, policy {row.policy_hash}"
     )
+    return tuple(Announcement(Reason.NODE_OVERLOADED, note, one) for one in (_node_of(row), _owner_of(row)) if one)
 
 
 def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announcement:
@@ -86,19 +137,25 @@ def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announ
     )
 
 
-def returned(row: Row, pod: Pod) -> Announcement:
-    """An Event on a replacement that came back to the node its predecessor was evicted from."""
+def returned(row: Row, pod: Pod) -> tuple[Announcement, ...]:
+    """The Events on a replacement that came back to the node its predecessor was evicted from, and on its workload."""
     note = (
         f"came back to {row.node}, from which {row.namespace}/{row.pod} was evicted for {row.metric} "
         f"{row.value_ratio:.2f}; {row.workload or 'its workload'} rests longer; run {row.run}, policy {row.policy_hash}"
     )
-    return Announcement(
-        Reason.EVICTION_LOOP,
-        note,
-        events.reference(kinds.PODS, pod),
-        Reference(kind="Node", name=row.node, api_version="v1"),
-        warning=True,
-    )
+    concerned = (events.reference(kinds.PODS, pod), _owner_of(row))
+    return tuple(Announcement(Reason.EVICTION_LOOP, note, one, _node_of(row), warning=True) for one in concerned if one)
+
+
+def _node_of(row: Row) -> Reference:
+    return Reference(kind="Node", name=row.node, api_version="v1")
+
+
+def _owner_of(row: Row) -> Reference | None:
+    kind, _, name = row.workload.partition("/")
+    if not name:
+        return None
+    return Reference(kind, name, row.namespace, row.workload_uid, API_VERSIONS.get(kind, ""))
 
 
 def stuck(plan: NodePlan, run: Run) -> Announcement | None:
@@ -128,19 +185,7 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     return Reason.NODE_OVERLOADED
 
 
-WAITING = frozenset(
-    {
-        Cause.IN_FLIGHT,
-        Cause.WORKLOAD_COOLDOWN,
-        Cause.NODE_COOLDOWN,
-        Cause.RUN_CAP,
-        Cause.NODE_CAP,
-        Cause.NAMESPACE_CAP,
-        Cause.HOUR_CAP,
-        Cause.WORKLOAD_CAP,
-        Cause.BREAKER,
-    }
-)
+WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 
 def structured(eviction: Eviction, run: Run) -> dict[str, object]:

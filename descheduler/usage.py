@@ -10,8 +10,8 @@ import dataclasses
 import enum
 import math
 
-from kube.objects import Resources
-from policy import annotations, freshness
+from kube.objects import Node, Resources
+from policy import annotations, freshness, node_thresholds
 from policy.schema import LoadPolicy
 
 
@@ -55,6 +55,13 @@ def usable_ratio(value: float) -> bool:
     return annotations.invalid_reason(value) is None
 
 
+def fresh_ratios(seen: NodeUsage | None, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
+    """A node's valid ratios by metric; none at all without a reading, or with one that may not be acted on."""
+    if seen is None or not fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
+        return {}
+    return {name: value for name, value in seen.ratios.items() if usable_ratio(value)}
+
+
 def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
     """The resource behind every metric in force."""
     return {metric.name: Resource(metric.resource) for metric in policy.metrics_in_force}
@@ -74,14 +81,21 @@ def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
     return name if any(metric.name == name for metric in policy.metrics_in_force) else None
 
 
-def metrics_read(policy: LoadPolicy) -> tuple[str, ...]:
-    """The metrics that a run asks Prometheus for: those with a descheduler line and the hourly maxima of their
-    resources.
+def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[str, ...]:
+    """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
+    and what the extender filters by (the policy's thresholds and the nodes' own), which destinations must pass.
     """
     lines = tuple(policy.descheduler.thresholds)
     resources = resources_of(policy)
-    peaks = (peak_metric(policy, resources[name]) for name in lines)
-    return tuple(dict.fromkeys((*lines, *(name for name in peaks if name is not None))))
+    peaks = [peak for name in lines if (peak := peak_metric(policy, resources[name])) is not None]
+    filtered = [name for name, limit in policy.filter.thresholds.items() if limit > 0]
+    own = {name for node in nodes for name in _own_thresholds(node)}
+    return tuple(name for name in dict.fromkeys((*lines, *peaks, *filtered, *sorted(own))) if name in resources)
+
+
+def _own_thresholds(node: Node) -> collections.abc.Iterable[str]:
+    own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+    return own.limits if own is not None else ()
 
 
 def amount(usage: PodUsage, resource: Resource) -> float:

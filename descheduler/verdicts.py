@@ -45,6 +45,10 @@ class Cause(enum.StrEnum):
     WORKLOAD_COOLDOWN = "workload_cooldown"
     NODE_COOLDOWN = "node_cooldown"
     BREAKER = "breaker"
+    BACKOFF = "backoff"
+    FLOW_NEVER = "flow_never"
+    FLOW_IN_FLIGHT = "flow_in_flight"
+    FLOW_RATE = "flow_rate"
     TOO_SMALL = "too_small"
     NOT_NEEDED = "not_needed"
 
@@ -59,12 +63,51 @@ class Verdict(NamedTuple):
         return f"{self.cause}: {self.detail}" if self.detail else str(self.cause)
 
 
+# The key of the policy (under `descheduler`) that decides, so that a reader knows which knob it is.
+RULES: dict[Cause, str] = {
+    Cause.NAMESPACE: "protect.namespaces",
+    Cause.LABEL: "protect.labelSelector",
+    Cause.BARE: "protect.bare",
+    Cause.PRIORITY: "protect.priorityAtLeast",
+    Cause.NOT_OPTED_IN: "protect.optIn",
+    Cause.YOUNG: "protect.minPodAge",
+    Cause.LOCAL_STORAGE: "protect.localStorage",
+    Cause.NODE_BOUND_VOLUME: "protect.nodeBoundVolumes",
+    Cause.FEW_REPLICAS: "protect.minReplicas",
+    Cause.FEW_READY: "protect.minReadyRatio",
+    Cause.NO_DESTINATION: "thresholds",
+    Cause.RUN_CAP: "limits.perRun",
+    Cause.NODE_CAP: "limits.perNode",
+    Cause.NAMESPACE_CAP: "limits.perNamespace",
+    Cause.HOUR_CAP: "limits.perHour",
+    Cause.WORKLOAD_CAP: "limits.perWorkload",
+    Cause.WORKLOAD_COOLDOWN: "cooldown.workload",
+    Cause.NODE_COOLDOWN: "cooldown.node",
+    Cause.BREAKER: "breaker",
+    Cause.BACKOFF: "breaker.backoff",
+    Cause.FLOW_NEVER: "flow",
+    Cause.FLOW_IN_FLIGHT: "flow",
+    Cause.FLOW_RATE: "flow",
+    Cause.NOT_NEEDED: "thresholds",
+}
+
+
 NOT_COUNTED = frozenset({Cause.CHOSEN, Cause.NOT_NEEDED})
 GROUPS: dict[str, frozenset[Cause]] = {
     "PDB": frozenset({Cause.BUDGET, Cause.SEVERAL_BUDGETS}),
     "without a destination": frozenset({Cause.NO_DESTINATION}),
     "over a cap": frozenset({Cause.RUN_CAP, Cause.NODE_CAP, Cause.NAMESPACE_CAP, Cause.HOUR_CAP, Cause.WORKLOAD_CAP}),
-    "waiting": frozenset({Cause.IN_FLIGHT, Cause.WORKLOAD_COOLDOWN, Cause.NODE_COOLDOWN, Cause.BREAKER}),
+    "waiting": frozenset(
+        {
+            Cause.IN_FLIGHT,
+            Cause.WORKLOAD_COOLDOWN,
+            Cause.NODE_COOLDOWN,
+            Cause.BREAKER,
+            Cause.BACKOFF,
+            Cause.FLOW_IN_FLIGHT,
+            Cause.FLOW_RATE,
+        }
+    ),
     "without fresh usage": frozenset({Cause.USAGE_UNKNOWN}),
     "too small to help": frozenset({Cause.TOO_SMALL}),
 }
@@ -72,10 +115,14 @@ PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())
 
 
 def summary(evicted: int, causes: collections.abc.Iterable[Cause], *, verb: str = "evicted") -> str:
-    """One line such as "0 evicted: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out."""
+    """One line such as "0 evicted: 41 protected, 3 PDB, 7 without a destination"; empty groups are left out.
+
+    None is "evicted" whatever the verb: it is as true of a plan.
+    """
     counts = collections.Counter(group_of(cause) for cause in causes if cause not in NOT_COUNTED)
     parts = [f"{counts[group]} {group}" for group in ("protected", *GROUPS) if counts[group]]
-    return f"{evicted} {verb}" + (f": {', '.join(parts)}" if parts else "")
+    head = f"{evicted} {verb}" if evicted or verb.startswith("evicted") else "0 evicted"
+    return head + (f": {', '.join(parts)}" if parts else "")
 
 
 def group_of(cause: Cause) -> str:

@@ -6,22 +6,24 @@ of them.
 
 import re
 
-from descheduler.ledger import Row
-from descheduler.planning import Eviction, NodePlan
+from descheduler import verdicts
+from descheduler.breakers import Breaker
+from descheduler.ledger import Posted, Row
+from descheduler.planning import Eviction, Headroom, NodePlan
 from descheduler.service import Report
 from runtime import clock
 
-_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_SPAN = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
 
 
 def span_seconds(text: str) -> float:
-    """Seconds of a span as "2h30m", "45m", "90s"; ValueError for anything else."""
+    """Seconds of a span as "7d", "2h30m", "45m", "90s"; ValueError for anything else."""
     found = _SPAN.fullmatch(text)
     if not text or found is None:
         raise ValueError(f"{text!r} is not a duration such as 2h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + seconds)
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def row(one: Row) -> dict[str, object]:
@@ -29,6 +31,20 @@ def row(one: Row) -> dict[str, object]:
     named = one._asdict()
     shown = {_named(name): _shown(name, value) for name, value in named.items()}
     return {**shown, "returned": None if one.returned is None else bool(one.returned)}
+
+
+def told(one: Posted) -> dict[str, object]:
+    """An Event of ours as it was posted."""
+    return {
+        "at": clock.to_rfc3339(one.at_seconds),
+        "type": "Warning" if one.warning else "Normal",
+        "reason": one.reason,
+        "kind": one.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "related": one.related,
+        "note": one.note,
+    }
 
 
 def report(one: Report) -> dict[str, object]:
@@ -41,7 +57,7 @@ def report(one: Report) -> dict[str, object]:
         "summary": one.summary,
         "blocked": one.plan.blocked,
         "partial": one.partial,
-        "hour_left": one.hour_left,
+        "headroom": headroom(one.plan.headroom),
         "evictions": [eviction(planned) for planned in one.plan.evictions],
         "nodes": [node(planned) for planned in one.plan.nodes],
     }
@@ -91,11 +107,41 @@ def node(one: NodePlan) -> dict[str, object]:
                 "namespace": judged.pod.namespace,
                 "pod": judged.pod.name,
                 "workload": str(judged.workload) if judged.workload is not None else "",
+                "cpu_millicores": None if judged.used is None else round(judged.used.cpu_millicores, 1),
+                "memory_bytes": None if judged.used is None else round(judged.used.memory_bytes),
                 "verdict": str(judged.verdict.cause),
+                "rule": verdicts.RULES.get(judged.verdict.cause, ""),
                 "detail": judged.verdict.detail,
             }
             for judged in one.candidates
         ],
+    }
+
+
+def headroom(left: Headroom) -> dict[str, object]:
+    """What a plan leaves of caps and budgets, and how far every node that takes pods is under its target lines."""
+    return {
+        "run": left.run,
+        "hour": left.hour,
+        "budgets": [budget._asdict() for budget in left.budgets],
+        "destinations": [
+            {"node": name, "headroom_ratio": {metric: _rounded(ratio) for metric, ratio in ratios.items()}}
+            for name, ratios in left.destinations
+        ],
+    }
+
+
+def breaker(one: Breaker) -> dict[str, object]:
+    """A workload whose evictions failed, and how its breaker stands."""
+    until = None if one.until_seconds is None else clock.to_rfc3339(one.until_seconds)
+    return {
+        "workload": one.workload,
+        "namespace": one.namespace,
+        "workload_uid": one.uid,
+        "failures": one.failures,
+        "last_at": clock.to_rfc3339(one.last_at_seconds),
+        "state": one.state,
+        "until": until,
     }
 
 

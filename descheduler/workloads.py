@@ -1,8 +1,8 @@
 """From a pod to the workload that replaces it: ReplicaSets stand for their Deployments, the rest for themselves.
 
-`reading.py` builds the index from the owners it listed, `protections.py` and `limits.py` ask it how many replicas a
-workload wants and how many stand ready. Owners of other kinds are not in the index, so their pods stay protected:
-nobody knows what replaces them.
+`reading.py` builds the index from the owners it listed and those that `owners.py` found by their scale;
+`protections.py` and `limits.py` ask it how many replicas a workload wants and how many stand ready. Other owners are
+not in the index, so their pods stay protected: nobody knows what replaces them.
 """
 
 import collections
@@ -57,20 +57,35 @@ class Standing:
         return max(0, self.workload.replicas - self.ready)
 
 
-def index(controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]]) -> dict[str, Workload]:
-    """Workloads by the uid of the controller a pod names: `controllers` is kind -> objects.
+def index(
+    controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]],
+    custom: collections.abc.Mapping[str, Workload] | None = None,
+) -> dict[str, Workload]:
+    """Workloads by the uid of the controller a pod names: `controllers` is kind -> objects, `custom` by their own uid.
 
-    A ReplicaSet owned by a Deployment leads to the Deployment; one owned by anything else is left out.
+    A ReplicaSet leads to the Deployment or the custom owner above it, and is left out where that is not known: it is
+    one version of something. Any other controller replaces its pods itself, whoever made it (an operator, a CronJob).
     """
     every = {one.uid: (kind, one) for kind, several in controllers.items() for one in several}
-    found: dict[str, Workload] = {}
+    found = dict(custom or {})
     for uid, (kind, one) in every.items():
-        above = one.owner
-        if above is None:
-            found[uid] = _workload(kind, one)
-        elif above.uid in every and every[above.uid][0] == "Deployment":
-            found[uid] = _workload(*every[above.uid])
+        workload = _above(one, every, found) if kind == "ReplicaSet" and one.owner is not None else _workload(kind, one)
+        if workload is not None:
+            found[uid] = workload
     return found
+
+
+def _above(
+    replica_set: Controller,
+    every: collections.abc.Mapping[str, tuple[str, Controller]],
+    custom: collections.abc.Mapping[str, Workload],
+) -> Workload | None:
+    above = replica_set.owner
+    if above is None:
+        return None
+    if above.uid in every and every[above.uid][0] == "Deployment":
+        return _workload(*every[above.uid])
+    return custom.get(above.uid)
 
 
 def standings(

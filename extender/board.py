@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline, directory, nodes, protocol, view
-from policy import scoring
+from policy import filtering, scoring
 
 Bytes = npt.NDArray[np.object_]
 CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_metric")  # bit i of `lacking`
@@ -25,13 +25,15 @@ CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_me
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Labels:
-    """What depends on the names alone: by row the name as JSON, and the row of a name as its bytes stand in JSON.
+    """What depends on the names alone: by row the name as JSON and the opening of its part of a prioritize reply, and
+    the row of a name as its bytes stand in JSON.
 
     Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
     `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
     """
 
     quoted: Bytes
+    openings: Bytes
     directory: directory.Directory
     rows: dict[bytes, int]
     longest_bytes: int
@@ -43,8 +45,8 @@ class Board:
 
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
     `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES. `base` is the node's own, NaN
-    without one, `whole` where no weighted metric is missing; `raw` and `rankings` (the bytes of
-    `{"Host":"name","Score":n}`) hold where it is whole, has a base and no `stretch` makes them depend on the others.
+    without one, `whole` where no weighted metric is missing; `raw` and `scores` hold where it is whole, has a base and
+    no `stretch` makes them depend on the others.
     """
 
     standing: view.Candidates
@@ -58,7 +60,6 @@ class Board:
     penalty: nodes.Floats
     raw: nodes.Floats
     scores: npt.NDArray[np.int64]
-    rankings: Bytes
 
     def causes(self, rows: nodes.Rows) -> tuple[str, ...]:
         """What some of the rows lack, as `view.Candidates.degradations`."""
@@ -67,8 +68,11 @@ class Board:
 
     def ranking(self, rows: nodes.Rows) -> scoring.Ranking:
         """The ranking of these candidates."""
-        stretch = self.standing.in_force.weighing.stretch
-        return scoring.rank(self.base[rows], self.penalty[rows], whole=self.whole[rows], stretch=stretch)
+        base, penalty, whole = self.base[rows], self.penalty[rows], self.whole[rows]
+        if self.standing.in_force.weighing.stretch or not whole.all() or np.isnan(base).any():
+            return scoring.rank(base, penalty, whole=whole, stretch=self.standing.in_force.weighing.stretch)
+        none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own: they stand ready
+        return scoring.Ranking(base, none, none, penalty, self.raw[rows], self.scores[rows])
 
 
 class Boards:
@@ -84,12 +88,12 @@ class Boards:
         with self._lock:
             before, self._board = self._board, None  # who fails half-way has been told which rows changed: all anew
             found = self._view.standing(None if before is None else before.standing, now_seconds)
-            if before is None or len(found.rows) == len(found.loads.names):
-                board = _made(found, before)
-            elif len(found.rows):
-                board = _repaired(before, found)
-            else:
+            if before is not None and found is before.standing:
                 board = before
+            elif before is None or len(found.rows) == len(found.loads.names):
+                board = _made(found, before)
+            else:
+                board = _repaired(before, found)
             self._board = board
             return board
 
@@ -111,10 +115,9 @@ def _made(standing: view.Candidates, before: Board | None) -> Board:
         base=np.full(size, np.nan),
         penalty=np.zeros(size),
         raw=np.full(size, np.nan),
-        scores=np.full(size, -1) if kept is None else kept.scores.copy(),
-        rankings=np.full(size, b"", dtype=np.object_) if kept is None else kept.rankings.copy(),
+        scores=np.zeros(size, dtype=np.int64),
     )
-    _write(blank, standing)
+    _write(blank, standing, standing.verdicts(each_alone=True))
     return blank
 
 
@@ -123,22 +126,24 @@ def _repaired(before: Board, changed: view.Candidates) -> Board:
     was = before.standing
     expected, counts = was.expected.copy(), was.counts.copy()
     expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
+    verdicts = changed.verdicts(each_alone=True)
+    columns = _NUMBERS if verdicts.allowed.all() else (*_NUMBERS, *_TEXTS)
     board = dataclasses.replace(
         before,
         standing=dataclasses.replace(was, expected=expected, counts=counts),
-        **{name: getattr(before, name).copy() for name in _COLUMNS},
+        **{name: getattr(before, name).copy() for name in columns},
     )
-    _write(board, changed)
+    _write(board, changed, verdicts)
     return board
 
 
-_COLUMNS: Final = ("allowed", "reasons", "refusals", "base", "penalty", "raw", "scores", "rankings")
+_NUMBERS: Final = ("allowed", "base", "penalty", "raw", "scores")
+_TEXTS: Final = ("reasons", "refusals")  # written where a node is not allowed, and slow to copy
 
 
-def _write(board: Board, changed: view.Candidates) -> None:
+def _write(board: Board, changed: view.Candidates, verdicts: filtering.Verdicts) -> None:
     """Judge and score the changed rows into the columns of a board that nobody else has yet."""
     rows = changed.rows
-    verdicts = changed.verdicts(each_alone=True)
     board.allowed[rows] = verdicts.allowed
     hot = rows[~verdicts.allowed]
     if len(hot):
@@ -148,11 +153,7 @@ def _write(board: Board, changed: view.Candidates) -> None:
     based = rows[~np.isnan(base)]
     ranking = scoring.rank(board.base[based], board.penalty[based])
     board.raw[rows] = np.nan
-    board.raw[based] = ranking.raw
-    moved = based[ranking.scores != board.scores[based]]
-    board.scores[based] = ranking.scores
-    for row, score in zip(moved.tolist(), board.scores[moved].tolist(), strict=True):
-        board.rankings[row] = protocol.ranking(board.labels.quoted[row], score)
+    board.raw[based], board.scores[based] = ranking.raw, ranking.scores
 
 
 def _write_refusals(board: Board, hot: nodes.Rows, reasons: tuple[str, ...]) -> None:
@@ -172,6 +173,12 @@ def _labels(loads: nodes.NodeLoads) -> Labels:
     quoted = [protocol.encode(name) for name in loads.names]
     inside = [name[1:-1] if name.isascii() and b"\\" not in name else b"" for name in quoted]
     rows = {text: row for row, text in enumerate(inside) if text}
-    held = np.empty(len(quoted), dtype=np.object_)
-    held[:] = quoted
-    return Labels(held, directory.of(inside), rows, 2 + sum(len(text) + 3 for text in rows))
+    openings = list(map(protocol.score_opening, quoted))
+    longest_bytes = 2 + sum(len(text) + 3 for text in rows)
+    return Labels(_column(quoted), _column(openings), directory.of(inside), rows, longest_bytes)
+
+
+def _column(texts: list[bytes]) -> Bytes:
+    held = np.empty(len(texts), dtype=np.object_)
+    held[:] = texts
+    return held

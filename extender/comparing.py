@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from extender import nodes, placements, view
+from extender import crowding, nodes, view
 from policy import owner_usage, relief
 
 _PREFIX: Final = "sha256:"
@@ -52,7 +52,7 @@ def of_view(policy_hash: str, loads: nodes.NodeLoads, usage: owner_usage.Publish
     return _sha256(policy_hash.encode(), *(part.encode(errors="surrogatepass") for part in text), *map(_bits, columns))
 
 
-def of_placements(confirmed: collections.abc.Iterable[placements.Placement]) -> str:
+def of_placements(confirmed: collections.abc.Iterable[crowding.Placement]) -> str:
     """Over one line a placement, by uid: pod, node, moment of binding, expected millicores and bytes."""
     lines = sorted(
         f"{one.binding.uid} {one.binding.node} {one.binding.at_seconds!r} {one.load.cpu_millicores!r} "

@@ -49,7 +49,7 @@ class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`view.Asked`), except the pod, of which only `remembered.slim` stays. `omitted` nodes were left out when it was
+    (`view.Asked`), except the pod, which is a `remembered.slim` one (`of`). `omitted` nodes were left out when it was
     condensed; `mean` is what the pod's owner was known to use.
     """
 
@@ -59,9 +59,16 @@ class Inputs:
     omitted: int = 0
     mean: owner_usage.Mean | None = None
 
-    def __post_init__(self) -> None:
-        """Let the request's pod go with all that it carries."""
-        object.__setattr__(self, "pod", remembered.slim(self.pod))
+    @classmethod
+    def of(
+        cls,
+        seen: view.Candidates | view.Asked,
+        pod: objects.Pod,
+        rejected: collections.abc.Mapping[str, str],
+        mean: owner_usage.Mean | None = None,
+    ) -> "Inputs":
+        """Those of a request, whose pod goes with all that it carries."""
+        return cls(seen, remembered.slim(pod), rejected, mean=mean)
 
     @property
     def candidates(self) -> view.Candidates:

@@ -5,10 +5,9 @@ routes, whole nodes, names we do not know, lower-case keys, pods that are exempt
 somewhere, relief hints, `incomingPod`, a sample that is hot throughout, and whatever is not the JSON that Go writes. So
 the slow path stays the one definition of every answer, and this one may decline whenever it is in doubt.
 
-What follows an answer (the assumed winner, the remembered decision, the counters) is done when the server closes the
-reply: after its last byte is sent, on the same thread, before the next request of that connection is read. It needs no
-queue, nothing of it is lost in a drain, and the next pod of the same scheduler sees the placement; another scheduler
-may ask in between, as it could before.
+The winner is assumed when the server closes the reply: after its last byte is sent, on the same thread, before the next
+request of that connection is read, so that the next pod of the same scheduler sees the placement; another scheduler may
+ask in between, as it could before. The decision is remembered and counted when no request waits (`later`).
 """
 
 import collections
@@ -22,9 +21,9 @@ from wsgiref import types as wsgi
 
 import numpy as np
 
-from extender import app, board, deadline, decisions, directory, nodes, protocol, verbs, view
+from extender import app, board, deadline, decisions, directory, later, nodes, protocol, verbs, view
 from kube import objects
-from policy import relief
+from policy import relief, scoring
 from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
@@ -153,9 +152,13 @@ class Lean:
         name_of = every.loads.names.__getitem__
         winner = name_of(int(passed[0])) if len(passed) == 1 else ""
         self._assume(asked.pod, winner, every.now_seconds)
-        rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
-        judged = verbs.Judgement((), rejected, None, causes)
-        self._note("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
+
+        def note() -> None:
+            rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
+            judged = verbs.Judgement((), rejected, None, causes)
+            self._note("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
+
+        later.do(note)
 
     def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
         current = self._boards.current(now_seconds)
@@ -163,22 +166,24 @@ class Lean:
         if asked is None or current.standing.in_force.weighing.incoming_pod:
             return None
         rows, causes = asked.rows, current.causes(asked.rows)
-        if current.standing.in_force.weighing.stretch or not (current.whole & ~np.isnan(current.base))[rows].all():
-            scores = current.ranking(rows).scores.tolist()
-            quoted = current.labels.quoted[rows].tolist()
-            reply = protocol.joined_scores(map(protocol.ranking, quoted, scores))
-        else:
-            reply = protocol.joined_scores(current.rankings[rows].tolist())
-        return Reply(reply, bool(causes), functools.partial(self._prioritized, current, asked, causes))
+        ranking = current.ranking(rows)
+        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores.tolist())
+        return Reply(reply, bool(causes), functools.partial(self._prioritized, current, asked, ranking, causes))
 
-    def _prioritized(self, current: board.Board, asked: Question, causes: tuple[str, ...]) -> None:
+    def _prioritized(
+        self, current: board.Board, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]
+    ) -> None:
         every = current.standing
-        seen, ranking = view.Asked(every, asked.rows), current.ranking(asked.rows)
-        best = verbs.ranked(lambda at: every.loads.names[asked.rows[at]], ranking)
-        winner = best[0].node if not ranking.neutral.all() else ""
+        names = every.loads.names
+        winner = "" if ranking.neutral.all() else names[asked.rows[ranking.raw.argmax()]]
         self._assume(asked.pod, winner, every.now_seconds)
-        judged = verbs.Judgement((), {}, None, causes)
-        self._note("prioritize", seen, asked.pod, judged, best=best, assumed=winner)
+
+        def note() -> None:
+            best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
+            judged = verbs.Judgement((), {}, None, causes)
+            self._note("prioritize", view.Asked(every, asked.rows), asked.pod, judged, best=best, assumed=winner)
+
+        later.do(note)
 
     def _note(
         self,

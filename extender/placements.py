@@ -1,66 +1,32 @@
 """How many pods each node got lately and what they will use, counted from our own Pod watch and from our own winners.
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
-pod of a burst sees it before the watch does. What a request needs is kept ready per node: pods per hot-spot window,
-and the expected load as a straight line in time. Pods that ended, are being deleted, belong to a DaemonSet, are
-static (the kubelet made them, no scheduler placed them) or hold room as placeholders do not count.
+pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows (`crowding`), which
+are written when a placement comes, goes or leaves a window; the heap of expiries tells when the next one does. Pods
+that ended, are being deleted, belong to a DaemonSet, are static (the kubelet made them, no scheduler placed them) or
+hold room as placeholders do not count.
 
-The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
-with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
-counted from a nearby origin; a pod leaves both when its age reaches W, which the heap of expiries tells.
+A placement is of the second that its pod's condition names, also where our clock is a little behind: replicas hold the
+same placements then, and `comparing` finds them alike. Only ages are never less than 0.
 """
 
 import collections.abc
 import dataclasses
 import heapq
 import math
-import operator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from extender import counting, deadline, estimates
-from policy import hotspots, metrics, owner_usage, recent, schema
+from extender import counting, crowding, deadline, estimates
+from extender.crowding import Placement
+from policy import freshness, hotspots, owner_usage, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
-
-
-class Placement(NamedTuple):
-    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
-    until a moment.
-    """
-
-    binding: hotspots.Binding
-    load: recent.Load
-    asked: estimates.Asked
-    until_seconds: float = math.inf
-
-    def amount(self, resource: metrics.Resource) -> float:
-        """The expected load in the resource's unit: millicores or bytes."""
-        return self.load.cpu_millicores if resource == metrics.CPU else self.load.memory_bytes
-
-
-class Group(NamedTuple):
-    """Metrics that show a pod equally late: the averaging window W behind them and their resource."""
-
-    window_seconds: float
-    resource: metrics.Resource
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Crowding:
-    """What placements mean for the nodes of one request.
-
-    `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
-    a metric cannot show yet, in millicores or bytes by the metric's resource.
-    """
-
-    counts: npt.NDArray[np.int64]
-    amounts: npt.NDArray[np.float64]
 
 
 class PlacementTable:
@@ -81,17 +47,12 @@ class PlacementTable:
         self._lock = deadline.Lock()
         self._told: set[str] | None = set() if aside else None
         self._estimates = estimates.Estimates.under(policy, published)
-        self._metrics = policy.metrics_in_force
-        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
-        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
-        self._windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
-        self._origin_seconds = self._latest_seconds = now_seconds
+        self._rows = crowding.Rows(policy, now_seconds)
+        self._windows = self._rows.windows
+        self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
         self._by_node: dict[str, dict[str, Placement]] = {}
-        self._expiries: list[tuple[float, str]] = []
-        self._index: collections.abc.Mapping[str, int] = {}
-        self._touched: set[int] = set()
-        self._counts, self._offset, self._slope = self._empty(1)
+        self._expiries: list[tuple[float, str]] = []  # when a node's row is to be written again
 
     def count_anew(self, pods: collections.abc.Iterable[counting.Countable], now_seconds: float) -> None:
         """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
@@ -155,17 +116,16 @@ class PlacementTable:
 
     def crowding(
         self, index: collections.abc.Mapping[str, int], rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
-    ) -> Crowding:
+    ) -> crowding.Crowding:
         """The columns for rows of `index` (as in NodeLoads) at this moment, without the pod of the uid `besides`."""
         with self._lock:
             self._align(index, int(rows.max(initial=0)) + 1)
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
-            amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
-            crowding = Crowding(self._counts[rows], np.maximum(amounts, 0.0))
+            found = self._rows.read(rows, now_seconds)
             if hidden:
                 self._write_row(hidden, now_seconds)
-            return crowding
+            return found
 
     def touched(self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float) -> list[int]:
         """The rows written since this was last asked, brought up to this moment; `index` and `rows` as in `crowding`.
@@ -175,8 +135,7 @@ class PlacementTable:
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
-            written, self._touched = sorted(self._touched), set()
-            return written
+            return self._rows.touched()
 
     def knows(self, uid: str) -> bool:
         """Whether a pod counts on some node, assumed or confirmed."""
@@ -200,41 +159,22 @@ class PlacementTable:
             self._expire(now_seconds)
             return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
 
-    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        offset, slope = np.zeros((2, rows, len(self._metrics)))
-        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
-
     def _align(self, index: collections.abc.Mapping[str, int], rows: int) -> None:
-        """Follow the nodes that came or went: a node keeps its row, so that only theirs are written."""
-        if index is not self._index:
-            before, self._index = self._index, index
-            moved = {name for name, _ in before.items() ^ index.items()}
-            rows = max(rows, 1 + max(index.values(), default=0))
-            self._grow(rows)
-            for row in (before[name] for name in moved if name in before):
-                self._counts[row] = self._offset[row] = self._slope[row] = 0
-                self._touched.add(row)
-            for name in moved & self._by_node.keys():
-                self._write_row(name, self._latest_seconds)
-        self._grow(rows)
-
-    def _grow(self, rows: int) -> None:
-        if rows > len(self._counts):
-            grown = self._empty(2 * rows)
-            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
-                new[: len(old)] = old
-            self._counts, self._offset, self._slope = grown
+        """Follow the nodes that came or went."""
+        for node in self._rows.follow(index, rows) & self._by_node.keys():
+            self._write_row(node, self._latest_seconds)
 
     def _put(self, pod: counting.Countable, now_seconds: float) -> None:
-        if not pod.node_name or not counting.counts(pod):
-            if pod.node_name or pod.deleting or pod.finished:
+        if not pod.node_name:
+            if pod.deleting or pod.finished:
                 self._remove(pod.uid, now_seconds)
             return
-        at_seconds = min(self._bound_at_seconds(pod, now_seconds), now_seconds)
-        if self._windows and at_seconds + self._windows[-1] > now_seconds:
-            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
-        else:  # most pods of a cluster: what they would use is not even estimated
+        at_seconds = self._bound_at_seconds(pod, now_seconds)
+        past = not self._windows or at_seconds + self._windows[-1] <= now_seconds  # most pods: no more is asked of them
+        if past or not counting.counts(pod):
             self._remove(pod.uid, now_seconds)
+        else:
+            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
 
     def _placement(self, pod: counting.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
         asked = estimates.asked(pod)
@@ -251,9 +191,12 @@ class PlacementTable:
             self._write_row(node, now_seconds)
 
     def _bound_at_seconds(self, pod: counting.Countable, now_seconds: float) -> float:
-        """The PodScheduled transition; without one, when we first saw the pod there, so that it ages all the same."""
-        if pod.scheduled_at_seconds is not None:
-            return pod.scheduled_at_seconds
+        """The PodScheduled transition; without one, or with one from a clock that is wrong, when we first saw the pod
+        there, so that it ages all the same.
+        """
+        at_seconds = pod.scheduled_at_seconds
+        if at_seconds is not None and at_seconds <= now_seconds + freshness.MAX_AHEAD_SECONDS:
+            return at_seconds
         known = self._pods.get(pod.uid)
         return known.binding.at_seconds if known is not None and known.binding.node == pod.node_name else now_seconds
 
@@ -269,7 +212,8 @@ class PlacementTable:
             return
         self._pods[binding.uid] = placement
         self._by_node.setdefault(binding.node, {})[binding.uid] = placement
-        for end_seconds in {min(end, placement.until_seconds) for end in ends}:
+        begins = [binding.at_seconds] if binding.at_seconds > now_seconds else []
+        for end_seconds in {min(end, placement.until_seconds) for end in (*begins, *ends)}:
             heapq.heappush(self._expiries, (end_seconds, binding.node))
         if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
             self._write_row(binding.node, now_seconds)
@@ -302,14 +246,19 @@ class PlacementTable:
             self._write_row(node, now_seconds)
 
     def _set_back(self, now_seconds: float) -> None:
-        """The clock was set back: what was bound after this moment was bound now, or its age would be less than 0."""
+        """The clock was set back: what we assumed begins now, and so does what would have to wait long for its second;
+        the rest is new until then.
+        """
         self._latest_seconds = now_seconds
         for placement in list(self._pods.values()):
-            binding, until_seconds = placement.binding, placement.until_seconds
-            if until_seconds < math.inf:
-                until_seconds = min(until_seconds, now_seconds + ASSUMED_SECONDS)
-            binding = binding._replace(at_seconds=min(binding.at_seconds, now_seconds))
-            self._add(placement._replace(binding=binding, until_seconds=until_seconds), now_seconds)
+            assumed, at_seconds = placement.until_seconds < math.inf, placement.binding.at_seconds
+            if at_seconds > now_seconds + (0.0 if assumed else freshness.MAX_AHEAD_SECONDS):
+                at_seconds = now_seconds
+            until_seconds = now_seconds + ASSUMED_SECONDS if assumed else math.inf
+            binding = placement.binding._replace(at_seconds=at_seconds)
+            moved = placement._replace(binding=binding, until_seconds=min(placement.until_seconds, until_seconds))
+            self._remove(binding.uid, now_seconds)
+            self._add(moved, now_seconds)
 
     def _hide(self, uid: str, now_seconds: float) -> str:
         """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
@@ -320,29 +269,6 @@ class PlacementTable:
         return placement.binding.node
 
     def _write_row(self, node: str, now_seconds: float, *, besides: str = "") -> None:
-        row = self._index.get(node)
-        if row is None:
-            return
-        now_seconds = max(now_seconds, self._latest_seconds)  # work after a reply knows the moment of its request
-        self._touched.add(row)
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
-        ages = [now_seconds - placement.binding.at_seconds for placement in here]
-        self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
-        for group, columns in self._groups.items():
-            fresh = [placement for placement, age in zip(here, ages, strict=True) if age < group.window_seconds]
-            total, moment = self._line(fresh, group.resource)
-            self._offset[row, columns] = total + moment / group.window_seconds
-            self._slope[row, columns] = total / group.window_seconds
-
-    def _line(self, fresh: list[Placement], resource: metrics.Resource) -> tuple[float, float]:
-        """A and B of the module's formula, in the resource's unit and that times seconds since the origin."""
-        amounts = [placement.amount(resource) for placement in fresh]
-        moments = [placement.binding.at_seconds - self._origin_seconds for placement in fresh]
-        return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
-
-
-def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
-    groups: dict[Group, list[int]] = {}
-    for column, metric in enumerate(in_force):
-        groups.setdefault(Group(metric.averaging_seconds, metric.resource), []).append(column)
-    return groups
+        # work after a reply knows the moment of its request
+        self._rows.write(node, here, max(now_seconds, self._latest_seconds))

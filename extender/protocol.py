@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from kube import objects
+from policy import scoring
 
 BAD_REQUEST: Final = 400
 UNPROCESSABLE: Final = 422
@@ -167,6 +168,7 @@ _POD: Final = b'{"Pod":'
 _NO_NODES: Final = b',"Nodes":null'
 _NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
 _ENCODER: Final = msgspec.json.Encoder()
+_CLOSINGS: Final = tuple(b"%d}," % score for score in range(scoring.MAX_SCORE + 1))
 
 
 def decode_args(body: bytes) -> Args:
@@ -236,9 +238,9 @@ def refusal(quoted_name: bytes, reason: str) -> bytes:
     return quoted_name + b":" + _ENCODER.encode(reason)
 
 
-def ranking(quoted_name: bytes, score: int) -> bytes:
-    """What a node adds to the prioritize reply."""
-    return b'{"Host":%b,"Score":%d}' % (quoted_name, score)
+def score_opening(quoted_name: bytes) -> bytes:
+    """What a node adds to the prioritize reply, up to its score."""
+    return b'{"Host":%b,"Score":' % quoted_name
 
 
 def joined_filter(passed: bytes, refusals: collections.abc.Iterable[bytes]) -> bytes:
@@ -247,9 +249,11 @@ def joined_filter(passed: bytes, refusals: collections.abc.Iterable[bytes]) -> b
     return b"".join((b'{"NodeNames":', passed, middle, b",".join(refusals), b'},"Error":""}'))
 
 
-def joined_scores(rankings: collections.abc.Iterable[bytes]) -> bytes:
-    """The prioritize reply from its parts."""
-    return b"[%b]" % b",".join(rankings)
+def joined_scores(openings: list[bytes], scores: list[int]) -> bytes:
+    """The prioritize reply from its openings and the scores that belong to them, 0..10."""
+    parts = [b""] * (2 * len(openings))
+    parts[::2], parts[1::2] = openings, map(_CLOSINGS.__getitem__, scores)
+    return b"[%b]" % b"".join(parts)[:-1]
 
 
 def encode(document: object) -> bytes:

@@ -44,6 +44,13 @@ class Limited(socket.socket):
         finally:
             self.settimeout(asked_seconds)
 
+    def at_hand(self, most_bytes: int) -> bytes:
+        """What has come already, without waiting; b"" for nothing, and at the end."""
+        try:
+            return super().recv(most_bytes, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+
     def _left_seconds(self) -> float:
         now_seconds = self.ticking.monotonic()
         if self._until_seconds is None:

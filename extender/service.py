@@ -59,7 +59,13 @@ class Service:
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
         self._nodes = reflector.Reflector(
-            kube, kinds.NODES, clock=ticking, rng=rng, on_change=self.view.nodes.node_changed, direct=True
+            kube,
+            kinds.NODES,
+            clock=ticking,
+            rng=rng,
+            on_change=self.view.nodes.node_changed,
+            direct=True,
+            cached_start=True,
         )
         self._pods = reflector.Reflector(
             kube,
@@ -69,6 +75,7 @@ class Service:
             field_selector=LIVING,
             on_change=self._pod_changed,
             direct=True,
+            cached_start=True,
         )
         config_map = functools.partial(
             reflector.Reflector, kube, kinds.CONFIG_MAPS, clock=ticking, rng=rng, namespace=namespace

@@ -20,7 +20,7 @@ from gunicorn import glogging
 from gunicorn.app import base
 from gunicorn.workers import gthread
 
-from extender import deadline, reading, tls
+from extender import deadline, direct, later, reading, tls
 from runtime import clock, options
 
 DEFAULT_PORT: Final = 8900
@@ -118,7 +118,13 @@ class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
         queued_seconds, conn.queued_seconds = getattr(conn, "queued_seconds", None), None
         deadline.waited(0.0 if queued_seconds is None else now_seconds - queued_seconds)
         conn.sock.expect()
-        return super().handle(conn)
+        return self._answered(conn) or super().handle(conn)
+
+    def _answered(self, conn: gthread.TConn) -> bool:
+        """Whether the request was one that `direct` takes; not while its answer would have to end the connection."""
+        if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
+            return False
+        return direct.answer(conn, self.wsgi, self.ticking.now())
 
 
 class Worker(_Timed):
@@ -146,9 +152,10 @@ class Worker(_Timed):
         for a thread, so that no other connection finds the pool occupied by idle ones. A stopping worker ends it after
         STAY_SECONDS at the latest and drains as always.
         """
-        again = super().handle(conn)
-        while again is True and self._follows(conn):
+        with later.keeping():
             again = super().handle(conn)
+            while again is True and self._follows(conn):
+                again = super().handle(conn)
         return again
 
     def _follows(self, conn: gthread.TConn) -> bool:
@@ -160,7 +167,11 @@ class Worker(_Timed):
         try:
             waiting = select.poll()
             waiting.register(conn.sock, select.POLLIN)
-            return bool(waiting.poll(1000 * STAY_SECONDS)) and self.alive
+            while later.pending():
+                if waiting.poll(0):
+                    return bool(self.alive)
+                later.some()
+            return bool(waiting.poll(1000 * STAY_SECONDS) and self.alive)
         finally:
             self._stayed.release()
 

@@ -180,5 +180,5 @@ def decision(
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decisions.Inputs(seen, pod, judged.rejected, mean=mean),
+        inputs=decisions.Inputs.of(seen, pod, judged.rejected, mean),
     )

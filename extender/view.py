@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from extender import counting, deadline, estimates, nodes, placements
+from extender import counting, crowding, deadline, estimates, nodes, placements
 from kube import objects
 from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
@@ -225,11 +225,12 @@ class View:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
-            crowding = self.placements.crowding(loads.index, rows, at_seconds, besides=besides)
-        return _joined(in_force, at_seconds, names, loads, rows, crowding)
+            crowded = self.placements.crowding(loads.index, rows, at_seconds, besides=besides)
+        return _joined(in_force, at_seconds, names, loads, rows, crowded)
 
     def standing(self, before: Candidates | None, now_seconds: float) -> Candidates:
-        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`.
+        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
+        and `before` itself if none does.
 
         Which rows were given is told once: one asker.
         """
@@ -237,12 +238,15 @@ class View:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             touched = self.placements.touched(loads.index, len(loads.names), at_seconds)
-            rows = np.arange(len(loads.names))
-            if before is not None and _same(before, in_force, loads, at_seconds):
+            if before is None or not _same(before, in_force, loads, at_seconds):
+                rows = np.arange(len(loads.names))
+            elif touched:
                 rows = np.array(touched, dtype=np.intp)
-            crowding = self.placements.crowding(loads.index, rows, at_seconds, besides="")
+            else:
+                return before
+            crowded = self.placements.crowding(loads.index, rows, at_seconds, besides="")
         names = tuple(map(loads.names.__getitem__, rows.tolist()))
-        return _joined(in_force, at_seconds, names, loads, rows, crowding)
+        return _joined(in_force, at_seconds, names, loads, rows, crowded)
 
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""
@@ -267,12 +271,10 @@ def _joined(
     names: tuple[str, ...],
     loads: nodes.NodeLoads,
     rows: nodes.Rows,
-    crowding: placements.Crowding,
+    crowded: crowding.Crowding,
 ) -> Candidates:
     stale_after_seconds = in_force.policy.sync.stale_after_seconds
     fresh = freshness.mask(loads.effective_seconds[rows], at_seconds, stale_after_seconds)
     values = np.where(fresh[:, None], loads.values[rows], np.nan)
     shares = loads.per_allocatable[rows][:, list(in_force.columns_of_resource)]
-    return Candidates(
-        in_force, at_seconds, names, loads, rows, fresh, values, crowding.amounts * shares, crowding.counts
-    )
+    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, crowded.amounts * shares, crowded.counts)

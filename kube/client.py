@@ -1,9 +1,10 @@
-"""The real Kubernetes door: `kube.door.KubeDoor` over HTTP.
+"""The real Kubernetes door: `kube.door.KubeDoor` and `ScalesDoor` over HTTP.
 
 `kube.config.connect` makes a Client; services, reflectors and the lease call it from any thread. It builds paths and
 bodies and decodes answers; `kube.transport` below it authenticates, sends, repeats by rule and raises `kube.errors`.
 """
 
+import functools
 from collections.abc import Mapping
 from email import utils
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from urllib import parse
 from kube import decoding, errors, kinds, watching
 from kube.door import EvictionAnswer, Listing
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified, Scale
 from kube.request import Request
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Identified)
 Query = tuple[tuple[str, str], ...]
 
-LIST_SECONDS = 30.0  # a page of 500 large pods from a busy apiserver
+LIST_SECONDS = 30.0  # until a busy apiserver begins with a list, or goes on with it
 WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: longer silence is a dead connection
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
@@ -66,15 +67,18 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        from_cache: bool = False,
     ) -> Listing[T]:
-        """All objects of a kind, page by page."""
+        """All objects of a kind, in one answer or page by page."""
         items: list[T] = []
         selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
         token = ""
         while True:
-            query = selection + ((("continue", token),) if token else ())
-            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS)
-            page = decoding.page(self._transport.name(request), kind.type, self._transport.send(request))
+            where = ("continue", token) if token else ("resourceVersion", "0")
+            query = selection + ((where,) if token or from_cache else ())
+            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS, compressed=True)
+            decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
+            page = self._transport.take(request, decoded)
             items.extend(page.items or ())
             token = page.metadata.token
             if not token:
@@ -106,6 +110,17 @@ class Client:
         """One object."""
         request = Request("GET", _path(kind, namespace, name))
         return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """The scale of one object."""
+        request = Request("GET", _path(kind, namespace, name, "scale"))
+        return decoding.one(self._transport.name(request), Scale, self._transport.send(request))
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """What an API version serves."""
+        root = "apis" if "/" in api_version else "api"
+        request = Request("GET", f"/{root}/{parse.quote(api_version, safe='/')}")
+        return decoding.served(self._transport.name(request), self._transport.send(request))
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
         """Create from a whole body; apiVersion and kind are filled in."""

@@ -1,21 +1,26 @@
 """JSON of the apiserver into structs and errors.
 
 `kube.client` decodes pages of lists, frames of watches and single objects with it, `kube.transport` failures. Decoders
-are built once per kind. What is not the JSON we asked for becomes errors.Undecodable, with the first characters of what
-came instead.
+are built once per kind, by one thread at a time. What is not the JSON we asked for becomes errors.Undecodable, with the
+first characters of what came instead.
 """
 
 import functools
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
 
 from kube import errors
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified
 
 T = TypeVar("T", bound=Identified)
 SHOWN_CHARACTERS = 120
+# A list of everything may be 300 MB: it is decoded in parts of about this size while the rest is still on its way.
+PART_BYTES = 1 << 20
+_ITEMS = b'"items":['
+_BETWEEN = b'},{"metadata":{'  # two items as Go writes them; within a string the quotes would have a backslash
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -30,6 +35,12 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     metadata: ListMeta
     items: tuple[T, ...] | None = None
+
+
+class ServedList(msgspec.Struct, frozen=True):
+    """meta/v1 APIResourceList."""
+
+    resources: tuple[ApiResource, ...] | None = None
 
 
 class Bookmark(msgspec.Struct, frozen=True):
@@ -81,19 +92,65 @@ class Status(msgspec.Struct, frozen=True):
         return " ".join(part for part in (self.message, *(cause.message for cause in self.causes)) if part)
 
 
-BUDGET_CAUSE = "DisruptionBudget"  # policyv1.DisruptionBudgetCause
-
+_served = msgspec.json.Decoder(ServedList)
 _frames = msgspec.json.Decoder(Frame)
 _bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
+# While msgspec (0.22) builds a struct's decoder, another one that holds the same struct gets the unfinished half of it
+# and ends the process by SIGSEGV at its first use. Reflectors of several kinds start at once and share structs.
+_building = threading.Lock()
 
 
-def page(request: str, kind: type[T], body: bytes) -> Page[T]:
-    """A page of a list."""
+def page(request: str, kind: type[T], pieces: Iterable[bytes]) -> Page[T]:
+    """A page of a list, or a whole one, from the pieces of its JSON as they come."""
+    parts = _Parts(_pages(kind))
     try:
-        return _pages(kind).decode(body)
+        for piece in pieces:
+            parts.add(piece)
+        return parts.end()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _undecodable(request, body, error) from error
+        raise _undecodable(request, bytes(parts.text), error) from error
+
+
+class _Parts(Generic[T]):
+    """A list decoded part by part; each part gets the list's own head, so that it is a list, too.
+
+    Where no cut is found, or one that turns out to lie inside an item (the part's brackets do not match), the text is
+    kept and tried again when it has doubled: at worst everything is decoded at the end.
+    """
+
+    def __init__(self, decoder: "msgspec.json.Decoder[Page[T]]") -> None:
+        self._decoder = decoder
+        self._items: list[T] = []
+        self._enough_bytes = PART_BYTES
+        self.text = bytearray()  # what is not decoded yet, behind the head
+
+    def add(self, piece: bytes) -> None:
+        """The next bytes; decodes when there are enough."""
+        self.text += piece
+        if len(self.text) >= self._enough_bytes:
+            self._decode_whole_items()
+            self._enough_bytes = max(PART_BYTES, 2 * len(self.text))
+
+    def end(self) -> Page[T]:
+        """The page, when all its bytes were added."""
+        last = self._decoder.decode(self.text)
+        return Page(last.metadata, (*self._items, *(last.items or ())))
+
+    def _decode_whole_items(self) -> None:
+        cut = self.text.rfind(_BETWEEN)
+        if cut < 0:
+            return
+        rest = bytes(self.text[cut + 1 :])
+        self.text[cut + 1 :] = b"]}"  # in place: a copy of each part would cost as much as decoding it
+        try:
+            whole = self._decoder.decode(self.text)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.text[cut + 1 :] = rest
+            return
+        self._items.extend(whole.items or ())
+        head = self.text[: self.text.index(_ITEMS) + len(_ITEMS)]
+        self.text = head + rest[1:]
 
 
 def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
@@ -103,6 +160,14 @@ def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
         return decoded
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _undecodable(request, bytes(body), error) from error
+
+
+def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
+    """What an API version serves."""
+    try:
+        return _served.decode(body).resources or ()
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _undecodable(request, body, error) from error
 
 
 def frame(request: str, line: bytes) -> Frame:
@@ -132,8 +197,8 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
         )
     if said.details is not None and wish is None:
         wish = said.details.retry_after_seconds or None
-    budget = any(cause.reason == BUDGET_CAUSE for cause in said.causes)
-    reason = BUDGET_CAUSE if budget else said.reason
+    budget = any(cause.reason == errors.BUDGET_CAUSE for cause in said.causes)
+    reason = errors.BUDGET_CAUSE if budget else said.reason
     return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
 
 
@@ -148,12 +213,14 @@ def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
 
 @functools.cache
 def _pages(kind: type[T]) -> msgspec.json.Decoder[Page[T]]:
-    return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
+    with _building:
+        return msgspec.json.Decoder(Page[kind])  # type: ignore[valid-type]
 
 
 @functools.cache
 def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(kind)
+    with _building:
+        return msgspec.json.Decoder(kind)
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from kube import errors
 from kube.kinds import Kind
-from kube.objects import Identified
+from kube.objects import ApiResource, Identified, Scale
 
 T = TypeVar("T", bound=Identified)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -38,7 +39,8 @@ class EvictionAnswer(NamedTuple):
     """What the apiserver said to an eviction.
 
     status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or a race. 429: a budget
-    allows none now, `message` names it; retry_after_seconds is the apiserver's wish, often absent.
+    allows none now, `message` names it, or the apiserver sheds load (`of_budget` tells); retry_after_seconds is the
+    apiserver's wish, often absent.
     """
 
     accepted: bool
@@ -46,6 +48,11 @@ class EvictionAnswer(NamedTuple):
     reason: str
     message: str
     retry_after_seconds: float | None = None
+
+    @property
+    def of_budget(self) -> bool:
+        """Whether it is a PodDisruptionBudget that refuses; the other 429s say nothing about the pod."""
+        return self.status == errors.TOO_MANY_REQUESTS and self.reason == errors.BUDGET_CAUSE
 
 
 class KubeDoor(Protocol):
@@ -59,8 +66,13 @@ class KubeDoor(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        from_cache: bool = False,
     ) -> Listing[T]:
-        """All objects of a kind, page by page of `limit`; namespace "" is all. Gone when a page token ran out."""
+        """All objects of a kind, page by page of `limit`; namespace "" is all. Gone when a page token ran out.
+
+        `from_cache`: as the apiserver has it in memory, which may be a moment old. It then answers at once, without
+        pages, for a fraction of the work.
+        """
 
     def watch(
         self,
@@ -109,6 +121,16 @@ class KubeDoor(Protocol):
 
     def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
         """Ask for the eviction of exactly this pod. 404, 409 and 429 are answers; other failures raise."""
+
+
+class ScalesDoor(KubeDoor, Protocol):
+    """The same, with what is needed to count the replicas of kinds that we do not know."""
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """The kinds and subresources that an API version serves; NotFound when it is not served."""
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """The scale of one object; NotFound."""
 
 
 class Watch(Iterator[WatchEvent[T]], Protocol[T]):

@@ -18,6 +18,10 @@ The client raises them; nothing of urllib3 or of the kubernetes package leaks. C
 """
 
 import math
+from typing import Final
+
+TOO_MANY_REQUESTS: Final = 429
+BUDGET_CAUSE: Final = "DisruptionBudget"  # policyv1.DisruptionBudgetCause: which of the many 429s is a budget's
 
 
 class KubeError(Exception):
@@ -93,7 +97,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     404: NotFound,
     409: Conflict,
     410: Gone,
-    429: TooManyRequests,
+    TOO_MANY_REQUESTS: TooManyRequests,
 }
 
 

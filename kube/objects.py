@@ -12,6 +12,7 @@ from kube.metadata import Condition, Identified, Identity, Metadata, Object, Own
 from kube.nodes import Address, Node
 from kube.pods import Pod, Volume
 from kube.records import (
+    ApiResource,
     ConfigMap,
     EndpointSlice,
     Event,
@@ -21,6 +22,7 @@ from kube.records import (
     PersistentVolumeClaim,
     PriorityClass,
     Reference,
+    Scale,
     Service,
 )
 from kube.resources import NOTHING, Container, Requirements, Resources
@@ -31,6 +33,7 @@ __all__ = [
     "NOTHING",
     "Address",
     "Affinity",
+    "ApiResource",
     "Condition",
     "ConfigMap",
     "Container",
@@ -63,6 +66,7 @@ __all__ = [
     "Requirement",
     "Requirements",
     "Resources",
+    "Scale",
     "Service",
     "StatefulSet",
     "Taint",

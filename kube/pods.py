@@ -70,6 +70,12 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
         return self.name if self.ephemeral_source is not None else ""
 
 
+class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
+    """A device claimed by name (dynamic resource allocation); only that there is one matters."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a Pod."""
 
@@ -86,6 +92,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     level: Requirements = msgspec.field(name="resources", default=Requirements())
     overhead: dict[str, Quantity] = {}
     volumes: tuple[Volume, ...] = ()
+    preemption_policy: str = ""
+    resource_claims: tuple[ResourceClaim, ...] = ()
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -94,6 +102,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     phase: str = ""
     qos_class: str = ""
     start_time: Moment = None
+    nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -107,6 +116,11 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def node_name(self) -> str:
         """The node it is bound to, "" while it is not."""
         return self.spec.node_name
+
+    @property
+    def nominated_node(self) -> str:
+        """The node on which the scheduler makes room for it by preemption, "" if none."""
+        return self.status.nominated_node_name
 
     @property
     def phase(self) -> str:
@@ -148,6 +162,11 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def priority(self) -> int:
         """spec.priority, 0 if absent."""
         return self.spec.priority or 0
+
+    @property
+    def preempts(self) -> bool:
+        """Whether pods of lower priority may have to make way for it."""
+        return self.spec.preemption_policy != "Never"
 
     @property
     def priority_class(self) -> str:
@@ -213,6 +232,11 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def volumes(self) -> tuple[Volume, ...]:
         """spec.volumes."""
         return self.spec.volumes
+
+    @property
+    def resource_claims(self) -> tuple[ResourceClaim, ...]:
+        """spec.resourceClaims."""
+        return self.spec.resource_claims
 
     @property
     def is_mirror(self) -> bool:

@@ -137,3 +137,39 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
     def node_selector(self) -> NodeSelector | None:
         """The nodes it can be mounted on, None for all."""
         return None if self.spec.node_affinity is None else self.spec.node_affinity.required
+
+
+class ScaleSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Scale; absent means 0."""
+
+    replicas: int = 0
+
+
+class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
+    """status of a Scale."""
+
+    replicas: int = 0
+
+
+class Scale(Object, frozen=True, kw_only=True):
+    """The scale subresource of any kind that has one."""
+
+    spec: ScaleSpec = ScaleSpec()
+    status: ScaleStatus = ScaleStatus()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted."""
+        return self.spec.replicas
+
+    @property
+    def observed_replicas(self) -> int:
+        """Replicas that exist, ready or not."""
+        return self.status.replicas
+
+
+class ApiResource(msgspec.Struct, frozen=True, gc=False):
+    """A kind that an API version serves ("rollouts"), or a subresource of one ("rollouts/scale")."""
+
+    name: str
+    kind: str = ""

@@ -8,6 +8,9 @@ over 10 s resets, so that neither a dead apiserver nor one whose watches end at 
 Three threads: the reader on the socket, the dispatcher that calls `on_change` in order from a bounded queue, and
 whoever calls `run`, which waits for the stop and then ends the other two within a second. A handler that takes
 microseconds may be called by the reader itself (`direct`): passing each change on to a sleeping thread costs more.
+
+The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
+a quarter, and the watch brings what happened since. If that fails, the next attempt is page by page, and so on in turn.
 """
 
 import contextlib
@@ -66,6 +69,7 @@ class Reflector(Generic[T]):
         on_change: OnChange[T] | None = None,
         queued_batches: int = QUEUED_BATCHES,
         direct: bool = False,
+        cached_start: bool = False,
     ) -> None:
         self._door = door
         self._kind = kind
@@ -75,6 +79,7 @@ class Reflector(Generic[T]):
         self._selection = _Selection(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
         self._on_change = on_change
         self._direct = direct or on_change is None
+        self._cached_start = cached_start
         self._store: store.Store[T] = store.Store()
         self._batches: queue.Queue[Batch[T]] = queue.Queue(queued_batches)
         self._lock = threading.Lock()
@@ -147,7 +152,8 @@ class Reflector(Generic[T]):
             self._ended()
 
     def _list(self, stop: threading.Event) -> None:
-        listing = self._door.list(self._kind, limit=PAGE_ITEMS, **self._selection)
+        from_cache = self._cached_start and not self.lists and self._failures % 2 == 0
+        listing = self._door.list(self._kind, limit=PAGE_ITEMS, from_cache=from_cache, **self._selection)
         self._touch()
         changes = self._store.replace(listing.items)
         self._version = listing.resource_version

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One request: path from the root of the API, query pairs, a JSON body, and for how long to wait between bytes."""
+    """One request: path from the root of the API, query pairs, a JSON body, for how long to wait between bytes, and
+    whether the answer may be compressed.
+    """
 
     method: str
     path: str
@@ -14,3 +16,4 @@ class Request:
     body: Mapping[str, object] | None = None
     content_type: str = "application/json"
     read_seconds: float = 10.0
+    compressed: bool = False

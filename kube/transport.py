@@ -11,7 +11,8 @@ after a broken connection nobody knows whether it took place.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import urllib3
 from kubernetes.client import api_client, configuration, exceptions, rest
@@ -21,6 +22,8 @@ from kube import decoding, errors
 from kube.request import Request
 from runtime import clock as clocks
 from runtime import version
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 HEADER_SECONDS = 10.0  # a watch's headers come at once
@@ -64,8 +67,15 @@ class Transport:
 
     def send(self, request: Request) -> bytes:
         """The body of a 2xx answer; anything else raises. Reads are repeated by the rule above."""
+        return self.take(request, b"".join)
+
+    def take(self, request: Request, make: Callable[[Iterable[bytes]], T]) -> T:
+        """What `make` gives for the pieces of a 2xx answer's body, as they arrive; otherwise like `send`.
+
+        Where a read is repeated `make` begins anew.
+        """
         if request.method != "GET":
-            return self._send_once(request)
+            return self._take_once(request, make)
         broken = 0
 
         def again(error: Exception) -> bool:
@@ -74,23 +84,26 @@ class Transport:
             return _is_worth_repeating(error) if isinstance(error, errors.ApiError) else broken == 1
 
         backoff = retry.Backoff(steps=READ_ATTEMPTS, duration=0.1, factor=2.0, jitter=0.5)
-        sent: bytes = retry.on_retry_after_error(backoff, again, lambda: self._send_once(request), self._sleep)
-        return sent
+        taken: T = retry.on_retry_after_error(backoff, again, lambda: self._take_once(request, make), self._sleep)
+        return taken
 
     def open(self, request: Request) -> "Stream":
         """Start a streamed answer (a watch); raises as `send` does when it is not 2xx."""
         return self._accepted(request, seconds_for_headers=HEADER_SECONDS)
 
-    def _send_once(self, request: Request) -> bytes:
+    def _take_once(self, request: Request, make: Callable[[Iterable[bytes]], T]) -> T:
         deadline = self._clock.monotonic() + BODY_TIMEOUTS * request.read_seconds
         stream = self._accepted(request, seconds_for_headers=request.read_seconds)
-        pieces = []
+        with contextlib.closing(stream):
+            return make(self._in_time(request, stream, deadline))
+
+    def _in_time(self, request: Request, stream: "Stream", deadline: float) -> Iterator[bytes]:
+        size_bytes = 0
         for piece in stream:
-            pieces.append(piece)
+            size_bytes += len(piece)
             if self._clock.monotonic() > deadline:
-                size_bytes = sum(map(len, pieces))
                 raise errors.Unreachable(f"{self.name(request)}: the answer came too slowly: {size_bytes} bytes so far")
-        return b"".join(pieces)
+            yield piece
 
     def _accepted(self, request: Request, *, seconds_for_headers: float) -> "Stream":
         response = self._ask(request, seconds_for_headers)
@@ -106,7 +119,11 @@ class Transport:
                 request.method,
                 request.path,
                 query_params=list(request.query),
-                header_params={"Accept": "application/json", "Content-Type": request.content_type},
+                header_params={
+                    "Accept": "application/json",
+                    "Accept-Encoding": "gzip" if request.compressed else "identity",
+                    "Content-Type": request.content_type,
+                },
                 body=None if request.body is None else dict(request.body),
                 auth_settings=AUTHENTICATION,
             )

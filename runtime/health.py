@@ -58,21 +58,21 @@ def event_check(name: str, event: threading.Event, reason: str) -> Check:
 def render(checks: Sequence[Check], *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
     """HTTP status and body: 200 or 503; one `[+]name ok` or `[-]name failed: reason` a line.
 
-    A healthy answer without `verbose` is just `ok`; a failing one always lists everything. Excluded checks are not
-    probed.
+    A healthy answer without `verbose` is just `ok`; a failing one always lists everything, though only `verbose` makes
+    details, which may cost something. Excluded checks are not probed.
     """
     reasons = [None if check.name in exclude else check.probe() for check in checks]
     failed = any(reason is not None for reason in reasons)
     if not failed and not verbose:
-        return 200, "ok\n"  # no line is made: a detail may cost something
+        return 200, "ok\n"
     lines = [
-        f"[+]{check.name} excluded: ok" if check.name in exclude else _line(check, reason)
+        f"[+]{check.name} excluded: ok" if check.name in exclude else _line(check, reason, verbose=verbose)
         for check, reason in zip(checks, reasons, strict=True)
     ]
     return (503 if failed else 200), "\n".join([*lines, "check failed" if failed else "check passed", ""])
 
 
-def _line(check: Check, reason: str | None) -> str:
+def _line(check: Check, reason: str | None, *, verbose: bool) -> str:
     if reason is not None:
         return f"[-]{check.name} failed: {reason}"
-    return f"[+]{check.name} ok" + (f": {check.detail()}" if check.detail else "")
+    return f"[+]{check.name} ok" + (f": {check.detail()}" if verbose and check.detail else "")

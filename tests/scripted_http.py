@@ -30,8 +30,9 @@ class Exchange:
         self.released = handler.scripted.released
 
     def answer(self, body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        """A whole answer; text as it is, anything else as JSON."""
-        content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        """A whole answer; text and bytes as they are, anything else as JSON."""
+        text = body if isinstance(body, str | bytes) else json.dumps(body)
+        content = text.encode() if isinstance(text, str) else text
         self._start(status, {"Content-Length": str(len(content)), **(headers or {})})
         self._handler.wfile.write(content)
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import cluster
+from cluster import api as cluster_api
 from cluster.demo import permissions
-from descheduler import planning
+from descheduler import owners, planning
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.history import History
 from descheduler.ledger import Ledger, Query, Run
@@ -27,7 +28,7 @@ from descheduler.telling import CONTROLLER, Announcer
 from descheduler.usage import PodUsage
 from descheduler.workloads import Workload
 from kube import config, errors, events, kinds, lease, objects
-from kube.door import KubeDoor
+from kube.door import KubeDoor, ScalesDoor
 from policy import relief, schema
 from promql import client as prometheus
 from runtime import clock
@@ -46,7 +47,7 @@ def admin(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
 
 
 @pytest.fixture(scope="module")
-def descheduler(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
+def descheduler(control_plane: cluster.Cluster) -> Iterator[ScalesDoor]:
     """A door with the rights of the shipped manifest."""
     api = control_plane.api
     if not api.exists(f"api/v1/namespaces/{SYSTEM}"):  # the control plane is shared by the suites of a worker
@@ -163,7 +164,9 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     )
     assert pod.uid not in {one.uid for one in replaced}
     assert [(row.result, row.http_status) for row in ledger.rows(Query())] == [("evicted", 201)]
-    (event,) = told(admin, pod.namespace, "NodeOverloaded")
+    by_kind = {one.regarding.kind: one for one in told(admin, pod.namespace, "NodeOverloaded")}
+    assert set(by_kind) == {"Pod", "ReplicaSet"}, "and the Node, in the namespace default; by hand it has no Deployment"
+    event = by_kind["Pod"]
     assert (event.regarding.name, event.regarding.uid, event.action) == (pod.name, pod.uid, "Evict")
     assert "memory_avg_5m 0.90 > 0.80" in event.note
     node_events = admin.list(kinds.EVENTS, namespace="default", field_selector="reason=NodeOverloaded").items
@@ -243,8 +246,61 @@ def test_the_service_account_can_lead(descheduler: KubeDoor) -> None:
     assert election.is_leader()
 
 
+def definition_body(group: str) -> dict[str, object]:
+    """A custom resource `crews` of that group, with a scale."""
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+        "subresources": {"status": {}, "scale": scale},
+    }
+    names = {"plural": "crews", "singular": "crew", "kind": "Crew"}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"crews.{group}"},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def group(control_plane: cluster.Cluster, namespace: str) -> Iterator[str]:
+    """The API group of a new kind Crew, once it is served."""
+    api, name = control_plane.api, f"{namespace}.evenload.test"
+    definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    def served() -> bool:
+        try:
+            return api.exists(f"apis/{name}/v1/namespaces/{namespace}/crews")
+        except cluster_api.ApiError:  # 429 while the storage of the new kind is made
+            return False
+
+    api.create(definitions, definition_body(name))
+    waiting.eventually(served, 90, "the new kind to be served")
+    yield name
+    api.delete(f"{definitions}/crews.{name}")
+
+
+def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
+    control_plane: cluster.Cluster, descheduler: ScalesDoor, namespace: str, group: str
+) -> None:
+    api, path = control_plane.api, f"apis/{group}/v1/namespaces/{namespace}/crews"
+    crew = {"apiVersion": f"{group}/v1", "kind": "Crew", "metadata": {"name": "web"}, "spec": {"replicas": 3}}
+    api.create(path, crew)
+    uid = api.get(f"{path}/web")["metadata"]["uid"]
+    reference = objects.OwnerReference(kind="Crew", name="web", uid=uid, api_version=f"{group}/v1", controller=True)
+    gone = objects.OwnerReference(kind="Crew", name="no", uid="x", api_version=f"{group}/v1", controller=True)
+    unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
+    asked = [owners.Custom(namespace, one) for one in (reference, gone, unserved)]
+    found = owners.workloads(descheduler, asked)
+    assert found == {uid: Workload("Crew", namespace, "web", uid, 3, 0)}
+
+
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
-    control_plane: cluster.Cluster, descheduler: KubeDoor, admin: KubeDoor, pod: objects.Pod
+    control_plane: cluster.Cluster, descheduler: ScalesDoor, admin: KubeDoor, pod: objects.Pod
 ) -> None:
     url = control_plane.prometheus_url
     windows = [

@@ -7,6 +7,7 @@ its own, because it restarts the scheduler with other extender stanzas.
 import collections
 import pathlib
 import re
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 import cluster
+from extender import direct
 from kube import config, kinds, objects
 from kube import door as kube_door
 from policy import annotations
@@ -236,3 +238,19 @@ def test_nobody_is_killed_for_a_place_on_hot_nodes(world: World, prefix: str, cl
     assert verbs["preempt"]["passed"] == 0
     assert verbs["preempt"]["rejected"] == {REASON: 3}
     assert len(world.pods(f"{prefix}-victim")) == 3
+
+
+def test_the_schedulers_requests_are_of_the_form_that_is_taken_without_a_parser(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(waiting.LIMIT_SECONDS)
+        world.use_extender(urlPrefix=f"http://127.0.0.1:{listener.getsockname()[1]}", httpTimeout="1s")
+        world.create("asked-about")
+        taken, _ = listener.accept()
+        with taken:
+            taken.settimeout(waiting.LIMIT_SECONDS)
+            seen = b""
+            while b"\r\n\r\n" not in seen:
+                seen += taken.recv(65536)
+    world.use_extender()
+    assert direct.FORM.match(seen), seen
+    world.placed("asked-about", 1)

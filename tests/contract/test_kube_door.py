@@ -149,6 +149,23 @@ def test_a_list_comes_whole_however_small_the_pages(api: door.KubeDoor, namespac
     assert int(listing.resource_version) > 0
 
 
+def test_a_list_from_the_cache_and_the_watch_that_goes_on_from_it_miss_nothing(
+    api: door.KubeDoor, namespace: str
+) -> None:
+    wanted = {f"map-{number}" for number in range(7)}
+    for name in wanted:
+        api.create(kinds.CONFIG_MAPS, config_map(name), namespace=namespace)
+    selection = {"namespace": namespace, "label_selector": "suite=door"}
+    listing = api.list(kinds.CONFIG_MAPS, limit=3, from_cache=True, **selection)
+    found = {one.name for one in listing.items}
+    version = listing.resource_version
+    watch = api.watch(kinds.CONFIG_MAPS, resource_version=version, timeout_seconds=WATCH_SECONDS, **selection)
+    while found != wanted:
+        event = next(watch)
+        found |= {event.object.name} if event.object else set()
+    watch.close()
+
+
 def test_an_empty_list_is_empty_and_has_a_version(api: door.KubeDoor, namespace: str) -> None:
     listing = api.list(kinds.BUDGETS, namespace=namespace)
     assert listing.items == ()

@@ -55,7 +55,7 @@ class Extender:
         args = worlds.args(names, pod, **fields)
         candidates = self.view.candidates(args.names, made.at_seconds, besides=args.pod.uid)
         rejected = verbs.judge(candidates, args.pod).rejected if made.verb == "filter" else {}
-        inputs = decisions.Inputs(candidates, args.pod, rejected)
+        inputs = decisions.Inputs.of(candidates, args.pod, rejected)
         if condensed:
             inputs = inputs.condensed(ranked.node for ranked in made.best)
         self.ring.add(msgspec.structs.replace(made, inputs=inputs))

@@ -10,11 +10,11 @@ from typing import Any
 from kube import errors, kinds
 from kube.door import EvictionAnswer, Listing
 from kube.kinds import Kind
-from kube.objects import Pod
+from kube.objects import ApiResource, Pod, Scale
 
 ACCEPTED = EvictionAnswer(True, 201, "", "")
 BLOCKED = EvictionAnswer(
-    False, 429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+    False, 429, errors.BUDGET_CAUSE, "Cannot evict pod as it would violate the pod's disruption budget."
 )
 
 
@@ -31,6 +31,9 @@ class FakeDoor:
         self.created: list[collections.abc.Mapping[str, Any]] = []
         self.before_evict: collections.abc.Callable[[], object] = lambda: None
         self.unreachable = False
+        self.served: dict[str, tuple[ApiResource, ...]] = {}
+        self.scales_asked: list[str] = []
+        self.listed: dict[str, str] = {}
 
     def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
         self.before_evict()
@@ -40,9 +43,21 @@ class FakeDoor:
             raise answer
         return answer
 
-    def list(self, kind: Kind[Any], **_: object) -> Listing[Any]:
+    def list(self, kind: Kind[Any], *, field_selector: str = "", **_: object) -> Listing[Any]:
         self._check()
+        self.listed[kind.plural] = field_selector
         return Listing(self.objects.get(kind.plural, ()), "1")
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        self._check()
+        if api_version not in self.served:
+            raise errors.NotFound("GET", status=404, reason="NotFound", message=api_version)
+        return self.served[api_version]
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        self.scales_asked.append(f"{kind.path}/{kind.plural}/{namespace}/{name}")
+        found: Scale = self.get(kind, name, namespace=namespace)
+        return found
 
     def get(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Any:
         self._check()

@@ -43,12 +43,35 @@ def test_evictions_are_filtered(world: World, query: str, count: int) -> None:
     assert len(answer.get_json()["evictions"]) == count
 
 
+def test_evictions_come_page_by_page(world: World) -> None:
+    world.service.run()
+    client = world.pages().test_client()
+    (row,) = client.get("/evictions?limit=1").get_json()["evictions"]
+    assert client.get(f"/evictions?limit=1&before={row['id']}").get_json() == {"evictions": []}
+
+
+def test_events_are_what_was_told(world: World) -> None:
+    world.service.run()
+    client = world.pages().test_client()
+    told = client.get("/events").get_json()["events"]
+    assert [(one["kind"], one["name"], one["type"]) for one in told] == [
+        ("ReplicaSet", "web", "Normal"),
+        ("Node", "hot", "Normal"),
+        ("Pod", "web-0", "Normal"),
+    ]
+    (about,) = client.get("/events?name=hot&since=5m").get_json()["events"]
+    assert about["related"] == "Pod/web-0"
+    assert about["note"].startswith("default/web-0 evicted: memory_avg_5m 0.90 > 0.80 on hot")
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [
         pytest.param("/evictions?since=yesterday", "yesterday", id="no time"),
         pytest.param("/evictions?outcome=lost", "evicted_unconfirmed", id="no outcome"),
         pytest.param("/evictions?limit=0", "1 to 10000", id="no limit"),
+        pytest.param("/evictions?before=x", "id of a row", id="no id"),
+        pytest.param("/events?node=x", "known are since, name, limit", id="no filter of Events"),
         pytest.param("/evictions?nod=x", "nod", id="no filter of that name"),
     ],
 )

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from descheduler import snapshot
+from kube import objects
+from policy import schema
 from runtime import clock
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -116,23 +119,145 @@ def test_replicas_planned_for_a_node_repel_the_next_one() -> None:
     assert scenes.causes(plan)["two-0"] == "no_destination"
 
 
+def zoned(**rule: object) -> builders.Mutator:
+    """A pod of `it` that must be spread over zones."""
+    selector = {"matchLabels": {"app": "it"}}
+    whole = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector, **rule}
+    return set_spec(topologySpreadConstraints=[whole])
+
+
 @pytest.mark.parametrize(
-    ("max_skew", "expected"),
+    ("rule", "expected"),
     [
-        pytest.param(1, "no_destination", id="would tilt the zones"),
-        pytest.param(2, "chosen", id="tilts within the skew"),
+        pytest.param({}, "no_destination", id="would tilt the zones"),
+        pytest.param({"maxSkew": 2}, "chosen", id="tilts within the skew"),
+        pytest.param({"whenUnsatisfiable": "ScheduleAnyway"}, "chosen", id="a wish only"),
+        pytest.param({"maxSkew": 2, "minDomains": 2}, "chosen", id="as many zones as it asks for"),
+        pytest.param({"maxSkew": 1, "minDomains": 3}, "no_destination", id="too few zones: the least is 0"),
+        pytest.param({"labelSelector": {"matchLabels": {"app": "x"}}}, "chosen", id="about other pods"),
+        pytest.param({"matchLabelKeys": ["version"]}, "chosen", id="about pods of its own version"),
+        pytest.param({"topologyKey": "rack"}, "no_destination", id="a node without the key"),
     ],
 )
-def test_hard_topology_spread_is_kept(max_skew: int, expected: str) -> None:
-    rule = {
-        "maxSkew": max_skew,
-        "topologyKey": ZONE,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "it"}},
-    }
+def test_hard_topology_spread_is_kept(rule: dict[str, object], expected: str) -> None:
     scene = Scene().node("hot", memory=0.9, labels={ZONE: "a"}).node("cool", labels={ZONE: "b"})
-    scene.workload("it", on=["hot", "cool"], mutate=set_spec(topologySpreadConstraints=[rule]))
+    scene.workload("it", on=["hot", "cool"], mutate=zoned(**rule))
+    scene.pod("it-0", "hot", labels={"app": "it", "version": "2"}, owner=("ReplicaSet", "it"), mutate=zoned(**rule))
+    del scene.pods[0]  # the pod on the hot node is the one with a version of its own
     assert scenes.causes(scene.plan())["it-0"] == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param("Ignore", "no_destination", id="a tainted zone counts, and is empty"),
+        pytest.param("Honor", "chosen", id="a tainted zone does not count"),
+    ],
+)
+def test_tainted_nodes_count_for_spread_as_the_rule_says(policy: str, expected: str) -> None:
+    scene = Scene().node("hot", memory=0.9, labels={ZONE: "a"}).node("cool", labels={ZONE: "a"})
+    scene.node("far", labels={ZONE: "c"}, mutate=cool_spec(taints=[TAINT]))
+    scene.workload("it", on=["hot", "cool"], mutate=zoned(nodeTaintsPolicy=policy))
+    assert scenes.causes(scene.plan())["it-0"] == expected
+
+
+def test_two_affinity_terms_are_met_by_the_same_pods_only() -> None:
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "a"}}}
+    other = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"tier": "x"}}}
+    both = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term, other]}}
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.workload("it", on=["hot"], replicas=2, ready=2, mutate=set_spec(affinity=both))
+    scene.workload("it2", on=["cool"], labels={"app": "a"}).workload("it3", on=["cool"], labels={"tier": "x"})
+    obeyed = scenes.policy(protect={"minReadyRatio": 0}, limits={"perWorkload": 9})
+    assert scenes.causes(scene.plan(obeyed))["it-0"] == "no_destination"
+    scene.workload("it4", on=["cool"], labels={"app": "a", "tier": "x"})
+    assert scenes.causes(scene.plan(obeyed))["it-0"] == "chosen"
+
+
+def warm(memory: float, **node: Any) -> Scene:
+    """A hot node and one at so much memory."""
+    return Scene().node("hot", memory=0.9).node("warm", memory=memory, **node).workload("web", on=["hot", "warm"])
+
+
+def filtering(**given: object) -> schema.LoadPolicy:
+    """A policy whose filter is stricter than evictUntil."""
+    bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.7}}
+    return schema.LoadPolicy.of(
+        {"filter": {"thresholds": {"memory_avg_5m": 0.5}, **given}, "descheduler": {"thresholds": bands}}
+    )
+
+
+OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
+
+
+@pytest.mark.parametrize(
+    ("scene", "obeyed", "why"),
+    [
+        pytest.param(warm(0.5), filtering(), "", id="on the filter's threshold"),
+        pytest.param(warm(0.51), filtering(), "1 filter: memory_avg_5m over 0.5", id="over it: it would stay Pending"),
+        pytest.param(warm(0.51, annotations=OWN), filtering(), "", id="the node has a threshold of its own"),
+        pytest.param(warm(0.56, annotations=OWN), filtering(), "1 filter: memory_avg_5m over 0.55", id="over its own"),
+        pytest.param(warm(0.51), filtering(exempt={"namespaces": ["default"]}), "", id="a pod that is not filtered"),
+        pytest.param(
+            warm(0.51), filtering(whenAllRejected="coolest"), "1 filter: memory_avg_5m over 0.5", id="coolest"
+        ),
+        pytest.param(
+            warm(0.1),
+            filtering(thresholds={"cpu_max_1d": 0.9}, onMissing="reject"),
+            "1 filter: cpu_max_1d missing",
+            id="missing",
+        ),
+    ],
+)
+def test_a_node_that_our_own_filter_rejects_is_no_destination(
+    scene: Scene, obeyed: schema.LoadPolicy, why: str
+) -> None:
+    verdict = scenes.judged(scene.plan(obeyed))["web-0"].verdict
+    assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
+
+
+def test_the_plan_says_why_each_node_does_not_take_the_pod() -> None:
+    scene = Scene().node("hot", memory=0.9).node("hot2", memory=0.95).node("full", memory=0.5).node("cool")
+    scene.node("cordoned", mutate=cool_spec(unschedulable=True)).node("tainted", mutate=cool_spec(taints=[TAINT]))
+    scene.workload("web", on=["hot", "cool"], mutate=set_spec(nodeSelector={"disk": "ssd"}))
+    scene.node("unread")
+    del scene.readings["unread"]["memory_avg_5m"]
+    assert scenes.judged(scene.plan())["web-0"].verdict.detail == (
+        "no other node takes it: 1 closed, 1 node affinity, 1 over evictUntil with it, 1 overloaded, 1 taint, "
+        "1 without a fresh reading"
+    )
+
+
+def test_device_claims_cannot_be_checked_and_find_no_destination() -> None:
+    scene = scenes.hot_and_cool(mutate=set_spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+    assert "1 device claims" in scenes.judged(scene.plan())["web-0"].verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("labels", "zone", "fits"),
+    [
+        pytest.param({ZONE: "a"}, "a", True, id="the volume's zone"),
+        pytest.param({ZONE: "a"}, "b", False, id="another zone"),
+        pytest.param({"failure-domain.beta.kubernetes.io/zone": "a__b"}, "b", True, id="one of two zones, old label"),
+        pytest.param({ZONE: "a"}, None, True, id="a node without zones"),
+        pytest.param({}, "b", True, id="a volume without zones"),
+    ],
+)
+def test_volumes_with_zone_labels_are_mounted_in_their_zone_only(
+    labels: dict[str, str], zone: str | None, fits: bool
+) -> None:
+    node = builders.node("n", labels={} if zone is None else {ZONE: zone})
+    volume = objects.PersistentVolume(metadata=objects.Metadata(name="pv", labels=labels))
+    assert snapshot.mountable(volume, node) is fits
+
+
+def test_a_pod_for_which_the_scheduler_makes_room_counts_there_already() -> None:
+    scene = scenes.hot_and_cool(memory="2Gi")
+    nominated = lambda body: body["status"].update(nominatedNodeName="cool")  # noqa: E731
+    scene.pods.append(builders.pod("coming", memory="31Gi", mutate=nominated))
+    assert "1 over evictUntil" in scenes.judged(scene.plan())["web-0"].verdict.detail
+    obeyed = schema.LoadPolicy.of({"recentPods": {"enabled": False}})
+    assert "1 requests" in scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail
 
 
 def test_the_hourly_maximum_counts_when_it_is_higher() -> None:
@@ -157,17 +282,18 @@ def test_a_node_without_a_fresh_reading_is_no_destination() -> None:
 
 
 @pytest.mark.parametrize(
-    ("priority", "expected"),
+    ("spec", "expected"),
     [
-        pytest.param(0, "chosen", id="a placeholder below the pod makes way"),
-        pytest.param(-20, "no_destination", id="a placeholder above the pod does not"),
+        pytest.param({"priority": 0}, "chosen", id="a placeholder below the pod makes way"),
+        pytest.param({"priority": -20}, "no_destination", id="a placeholder above the pod does not"),
+        pytest.param({"priority": 0, "preemptionPolicy": "Never"}, "no_destination", id="a pod that never preempts"),
     ],
 )
-def test_placeholders_hold_room_that_a_pod_of_higher_priority_may_take(priority: int, expected: str) -> None:
+def test_placeholders_hold_room_that_a_pod_of_higher_priority_may_take(spec: dict[str, object], expected: str) -> None:
     labels = {"app": "room", "evenload.io/placeholder": "true"}
     scene = Scene().node("hot", memory=0.9).node("cool")
     scene.pod("room", "cool", memory="31Gi", labels=labels, mutate=set_spec(priority=-10))
-    scene.workload("web", on=["hot", "cool"], memory="2Gi", cpu="1", mutate=set_spec(priority=priority))
+    scene.workload("web", on=["hot", "cool"], memory="2Gi", cpu="1", mutate=set_spec(**spec))
     # the pod of `web` on the cool node takes 2 Gi as well
     assert scenes.causes(scene.plan())["web-0"] == expected
 

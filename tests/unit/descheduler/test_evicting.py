@@ -1,7 +1,8 @@
 """A plan carried out: the order of record and deed, every answer of the apiserver by its rule, the modes, the hint."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,14 @@ from tests.unit.descheduler.scenes import NOW, Scene
 
 GONE = EvictionAnswer(False, 404, "NotFound", "pods not found")
 REPLACED = EvictionAnswer(False, 409, "Conflict", "the UID in the precondition does not match")
-BROKEN = errors.ServerError("POST eviction", status=500, reason="InternalError", message="etcd")
+SHEDDING = EvictionAnswer(False, 429, "TooManyRequests", "too many requests, please try again later", 1.0)
+
+
+def failing(status: int) -> errors.ApiError:
+    """An answer with that status that is no answer about the pod."""
+    return errors.class_for(status)("POST eviction", status=status, reason="R", message="m")
+
+
 LOST = errors.Unreachable("POST eviction: timed out")
 
 
@@ -70,7 +78,14 @@ def results(ledger: Ledger) -> list[str]:
         pytest.param(GONE, ["gone", "evicted"], id="404: it left by itself"),
         pytest.param(REPLACED, ["replaced", "evicted"], id="409: another pod has its name"),
         pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),
-        pytest.param(BROKEN, ["failed", "evicted"], id="500: the run goes on"),
+        pytest.param(SHEDDING, ["not_done"], id="429 without a budget: the run stops"),
+        pytest.param(failing(410), ["gone", "evicted"], id="410: as 404"),
+        pytest.param(failing(401), ["not_done"], id="401: nobody's fault but ours, the run stops"),
+        pytest.param(failing(403), ["failed", "evicted"], id="403: admission forbids this one"),
+        pytest.param(failing(422), ["failed", "evicted"], id="422: likewise"),
+        pytest.param(failing(500), ["unknown", "evicted"], id="500: it may have taken place, the run goes on"),
+        pytest.param(failing(503), ["unknown"], id="503: the apiserver is ill, the run stops"),
+        pytest.param(failing(504), ["unknown"], id="504: it may have taken place, the run stops"),
         pytest.param(LOST, ["unknown"], id="no answer: the run stops"),
     ],
 )
@@ -98,10 +113,10 @@ def test_the_intent_is_written_before_the_call_and_the_uid_goes_with_it(ledger: 
     assert door.evictions == [("default/a-0", "uid-a-0", False), ("default/b-0", "uid-b-0", False)]
 
 
-def test_events_on_pod_and_node_carry_the_figures(ledger: Ledger) -> None:
+def test_events_on_pod_node_and_workload_carry_the_figures(ledger: Ledger) -> None:
     door = doors.FakeDoor()
     evicter(door, ledger).carry_out(scenes.hot_and_cool().plan(), terms())
-    on_pod, on_node = door.created
+    on_pod, on_node, on_workload = door.created
     assert (on_pod["reason"], on_pod["action"], on_pod["type"]) == ("NodeOverloaded", "Evict", "Normal")
     assert on_pod["note"] == (
         "memory_avg_5m 0.90 > 0.80 on hot, until 0.60; pod uses 500m and 4.00Gi, node then at 0.78; "
@@ -109,6 +124,8 @@ def test_events_on_pod_and_node_carry_the_figures(ledger: Ledger) -> None:
     )
     assert (on_pod["regarding"]["kind"], on_pod["related"]["kind"]) == ("Pod", "Node")
     assert (on_node["regarding"]["name"], on_node["note"].split(":")[0]) == ("hot", "default/web-0 evicted")
+    expected = {"kind": "ReplicaSet", "namespace": "default", "name": "web", "uid": "uid-web", "apiVersion": "apps/v1"}
+    assert (on_workload["regarding"], on_workload["note"]) == (expected, on_node["note"])
 
 
 @pytest.mark.parametrize(
@@ -136,11 +153,18 @@ def test_a_run_told_to_stop_evicts_no_more(ledger: Ledger) -> None:
     assert len(outcomes) == len(door.evictions) == 1
 
 
-def test_the_node_gets_one_hint_with_the_owners_of_what_left(ledger: Ledger) -> None:
+def test_the_node_gets_a_hint_with_the_owner_before_the_pod_is_evicted(ledger: Ledger) -> None:
     door = doors.FakeDoor()
+    hinted: list[list[str | None]] = []
+    door.before_evict = lambda: hinted.append([_hint(body) for _, body in door.patches])
     evicter(door, ledger).carry_out(two_evictions(), terms())
-    expected = {relief.KEY: relief.encode(Relief(NOW + 600, frozenset({"uid-a", "uid-b"})))}
-    assert door.patches == [("hot", {"metadata": {"annotations": expected}})]
+    first, both = (relief.encode(Relief(NOW + 600, frozenset(owners))) for owners in (("uid-a",), ("uid-a", "uid-b")))
+    assert hinted == [[first], [first, both]]
+
+
+def _hint(body: Mapping[str, Any]) -> str | None:
+    text: str | None = body["metadata"]["annotations"].get(relief.KEY)
+    return text
 
 
 @pytest.mark.parametrize(

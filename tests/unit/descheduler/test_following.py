@@ -9,6 +9,7 @@ import pytest
 from descheduler import following
 from descheduler.ledger import Ledger, Query, Row
 from descheduler.snapshot import Snapshot
+from descheduler.usage import NodeUsage
 from kube import errors
 from kube.objects import Pod
 from runtime import clock
@@ -61,9 +62,19 @@ def test_an_open_intent_is_closed_by_what_the_cluster_shows(
     ledger: Ledger, result: str, pods: tuple[Pod, ...], mode: str, expected: str
 ) -> None:
     record(ledger, result, mode=mode)
-    assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60) == 1
-    assert row(ledger).result == expected
-    assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60) == 0
+    closed = following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60)
+    assert (row(ledger).result, len(closed)) == (expected, expected == "evicted_unconfirmed")
+    assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 61) == ()
+
+
+def test_an_intent_stays_open_while_its_request_may_still_be_carried_out(ledger: Ledger) -> None:
+    record(ledger, "intended")
+    door = doors.FakeDoor(pods=(standing(),))
+    following.reconcile(ledger, door, now_seconds=NOW + 59)
+    assert row(ledger).result == "intended"
+    door.objects["pods"] = ()
+    assert [one.pod for one in following.reconcile(ledger, door, now_seconds=NOW + 59)] == ["web-0"]
+    assert row(ledger).result == "evicted_unconfirmed"
 
 
 def test_nothing_is_decided_about_an_intent_while_the_cluster_cannot_be_asked(ledger: Ledger) -> None:
@@ -102,7 +113,7 @@ def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, r
 
 def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    assert following.follow(ledger, after(5, replacement("cool")), POLICY) == ()
+    assert following.follow(ledger, after(5, replacement("cool"))) == ()
     found = row(ledger)
     assert (found.landed_pod, found.landed_node, found.returned) == ("uid-web-9", "cool", 0)
     assert (found.gone_at_seconds, found.ready_at_seconds) == (NOW + 5, NOW + 1)
@@ -110,17 +121,17 @@ def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
 
 def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    (returned,) = following.follow(ledger, after(5, replacement("hot")), POLICY)
+    (returned,) = following.follow(ledger, after(5, replacement("hot")))
     assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
     assert row(ledger).returned == 1
-    assert following.follow(ledger, after(6, replacement("hot")), POLICY) == (), "told once"
+    assert following.follow(ledger, after(6, replacement("hot"))) == (), "told once"
 
 
 def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    following.follow(ledger, after(5, replacement("cool", ready=False)), POLICY)
+    following.follow(ledger, after(5, replacement("cool", ready=False)))
     assert row(ledger).ready_at_seconds is None
-    following.follow(ledger, after(9, replacement("cool")), POLICY)
+    following.follow(ledger, after(9, replacement("cool")))
     assert row(ledger).ready_at_seconds == NOW + 1
 
 
@@ -135,7 +146,7 @@ def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
 )
 def test_what_is_no_replacement(ledger: Ledger, pods: tuple[Pod, ...]) -> None:
     record(ledger, "evicted")
-    following.follow(ledger, after(5, *pods), POLICY)
+    following.follow(ledger, after(5, *pods))
     assert row(ledger).landed_pod is None
 
 
@@ -143,28 +154,63 @@ def test_two_evictions_of_one_owner_have_two_replacements(ledger: Ledger) -> Non
     record(ledger, "evicted")
     record(ledger, "evicted")
     pods = (replacement("cool", name="web-8"), replacement("cool", name="web-9", after_seconds=2))
-    following.follow(ledger, after(5, *pods), POLICY)
+    following.follow(ledger, after(5, *pods))
     assert sorted(str(one.landed_pod) for one in ledger.rows(Query())) == ["uid-web-8", "uid-web-9"]
+
+
+def as_it_was(moment: float, *, age_seconds: float = 10.0) -> dict[str, NodeUsage]:
+    """A Prometheus that knows a load for every moment: the minutes since NOW in percent."""
+    return {"hot": NodeUsage("hot", {"memory_avg_5m": (moment - NOW) / 6000}, moment - age_seconds)}
 
 
 @pytest.mark.parametrize(
     ("seconds", "five", "thirty"),
     [
         pytest.param(299.0, None, None, id="too early"),
-        pytest.param(310.0, 0.55, None, id="after five minutes"),
-        pytest.param(901.0, None, None, id="too late to be the five-minute figure"),
-        pytest.param(1810.0, None, 0.55, id="after thirty minutes"),
+        pytest.param(310.0, 0.05, None, id="after five minutes"),
+        pytest.param(1800.0, 0.05, 0.3, id="after thirty minutes"),
+        pytest.param(80_000.0, 0.05, 0.3, id="after a night in which nobody looked"),
     ],
 )
-def test_the_nodes_load_is_looked_up_later(
+def test_the_nodes_load_is_that_of_the_moment_however_late_it_is_asked_for(
     ledger: Ledger, seconds: float, five: float | None, thirty: float | None
 ) -> None:
     record(ledger, "evicted")
-    following.follow(ledger, after(seconds, hot=0.55), POLICY)
+    following.LookBack().fill(ledger, POLICY, as_it_was, now_seconds=NOW + seconds)
     assert (row(ledger).load_5m_ratio, row(ledger).load_30m_ratio) == (five, thirty)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda moment: as_it_was(moment, age_seconds=301), id="stale then"),
+        pytest.param(lambda moment: {}, id="unknown then"),
+        pytest.param(lambda moment: {"hot": NodeUsage("hot", {"cpu_avg_5m": 0.5}, moment)}, id="another metric only"),
+    ],
+)
+def test_a_load_that_nobody_measured_stays_unknown_and_is_asked_for_once(ledger: Ledger, ask: following.Ask) -> None:
+    record(ledger, "evicted")
+    asked: list[float] = []
+
+    def counted(moment: float) -> following.Usages:
+        asked.append(moment)
+        return ask(moment)
+
+    looking = following.LookBack()
+    for _ in range(2):
+        looking.fill(ledger, POLICY, counted, now_seconds=NOW + 400)
+    assert (row(ledger).load_5m_ratio, asked) == (None, [NOW + 300])
+
+
+def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:
+    for number in range(9):
+        record(ledger, "evicted", at_seconds=NOW + number)
+    following.LookBack().fill(ledger, POLICY, as_it_was, now_seconds=NOW + 600)
+    filled = [one.load_5m_ratio is not None for one in ledger.rows(Query())]
+    assert sum(filled) == following.MOMENTS_A_RUN
 
 
 def test_rows_that_evicted_nobody_are_not_followed(ledger: Ledger) -> None:
     record(ledger, "refused")
-    following.follow(ledger, after(5, replacement("hot")), POLICY)
+    following.follow(ledger, after(5, replacement("hot")))
     assert row(ledger).landed_pod is None

@@ -1,5 +1,6 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
+import dataclasses
 import multiprocessing
 import os
 import pathlib
@@ -9,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler import schema_sql
-from descheduler.history import Failures
-from descheduler.ledger import Ledger, LedgerError, Query, Run
+from descheduler.history import Failures, Passed
+from descheduler.ledger import Ledger, Posted, Query, Row, Run
+from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.planning import Eviction
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -63,7 +65,7 @@ def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, tmp_p
 def _die_after_intent(path: pathlib.Path) -> None:
     ledger = Ledger(path).open()
     ledger.intend(run(), eviction(), at_seconds=NOW)
-    with ledger._written() as writer:  # killed inside the transaction that writes the outcome
+    with ledger._file.written() as writer:  # killed inside the transaction that writes the outcome
         writer.execute("UPDATE evictions SET result = 'evicted'")
         os._exit(9)
 
@@ -87,6 +89,7 @@ def test_the_past_counts_what_was_done_and_what_may_have_been(ledger: Ledger) ->
     record(ledger, "evicted", at_seconds=NOW - 3700)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
     assert history.in_last_hour == 3
+    assert history.undecided == {"uid-web"}
     assert history.last_by_workload == {"uid-web": NOW - 60}
     assert history.last_by_node == {"hot": NOW - 60}
 
@@ -108,6 +111,49 @@ def test_failures_in_a_row_end_with_a_success_or_a_reset(ledger: Ledger) -> None
     record(ledger, "failed", at_seconds=NOW + 5)
     ledger.reset_breaker("", NOW + 6)
     assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).failures == {}
+
+
+def test_failures_outlive_every_window_and_end_by_success_or_reset_only(ledger: Ledger) -> None:
+    for day in range(8):
+        record(ledger, "failed", at_seconds=NOW - (90 - day) * DAY)
+    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
+    assert history.failures == {"uid-web": Failures(8, NOW - 83 * DAY)}
+    ledger.reset_breaker("", NOW)
+    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {}
+
+
+def test_a_5xx_after_which_the_pod_still_stood_is_a_failure(ledger: Ledger) -> None:
+    for status in (500, 503, 429, None):
+        row_id = record(ledger, "unknown")
+        ledger.decide(row_id, "not_done", status=status, message="", at_seconds=NOW)
+    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {"uid-web": Failures(2, NOW)}
+
+
+def test_an_accepted_dry_run_ends_the_failures_of_dry_runs(ledger: Ledger) -> None:
+    for offset, result in enumerate(["refused", "dry_run", "refused"]):
+        record(ledger, result, at_seconds=NOW + offset, mode="DryRun")
+    history = ledger.history("DryRun", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.failures == {"uid-web": Failures(1, NOW + 2)}
+
+
+def test_refusals_count_by_pod_until_a_reset(ledger: Ledger) -> None:
+    for offset in range(3):
+        record(ledger, "refused", at_seconds=NOW + offset)
+    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.refusals == {"uid-web-0": Failures(3, NOW + 2)}
+    ledger.reset_breaker("uid-web", NOW + 5)
+    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).refusals == {}
+
+
+def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Ledger) -> None:
+    chosen = dataclasses.replace(eviction(), flow="abc")
+    for result in ("evicted", "refused"):
+        row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1)
+        ledger.decide(row_id, result, status=201, message="", at_seconds=NOW + 2)
+    history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
+    assert history.flow == {"abc": Passed((NOW + 1,), frozenset({"uid-web"}))}
+    ledger.fill(1, ready_at_seconds=NOW + 5)
+    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).flow["abc"].in_flight == frozenset()
 
 
 def test_a_replacement_not_ready_yet_keeps_its_workload_in_flight(ledger: Ledger) -> None:
@@ -155,11 +201,121 @@ def test_a_run_that_evicts_nothing_says_why(ledger: Ledger) -> None:
     assert ledger.last_summary() == "0 evicted: 1 protected"
 
 
+NO_DATABASE = b"this is not a database, and long enough to look like one" * 200
+
+
+def overwritten(path: pathlib.Path, at_bytes: int, with_bytes: bytes) -> None:
+    """What a bad disk does: other bytes in the middle of the file."""
+    with path.open("r+b") as file:
+        file.seek(at_bytes)
+        file.write(with_bytes)
+
+
+def a_thousand_rows(path: pathlib.Path) -> None:
+    """A closed ledger of many pages."""
+    ledger = Ledger(path).open()
+    for number in range(1000):
+        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", f"web-{number}", "Node/hot", "x" * 200))
+    ledger.close()
+
+
 def test_a_file_that_is_no_ledger_is_refused_by_name(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    path.write_text("this is not a database, and long enough to look like one" * 20)
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite.*--ledger"):
+    path.write_bytes(NO_DATABASE)
+    with pytest.raises(LedgerCorrupt, match=r"ledger\.sqlite.*--ledger"):
         Ledger(path).open()
+
+
+def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    a_thousand_rows(path)
+    broken = path.stat().st_size // 2
+    overwritten(path, broken, b"\xff" * 8192)
+    ledger = Ledger(path)
+    moved_to = ledger.open_or_set_aside(at_seconds=NOW)
+    assert moved_to == tmp_path / "ledger.sqlite.corrupt-2026-11-21T040000Z"
+    assert moved_to.read_bytes()[broken : broken + 4] == b"\xff" * 4, "it is kept for people to look at"
+    record(ledger, "evicted")
+    assert ledger.set_aside_at_seconds() == NOW
+    ledger.close()
+    again = Ledger(path)
+    assert again.open_or_set_aside(at_seconds=NOW + 9) is None
+    assert (again.set_aside_at_seconds(), len(again.rows(Query()))) == (NOW, 1)
+    again.close()
+
+
+def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    a_thousand_rows(path)
+    ledger = Ledger(path)
+    assert ledger.open_or_set_aside(at_seconds=NOW) is None
+    assert ledger.set_aside_at_seconds() is None
+    assert len(ledger.told(limit=2000)) == 1000
+    ledger.close()
+
+
+def test_a_write_ahead_log_never_plays_into_the_next_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger(path).open()
+    record(ledger, "evicted")
+    assert (tmp_path / "ledger.sqlite-wal").stat().st_size > 0
+    ledger.set_aside("the test says so", at_seconds=NOW)
+    assert ledger.rows(Query()) == []
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        assert other.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    ledger.close()
+
+
+def test_a_file_removed_while_it_is_open_is_noticed_before_a_row_is_lost(
+    ledger: Ledger, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "ledger.sqlite").unlink()
+    with pytest.raises(LedgerCorrupt, match="was removed"):
+        ledger.intend(run(), eviction(), at_seconds=NOW)
+    with pytest.raises(LedgerCorrupt):
+        ledger.rows(Query())
+
+
+def test_a_full_disk_is_no_corruption(ledger: Ledger) -> None:
+    with ledger._file.written() as writer:
+        pages = writer.execute("PRAGMA page_count").fetchone()[0]
+    with ledger._file.written() as writer:
+        writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(LedgerError, match="full") as caught:
+        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
+    assert not isinstance(caught.value, LedgerCorrupt)
+
+
+def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    columns = [name for name in Row._fields if name in schema_sql.STEPS[0]]
+    with sqlite3.connect(path) as old:
+        old.executescript(f"{schema_sql.STEPS[0]} PRAGMA user_version = 1;")
+        values = [NOW if name.endswith("_seconds") else 1 for name in columns]
+        old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)  # noqa: S608
+    old.close()
+    ledger = Ledger(path).open()
+    assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
+    ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
+    assert [one.note for one in ledger.told()] == ["a note"]
+    ledger.close()
+
+
+def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
+    for result, at_seconds in (("evicted", NOW - DAY), ("intended", NOW - DAY), ("evicted", NOW)):
+        record(ledger, result, at_seconds=at_seconds)
+        ledger.tell(Posted(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
+    assert ledger.prune(NOW - 60) == 1
+    assert [(row.result, row.at_seconds) for row in ledger.rows(Query())] == [("evicted", NOW), ("intended", NOW - DAY)]
+    assert [one.at_seconds for one in ledger.told()] == [NOW]
+
+
+def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
+    for at_seconds, name in ((NOW - 60, "hot"), (NOW, "cool")):
+        ledger.tell(Posted(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
+    assert [one.name for one in ledger.told()] == ["cool", "hot"]
+    assert [one.name for one in ledger.told(since_seconds=NOW)] == ["cool"]
+    assert [one.at_seconds for one in ledger.told(name="hot")] == [NOW - 60]
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
@@ -167,11 +323,11 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
     Ledger(path).open().close()
     with sqlite3.connect(path) as other:
         other.execute(f"PRAGMA user_version = {len(schema_sql.STEPS) + 1}")
-    with pytest.raises(LedgerError, match="schema version 2"):
+    with pytest.raises(LedgerError, match=f"schema version {len(schema_sql.STEPS) + 1}"):
         Ledger(path).open()
 
 
 def test_every_write_is_synced_to_disk(ledger: Ledger) -> None:
-    with ledger._written() as writer:
+    with ledger._file.written() as writer:
         assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
         assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -24,13 +24,6 @@ def invoke(tmp_path: pathlib.Path, policy: str, *more: str) -> Result:
     ("policy", "more", "code", "words"),
     [
         pytest.param("descheduler: {mode: Obey}\n", [], 2, "descheduler.mode", id="a policy with a mistake"),
-        pytest.param(
-            "descheduler: {mode: Enforce, flow: [{match: {}, allow: Never}]}\n",
-            [],
-            2,
-            "flow rules",
-            id="unsupported flow",
-        ),
         pytest.param("", ["--kubeconfig", "/nowhere"], 2, "/nowhere", id="no kubeconfig"),
         pytest.param("", ["--prometheus", "ftp://x"], 2, "ftp", id="an address that is none"),
         pytest.param(

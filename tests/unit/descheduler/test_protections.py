@@ -41,6 +41,9 @@ CASES = [
     pytest.param({"owner": ("DaemonSet", "agent")}, {}, "daemon_set", id="a DaemonSet's pod"),
     pytest.param({"annotations": NEVER}, {}, "opted_out", id="a pod that says never"),
     pytest.param(
+        {"labels": {"app": "web", "evenload.io/protected": "true"}}, {}, "opted_out", id="a pod that the guard protects"
+    ),
+    pytest.param(
         {"annotations": {**NEVER, "descheduler.alpha.kubernetes.io/evictable": "true"}},
         {},
         "opted_out",

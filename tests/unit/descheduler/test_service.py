@@ -1,6 +1,7 @@
 """Whole runs over fake doors: when it acts, when it does nothing, and what it remembers."""
 
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
@@ -96,16 +97,52 @@ def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> 
     assert "windows" in report.why
 
 
-def test_a_reloaded_flow_rule_stops_enforcement_rather_than_being_ignored(tmp_path: pathlib.Path) -> None:
-    here = world(tmp_path)
-    rules = "descheduler: {mode: Enforce, flow: [{match: {}, allow: Never}]}"
+def rewrite(tmp_path: pathlib.Path, descheduler: str) -> None:
+    """Another policy file in place of the first."""
     head = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-    (tmp_path / "policy.yaml").write_text(head + rules, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(f"{head}descheduler: {descheduler}", encoding="utf-8")
+
+
+def test_a_flow_rule_that_arrives_by_reload_is_obeyed(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    rewrite(tmp_path, "{mode: Enforce, flow: [{allow: Never}]}")
     here.service.poll()
     report = here.service.run()
     assert report is not None
-    assert (report.run.mode, here.door.evictions) == ("Observe", [])
-    assert "flow" in report.why
+    assert (report.run.mode, here.door.evictions) == ("Enforce", [])
+    assert report.summary == "0 evicted: 2 protected"
+
+
+def two_to_evict(tmp_path: pathlib.Path, **descheduler: object) -> World:
+    """A run that would evict two pods in a row."""
+    scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
+    return World(scene, tmp_path, **{"mode": "Enforce", "limits": {"perNode": 2}, **descheduler})
+
+
+@pytest.mark.parametrize("event", ["a pause", "SIGTERM", "a lost Lease", "the end of the time window"])
+def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
+    here = two_to_evict(tmp_path, windows=[{"from": "03:00", "to": "04:30"}])  # NOW is 04:00
+
+    def lose_the_lease() -> None:
+        here.leads = False
+
+    deeds: dict[str, Callable[[], object]] = {
+        "a pause": here.service.poll,
+        "SIGTERM": here.stopping.set,
+        "a lost Lease": lose_the_lease,
+        "the end of the time window": lambda: here.clock.advance(1800),
+    }
+
+    def happen() -> None:
+        rewrite(tmp_path, "{mode: Enforce, paused: true}")
+        deeds[event]()
+
+    here.door.before_evict = happen
+    report = here.service.run()
+    assert report is not None
+    assert len(report.plan.evictions) == 2
+    assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
@@ -155,6 +192,9 @@ def test_an_intent_left_by_a_crash_is_closed_before_anything_else(tmp_path: path
     row_id = here.ledger.rows(Query())[0].id
     here.ledger.decide(row_id, "intended", status=None, message="", at_seconds=scenes.NOW)
     here.service.run()
+    assert here.ledger.rows(Query(outcome="intended")), "the request may still be carried out"
+    here.clock.advance(60)
+    here.service.run()
     results = {row.id: row.result for row in here.ledger.rows(Query())}
     assert results[row_id] == "not_done"
 
@@ -173,3 +213,99 @@ def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
     report = here.service.preview()
     assert scenes.evicted(report.plan) == ["web-0"]
     assert (here.door.evictions, here.door.created, here.ledger.rows(Query())) == ([], [], [])
+
+
+def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp_path: pathlib.Path) -> None:
+    quick = {"cooldown": {"workload": "1s", "node": "1s"}}
+    here = world(tmp_path, **quick)
+    here.door.answers = [kube_errors.Unreachable("POST: timed out")]
+    here.service.run()
+    here.clock.advance(10)
+    report = here.service.run()
+    assert report is not None
+    assert set(scenes.causes(report.plan).values()) == {"in_flight"}
+
+
+def test_an_eviction_found_to_have_taken_place_is_told(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.door.answers = [kube_errors.Unreachable("POST: timed out")]
+    here.service.run()
+    here.door.objects["pods"] = ()
+    here.service.run()
+    assert [row.result for row in here.ledger.rows(Query())] == ["evicted_unconfirmed"]
+    told = {(body["regarding"]["kind"], body["regarding"]["name"]) for body in here.door.created}
+    assert told == {("Node", "hot"), ("ReplicaSet", "web")}
+
+
+def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path: pathlib.Path) -> None:
+    world(tmp_path).service.run()
+    again = world(tmp_path, paused=True)
+    again.door.objects["pods"] = ()
+    again.clock.advance(400)
+    assert again.service.run() is None
+    (row,) = again.ledger.rows(Query())
+    assert row.gone_at_seconds == scenes.NOW + 400
+    assert row.load_5m_ratio == 0.9
+
+
+def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    for name in ("ledger.sqlite", "ledger.sqlite-wal"):
+        (tmp_path / name).write_bytes(b"no database any more" * 10_000)
+    here.clock.advance(700)
+    here.service.cycle()
+    assert here.metric("evenload_ledger_set_aside_timestamp_seconds") == scenes.NOW + 700
+    assert list(tmp_path.glob("ledger.sqlite.corrupt-*"))
+    asked = len(here.door.evictions)
+    report = here.service.run()
+    assert report is not None
+    assert (report.run.mode, len(here.door.evictions)) == ("Observe", asked)
+    assert "set aside" in report.why
+    here.clock.advance(3600)
+    later = here.service.run()
+    assert later is not None
+    assert (later.run.mode, later.why) == ("Enforce", "")
+
+
+def test_every_event_is_a_row_of_the_ledger(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    posted = [(body["regarding"]["kind"], body["regarding"]["name"], body["note"]) for body in here.door.created]
+    assert [kind for kind, _, _ in posted] == ["Pod", "Node", "ReplicaSet"]
+    assert [(one.kind, one.name, one.note) for one in reversed(here.ledger.told())] == posted
+
+
+def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    here.clock.advance(91 * 86400)
+    here.service.run()
+    assert scenes.NOW not in {row.at_seconds for row in here.ledger.rows(Query())}
+
+
+def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
+    here, other = world(tmp_path), world(tmp_path)
+    other.ledger.set_aside("it was corrupt", at_seconds=scenes.NOW)
+    here.service.cycle()
+    assert "replaced" in str(here.service.trouble)
+    assert here.door.evictions == []
+    report = here.service.run()
+    assert report is not None
+    assert report.run.mode == "Observe"
+    assert len(list(tmp_path.glob("ledger.sqlite.corrupt-*[0-9]Z"))) == 1
+
+
+@pytest.mark.parametrize("jump_seconds", [3600.0, -3600.0], ids=["forward", "back"])
+def test_a_clock_that_jumps_makes_data_unusable_and_resets_no_cap(tmp_path: pathlib.Path, jump_seconds: float) -> None:
+    here = world(tmp_path, limits={"perHour": 1}, cooldown={"workload": "1s", "node": "1s"})
+    here.service.run()
+    here.clock.jump(jump_seconds)
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.nodes == ()
+    here.clock.jump(10 - jump_seconds)
+    again = here.service.run()
+    assert again is not None
+    assert set(scenes.causes(again.plan).values()) <= {"hour_cap", "in_flight"}
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]

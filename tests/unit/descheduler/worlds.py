@@ -15,7 +15,7 @@ from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.reading import NodeLabel, Reader
 from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer
+from descheduler.telling import CONTROLLER, Announcer, Kept
 from kube import kinds
 from kube.events import EventWriter
 from kube.reloads import News, speaker
@@ -40,6 +40,10 @@ class FakePrometheus:
         self.down = False
         self.warnings: tuple[str, ...] = ()
         self.asked: list[tuple[str, float | None]] = []
+
+    def show(self, scene: Scene) -> None:
+        """What is measured from now on."""
+        self._scene = scene
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
         self.asked.append((expression, at_seconds))
@@ -97,13 +101,14 @@ class World:
         self.show(scene)
         given = ServiceOptions(path, namespace="ours")
         writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
+        announcer = Announcer(writer, Kept(self.ledger, self.clock))
         self.service = Service(
             Parts(
                 policy=self.policy,
                 reader=Reader(self.door, self.prometheus, NodeLabel()),
                 ledger=self.ledger,
-                evicter=Evicter(self.door, self.ledger, Announcer(writer), clock=self.clock),
-                announcer=Announcer(writer),
+                evicter=Evicter(self.door, self.ledger, announcer, clock=self.clock),
+                announcer=announcer,
                 telemetry=Telemetry(self.registry),
                 door=self.door,
                 clock=self.clock,

@@ -173,7 +173,7 @@ def test_decisions_of_a_pod_show_the_nodes_they_were_made_from(world: World) -> 
     """Without a pod in the query they do not: a hundred decisions over thousands of nodes are no answer."""
     args = worlds.args(["hot", "cool"], "a")
     candidates = world.view.candidates(args.names, worlds.NOW)
-    inputs = decisions.Inputs(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
+    inputs = decisions.Inputs.of(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
     world.ring.add(decisions.Decision("filter", worlds.NOW, "default", "a", "u", 2, 1, "h", inputs=inputs))
     (row,) = world.get("/decisions?pod=a&namespace=default")["decisions"]
     assert [(node["name"], node["rejected"]) for node in row["nodes"]] == [

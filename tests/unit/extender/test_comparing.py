@@ -135,6 +135,14 @@ def test_placements_are_compared_by_pod_node_and_moment(pods: list[tuple[str, st
     assert of(one).view == of(other).view
 
 
+def test_replicas_whose_clocks_differ_a_little_compare_alike() -> None:
+    one, other = worlds.seen(LOADS), worlds.seen(LOADS)
+    pod = worlds.bound("p", "a", worlds.NOW)
+    one.pod_changed(None, pod, worlds.NOW)
+    other.pod_changed(None, pod, worlds.NOW - 5)
+    assert of(one, worlds.NOW + 10).placements == of(other, worlds.NOW + 10).placements
+
+
 def test_assumed_winners_are_each_replicas_own_and_count_in_neither() -> None:
     world = worlds.seen(LOADS)
     before = of(world)

@@ -23,7 +23,7 @@ def over(world: view.View, count: int, pod: str = "p", at_seconds: float = NOW) 
     args = worlds.args([f"node-{at:05}" for at in range(count)], pod)
     candidates = world.candidates(args.names, at_seconds)
     rejected = dict.fromkeys(args.names[::2], "cpu_avg_5m over 0.65")
-    inputs = decisions.Inputs(candidates, args.pod, rejected)
+    inputs = decisions.Inputs.of(candidates, args.pod, rejected)
     best = tuple(decisions.Ranked(name, 9, 9.0, 0.0) for name in args.names[1:10:2])
     return decisions.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
 
@@ -85,7 +85,7 @@ def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None
     worlds.bind(world, "node-00003", "p1")
     args = worlds.args([*reversed(loads), "unknown"])
     candidates = world.candidates(args.names, NOW)
-    whole = decisions.Inputs(candidates, args.pod, {"unknown": "cpu_avg_5m missing"})
+    whole = decisions.Inputs.of(candidates, args.pod, {"unknown": "cpu_avg_5m missing"})
     small = whole.condensed(["node-00003", "node-00007"]).candidates
     assert small.names == ("node-00007", "node-00003", "unknown")
     assert small.values[:2, 0].tolist() == [0.07, 0.03]
@@ -164,7 +164,7 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
 def asked(standing: view.Candidates, pod: str) -> decisions.Decision:
     """A decision of the lean path over every node: rows of what stood for all."""
     seen = view.Asked(standing, standing.rows[1:])
-    inputs = decisions.Inputs(seen, worlds.args([]).pod, {})
+    inputs = decisions.Inputs.of(seen, worlds.args([]).pod, {})
     best = (decisions.Ranked("node-00002", 9, 9.0, 0.0),)
     return decisions.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
 

@@ -99,7 +99,7 @@ def decision(world: view.View, verb: str, *names: str, condensed: bool = False) 
     ranking = verbs.score(candidates, args.pod).ranking
     best = verbs.ranked(names.__getitem__, ranking) if verb == "prioritize" else ()
     rejected = dict(verbs.judge(candidates, args.pod).rejected) if verb == "filter" else {}
-    inputs = decisions.Inputs(candidates, args.pod, rejected)
+    inputs = decisions.Inputs.of(candidates, args.pod, rejected)
     if condensed:
         inputs = inputs.condensed(ranked.node for ranked in best)
     made = decisions.Decision(verb, NOW, "default", "new", "u", len(names), 0, "h", best=best, inputs=inputs)

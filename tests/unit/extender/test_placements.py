@@ -176,10 +176,39 @@ def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen() -> None
     assert counts(made, "a", NOW + 60) == [0, 1, 1]
 
 
-def test_a_binding_from_a_clock_ahead_counts_as_now() -> None:
+def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then() -> None:
     made = table()
-    see(made, worlds.bound("p", "a", NOW + 30))
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(0.7 * 250)
+    see(made, worlds.bound("p", "a", NOW + 30, cpu="1"))
+    for seconds in (0, 20, 30):
+        assert amount(made, "a", NOW + seconds, CPU_5M) == pytest.approx(700)
+    assert amount(made, "a", NOW + 180, CPU_5M) == pytest.approx(350)
+    assert counts(made, "a", NOW + 89) == [1, 1, 1]
+    assert counts(made, "a", NOW + 90) == [0, 1, 1]
+
+
+def test_a_binding_from_a_clock_that_is_wrong_ages_from_when_it_was_first_seen() -> None:
+    made = table()
+    pod = see(made, worlds.bound("p", "a", NOW + 3600, cpu="1"))
+    made.pod_changed(pod, worlds.bound("p", "a", NOW + 3600, cpu="1", labels={"seen": "yes"}), NOW + 100)
+    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(350)
+    assert counts(made, "a", NOW + 1800) == [0, 0, 0]
+
+
+def test_a_clock_set_back_a_little_leaves_bindings_where_they_were() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a", NOW + 20, cpu="1"), NOW + 20)
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(700)
+    assert amount(made, "a", NOW + 20, CPU_5M) == pytest.approx(700)
+    assert amount(made, "a", NOW + 170, CPU_5M) == pytest.approx(350)
+    assert made.bindings(NOW + 170)[0].at_seconds == NOW + 20
+
+
+def test_a_clock_set_back_brings_back_windows_and_their_ends() -> None:
+    made = table()
+    see(made, worlds.bound("p", "a"))
+    assert counts(made, "a", NOW + 70) == [0, 1, 1]
+    assert counts(made, "a", NOW + 50) == [1, 1, 1]
+    assert counts(made, "a", NOW + 60) == [0, 1, 1]
 
 
 def test_another_policy_counts_the_watched_pods_anew() -> None:
@@ -271,9 +300,8 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
             made.pod_changed(gone, None, now)
         else:
             name = f"p{step}"
-            pod = worlds.bound(
-                name, rng.choice(["a", "b"]), now - rng.choice([0, 3, 400]), cpu=f"{rng.randint(1, 4000)}m"
-            )
+            bound_at = now - rng.choice([0, 3, 400, -2, -40])
+            pod = worlds.bound(name, rng.choice(["a", "b"]), bound_at, cpu=f"{rng.randint(1, 4000)}m")
             alive[name] = pod
             made.pod_changed(None, pod, now)
     now += rng.uniform(0, 200)
@@ -283,8 +311,8 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
         listed = [recent.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
         expected = recent.expected(listed, recent.Load(1.0, 1.0), metrics.BUILT_IN, now)
         np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
-        bound_at = sorted(at(pod) for pod in here)
-        assert tuple(crowding.counts[row]) == hotspots.counts(bound_at, now, (60, 300, 1800))
+        moments = sorted(at(pod) for pod in here)
+        assert tuple(crowding.counts[row]) == hotspots.counts(moments, now, (60, 300, 1800))
 
 
 def at(pod: objects.Pod) -> float:

@@ -1,6 +1,7 @@
 """The client's requests as they go out, and its errors for every way an answer can be wrong."""
 
 import contextlib
+import gzip
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube import client, config, errors, kinds
+from kube import client, config, decoding, errors, kinds
 from runtime import version
 from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange
@@ -138,6 +139,38 @@ def test_pages_are_asked_for_until_the_token_ends(wire: Wire) -> None:
     assert {
         (one.query["limit"], one.query["labelSelector"], one.query["fieldSelector"]) for one in wire.server.seen
     } == {("1", "a=b", "metadata.name=x")}
+    assert not any("resourceVersion" in one.query for one in wire.server.seen), "a page is read from etcd"
+
+
+def test_a_list_from_the_cache_takes_any_version_and_pages_if_there_are_some(wire: Wire) -> None:
+    def page(exchange: Exchange) -> None:
+        name, token = ("node-1", "") if "continue" in exchange.query else ("node-0", "next")
+        exchange.answer({"metadata": {"resourceVersion": "9", "continue": token}, "items": [builders.node_body(name)]})
+
+    wire.script(page)
+    assert [node.name for node in wire.door.list(kinds.NODES, from_cache=True).items] == ["node-0", "node-1"]
+    first, second = (one.query for one in wire.server.seen)
+    assert first == {"limit": "500", "resourceVersion": "0"}
+    assert second == {"limit": "500", "continue": "next"}, "a token holds its version; both are an error"
+
+
+def test_lists_may_come_compressed_and_nothing_else(wire: Wire) -> None:
+    body = gzip.compress(_json({"metadata": {"resourceVersion": "9"}, "items": [NODE]}))
+    wire.script(lambda exchange: exchange.answer(body, headers={"Content-Encoding": "gzip"}))
+    assert [node.name for node in wire.door.list(kinds.NODES).items] == ["node-1"]
+    assert wire.last.headers["Accept-Encoding"] == "gzip"
+    wire.script(lambda exchange: exchange.answer(NODE))
+    get(wire)
+    assert wire.last.headers["Accept-Encoding"] == "identity"
+
+
+def test_a_list_that_broke_off_is_read_again_from_its_beginning(wire: Wire) -> None:
+    padding = "x" * decoding.PART_BYTES
+    nodes = [{"metadata": {"name": f"node-{at}", "annotations": {"a": padding}}} for at in range(4)]
+    body = _json({"metadata": {"resourceVersion": "9"}, "items": nodes})
+    wire.script(lambda exchange: exchange.raw(body[:-100], len(body)), lambda exchange: exchange.answer(body))
+    assert [node.name for node in wire.door.list(kinds.NODES).items] == [f"node-{at}" for at in range(4)]
+    assert len(wire.server.seen) == 2
 
 
 @pytest.mark.parametrize(

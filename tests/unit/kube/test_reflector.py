@@ -168,10 +168,18 @@ def test_the_watch_goes_on_from_the_list_and_from_bookmarks(scene: Callable[...,
 def test_pages_selectors_and_spread_time_outs_are_asked_for(scene: Callable[..., Scene]) -> None:
     played = scene(listing(5), (), (), namespace="shop", label_selector="a=b", field_selector="c=d").play()
     selection = {"namespace": "shop", "label_selector": "a=b", "field_selector": "c=d"}
-    assert played.door.asked[0] == ("list", {"limit": 500, **selection})
+    assert played.door.asked[0] == ("list", {"limit": 500, "from_cache": False, **selection})
     timeouts = [options["timeout_seconds"] for verb, options in played.door.asked if verb == "watch"]
     assert all(290 <= one <= 330 for one in timeouts)
     assert len(set(timeouts)) == 3
+
+
+def test_only_the_first_list_may_come_from_the_cache_and_after_a_failure_in_pages(scene: Callable[..., Scene]) -> None:
+    broken, gone = errors.Unreachable("no"), errors.Gone("GET", status=410, reason="Expired", message="")
+    played = scene(broken, broken, broken, listing(5), gone, listing(6), cached_start=True).play()
+    asked = [options["from_cache"] for verb, options in played.door.asked if verb == "list"]
+    assert asked == [True, False, True, False, False]
+    assert scene(listing(5), cached_start=True).play().door.asked[0][1]["from_cache"]
 
 
 def test_synced_means_listed_and_handled(scene: Callable[..., Scene]) -> None:

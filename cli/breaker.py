@@ -1,0 +1,108 @@
+"""`evenload breaker`: which workloads are left alone because their evictions failed, and closing a breaker by hand.
+
+It asks a running descheduler (GET /breaker, POST /breaker/reset).
+"""
+
+import collections.abc
+import urllib.parse
+from typing import Final
+
+import click
+import msgspec
+
+from cli import descheduler_http, extender_http, output
+from runtime import exits
+
+HEADERS: Final = ("namespace", "workload", "failures", "last", "state", "until")
+
+
+class Breaker(msgspec.Struct, frozen=True):
+    """A workload whose evictions failed."""
+
+    namespace: str
+    workload: str
+    workload_uid: str
+    failures: int
+    last_at: str
+    state: str
+    until: str | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What people may call it: uid, "Kind/name", "name", and both behind "namespace/"."""
+        plain = {self.workload, self.workload.partition("/")[2]}
+        return frozenset({self.workload_uid, *plain, *(f"{self.namespace}/{name}" for name in plain)})
+
+
+class Breakers(msgspec.Struct, frozen=True):
+    """GET /breaker."""
+
+    breakers: tuple[Breaker, ...]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Show and reset the breakers of workloads whose evictions failed.
+
+    \b
+    Examples:
+      evenload breaker list
+      evenload breaker reset shop/Deployment/web
+    """
+
+
+@main.command("list")
+@descheduler_http.options
+@click.option("--no-headers", is_flag=True, help="Rows only.")
+@output.option("table", "json", "yaml", "name")
+def show(no_headers: bool, output_format: str, **where: str) -> None:
+    """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
+    with exits.reported(extender_http.ERRORS):
+        service = descheduler_http.service(**where)
+        found = _breakers(service)
+    if output_format in ("json", "yaml"):
+        output.data(output.structured(msgspec.to_builtins(Breakers(found)), output_format))
+    elif output_format == "name":
+        for one in found:
+            output.data(f"{one.namespace}/{one.workload}")
+    elif found:
+        rows = [(one.namespace, one.workload, one.failures, one.last_at, one.state, one.until) for one in found]
+        output.data(output.table(HEADERS, rows, no_headers=no_headers))
+    else:
+        output.say("no evictions have failed")
+
+
+@main.command()
+@click.argument("workload", required=False)
+@click.option("--all", "everybody", is_flag=True, help="Of every workload.")
+@descheduler_http.options
+def reset(workload: str | None, everybody: bool, **where: str) -> None:
+    """Forget the failures of WORKLOAD (uid, name, Kind/name or namespace/Kind/name), so that it may be tried again.
+
+    \b
+    Examples:
+      evenload breaker reset Deployment/web
+      evenload breaker reset --all
+    """
+    if bool(workload) == everybody:
+        output.fail("give a workload or --all, one of both")
+    with exits.reported(extender_http.ERRORS):
+        service = descheduler_http.service(**where)
+        uid = "" if workload is None else _meant(_breakers(service), workload).workload_uid
+        service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", b"")
+    output.say(f"reset: {workload or 'all workloads'}; the next run may try again")
+
+
+def _breakers(service: extender_http.Service) -> tuple[Breaker, ...]:
+    return service.decode(service.get("/breaker"), Breakers).breakers
+
+
+def _meant(found: collections.abc.Iterable[Breaker], workload: str) -> Breaker:
+    """The one workload of that name; ends the command where there is none, or more than one."""
+    meant = [one for one in found if workload in one.names]
+    if not meant:
+        output.fail(f"no failed evictions of {workload!r} are known: evenload breaker list shows whose are")
+    if len(meant) > 1:
+        named = ", ".join(f"{one.namespace}/{one.workload} ({one.workload_uid})" for one in meant)
+        output.fail(f"{workload!r} is any of {named}: name one in full, or by its uid")
+    return meant[0]

@@ -1,0 +1,116 @@
+"""The rows of the descheduler's ledger as `evenload evictions` prints them: decoded, paged, worded column by column.
+
+`cli.evictions` prints them and `cli.evictions_plot` draws them. Unknown keys are left aside, so that a newer
+descheduler can be read; what did not happen yet is None.
+"""
+
+import collections.abc
+from typing import Any, Final
+
+import msgspec
+
+from cli.extender_answers import MISSING, age, percent
+from runtime import clock
+
+PAGE: Final = 1000
+HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready after", "5m later", "30m later")
+WIDE: Final = ("workload", "pod uses", "until", "projected", "expected on", "mode", "http", "run", "policy", "message")
+MIB: Final = 2**20
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One eviction; times are RFC 3339, ratios fractions of the node's allocatable."""
+
+    id: int
+    intended_at: str
+    at: str
+    run: str
+    mode: str
+    policy_hash: str
+    namespace: str
+    pod: str
+    workload: str
+    node: str
+    metric: str
+    value_ratio: float
+    threshold_ratio: float
+    target_ratio: float
+    projected_ratio: float
+    cpu_millicores: float
+    memory_bytes: float
+    destination: str
+    result: str
+    message: str = ""
+    http_status: int | None = None
+    gone_at: str | None = None
+    landed_node: str | None = None
+    landed_at: str | None = None
+    ready_at: str | None = None
+    load_5m_ratio: float | None = None
+    load_30m_ratio: float | None = None
+    returned: bool | None = None
+
+    @property
+    def at_seconds(self) -> float:
+        """When it was asked for (Unix seconds)."""
+        return clock.from_rfc3339(self.intended_at)
+
+    @property
+    def ready_after_seconds(self) -> float | None:
+        """How long the workload went without the pod: from the eviction to the replacement's readiness."""
+        return None if self.ready_at is None else max(0.0, clock.from_rfc3339(self.ready_at) - self.at_seconds)
+
+
+class Evictions(msgspec.Struct, frozen=True):
+    """GET /evictions."""
+
+    evictions: tuple[Row, ...]
+
+
+class Raw(msgspec.Struct, frozen=True):
+    """GET /evictions with every row as it came."""
+
+    evictions: tuple[dict[str, Any], ...]
+
+
+def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
+    """The row under HEADERS, and under WIDE if asked."""
+    shown = [
+        age(now_seconds - row.at_seconds),
+        f"{row.namespace}/{row.pod}",
+        row.node,
+        f"{row.metric} {percent(row.value_ratio)}>{percent(row.threshold_ratio)}",
+        row.result,
+        _landed(row),
+        age(row.ready_after_seconds),
+        percent(row.load_5m_ratio),
+        percent(row.load_30m_ratio),
+    ]
+    return [*shown, *_more(row)] if wide else shown
+
+
+def _landed(row: Row) -> str:
+    if row.landed_node is None:
+        return MISSING
+    return f"{row.landed_node} (came back)" if row.returned else row.landed_node
+
+
+def _more(row: Row) -> list[str]:
+    uses = f"{row.cpu_millicores:.0f}m {row.memory_bytes / MIB:.0f}Mi"
+    status = MISSING if row.http_status is None else str(row.http_status)
+    known = (row.destination or MISSING, row.mode, status, row.run, row.policy_hash, row.message or MISSING)
+    return [row.workload or MISSING, uses, percent(row.target_ratio), percent(row.projected_ratio), *known]
+
+
+Fetch = collections.abc.Callable[[dict[str, str]], tuple[dict[str, Any], ...]]
+
+
+def pages(fetch: Fetch, query: dict[str, str]) -> collections.abc.Iterator[dict[str, Any]]:
+    """Every row that matches, as it came, the newest first, page by page however many there are."""
+    before = ""
+    while True:
+        page = fetch({**query, "limit": str(PAGE), "before": before})
+        yield from page
+        if len(page) < PAGE:
+            return
+        before = str(page[-1]["id"])

@@ -1,0 +1,179 @@
+"""`evenload evictions`: who was evicted, when and why, where it landed, and whether the node cooled down.
+
+It prints GET /evictions of the descheduler, the ledger's rows: as a table, as JSON, YAML or JSON lines (the whole
+ledger, page by page), as they change (-w), or as a picture (`cli.evictions_plot`). `--events` prints GET /events
+instead: what was told, also what the cluster has dropped since.
+"""
+
+import collections.abc
+import json
+import threading
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from cli import descheduler_http, drawing, evictions_plot, extender_answers, extender_http, output
+from cli import eviction_rows as shown
+from runtime import clock, exits
+
+WATCH_SECONDS: Final = 2.0
+FIRST_PAGE: Final = 500
+EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
+_CODES: Final[dict[type[Exception], exits.Exit]] = {
+    **extender_http.ERRORS,
+    drawing.NotInstalled: exits.Exit.BAD_INPUT,
+    OSError: exits.Exit.BAD_INPUT,
+}
+Json = dict[str, Any]
+
+
+class Wish(NamedTuple):
+    """What is to be printed and how."""
+
+    query: dict[str, str]
+    output_format: str
+    no_headers: bool
+
+
+@click.command("evictions", context_settings={"help_option_names": ["-h", "--help"]})
+@descheduler_http.options
+@click.option("--since", default="", metavar="SPAN|TIME", help="Such as 7d, 2h30m or 2026-11-21T04:00:00Z.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Pods of this namespace.")
+@click.option("--node", default="", metavar="NAME", help="Pods that left this node.")
+@click.option("--workload", default="", metavar="NAME", help="Deployment/web, web, or a uid.")
+@click.option("--outcome", default="", metavar="RESULT", help="evicted, refused, observed ...")
+@click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when something becomes known of it.")
+@click.option("--events", is_flag=True, help="What was told as Events; --node names their object here.")
+@click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.")
+@click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
+@output.option("table", "wide", "json", "yaml", "jsonl")
+def main(
+    since: str, watch: bool, events: bool, timeline: Path | None, no_headers: bool, output_format: str, **given: str
+) -> None:
+    """Show what the descheduler evicted, and what came of it.
+
+    LOAD is the reading and its line, LANDED where the replacement went (came back: to the node it left), READY AFTER
+    how long the workload was without it, 5M and 30M LATER the node's load then. -o jsonl exports the whole ledger, the
+    last row first; the other formats print the newest 500.
+
+    \b
+    Examples:
+      evenload evictions --since 7d -o wide
+      evenload evictions --node worker-7 --outcome evicted -w
+      evenload evictions -o jsonl > evictions.jsonl
+      evenload evictions --since 24h --timeline night.svg
+      evenload evictions --events --node worker-7
+    """
+    filters = {name: given.pop(name) for name in ("namespace", "node", "workload", "outcome")}
+    wish = Wish({"since": since, **filters}, output_format, no_headers)
+    _require_sense(wish, watch=watch, events=events, timeline=timeline)
+    with exits.reported(_CODES):
+        service = descheduler_http.service(**given)
+        if events:
+            _print_events(service, wish)
+        elif watch:
+            follow(lambda: _rows(service, wish), wish, clock.WallClock())
+        elif timeline is not None:
+            _draw(service, wish, timeline)
+        else:
+            _print(service, wish)
+
+
+def _require_sense(wish: Wish, *, watch: bool, events: bool, timeline: Path | None) -> None:
+    if sum((watch, events, timeline is not None)) > 1:
+        output.fail("--watch, --events and --timeline exclude each other: give one of them")
+    if watch and wish.output_format in ("json", "yaml"):
+        output.fail(f"-w with -o {wish.output_format} would never be a whole document: use -o jsonl")
+    if timeline is not None and timeline.suffix not in drawing.FORMATS:
+        output.fail(f"--timeline {timeline}: the name must end in {' or '.join(drawing.FORMATS)}")
+    if events and any(wish.query[name] for name in ("namespace", "workload", "outcome")):
+        output.fail("--events knows --since and --node (the name of any object) only")
+
+
+def _rows(service: extender_http.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
+    body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
+    return service.decode(body, shown.Raw).evictions
+
+
+def _print(service: extender_http.Service, wish: Wish) -> None:
+    if wish.output_format == "jsonl":
+        for row in shown.pages(lambda query: _rows(service, wish, **query), {}):
+            output.data(json.dumps(row, ensure_ascii=False))
+        return
+    rows = _rows(service, wish)
+    if wish.output_format in ("json", "yaml"):
+        output.data(output.structured({"evictions": list(rows)}, wish.output_format))
+    else:
+        _print_table(rows, wish, clock.WallClock().now())
+    _remarks(rows)
+
+
+def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: float) -> None:
+    wide = wish.output_format == "wide"
+    lines = [shown.cells(msgspec.convert(row, shown.Row), now_seconds, wide=wide) for row in rows]
+    headers = [*shown.HEADERS, *(shown.WIDE if wide else ())]
+    if text := output.table(headers, lines, no_headers=wish.no_headers):
+        output.data(text)
+
+
+def _remarks(rows: collections.abc.Sequence[Json]) -> None:
+    if not rows:
+        output.say("no such eviction; next: evenload plan says what would be evicted now, and why not more")
+    elif len(rows) == FIRST_PAGE:
+        output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
+
+
+def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, watch: clock.Clock) -> None:
+    """Prints rows, the oldest first, and each again when it changes; until it is interrupted."""
+    known: dict[int, Json] = {}
+    stop, first = threading.Event(), True
+    while True:
+        news = [row for row in reversed(fetch()) if known.get(row["id"]) != row]
+        known |= {row["id"]: row for row in news}
+        if wish.output_format == "jsonl":
+            for row in news:
+                output.data(json.dumps(row, ensure_ascii=False))
+        elif news:
+            _print_table(news, wish._replace(no_headers=wish.no_headers or not first), watch.now())
+            first = False
+        try:
+            if watch.wait(stop, WATCH_SECONDS):
+                return
+        except KeyboardInterrupt:
+            return
+
+
+def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:
+    raw = shown.pages(lambda query: _rows(service, wish, **query), {})
+    rows = [msgspec.convert(row, shown.Row) for row in raw]
+    if not rows:
+        output.fail("there is no such eviction to draw")
+    names = evictions_plot.write(rows, path, f"Evictions from {rows[-1].intended_at} to {rows[0].intended_at}")
+    left_out = len({row.node for row in rows}) - len(names)
+    more = f", {left_out} nodes with fewer left out: --node draws one" if left_out else ""
+    output.say(f"{path}: {len(rows)} evictions from {len(names)} nodes{more}")
+
+
+def _print_events(service: extender_http.Service, wish: Wish) -> None:
+    body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
+    events: list[Json] = msgspec.json.decode(body)["events"]
+    if wish.output_format == "jsonl":
+        for one in events:
+            output.data(json.dumps(one, ensure_ascii=False))
+    elif wish.output_format in ("json", "yaml"):
+        output.data(output.structured({"events": events}, wish.output_format))
+    else:
+        now_seconds = clock.WallClock().now()
+        lines = [[_age(one, now_seconds), one["type"], one["reason"], _object(one), one["note"]] for one in events]
+        output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
+
+
+def _age(one: Json, now_seconds: float) -> str:
+    return extender_answers.age(now_seconds - clock.from_rfc3339(one["at"]))
+
+
+def _object(one: Json) -> str:
+    name = f"{one['kind']}/{one['name']}"
+    return f"{one['namespace']} {name}" if one["namespace"] else name

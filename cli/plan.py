@@ -1,0 +1,205 @@
+"""`evenload plan`: what the descheduler would do now, and for every pod that stays, why.
+
+It asks a running descheduler (GET /plan) and prints every overloaded node, every pod of it, the verdict, the rule of
+the policy behind it and the headroom. Nothing is evicted by asking.
+"""
+
+import collections.abc
+from typing import Any, Final
+
+import click
+import msgspec
+
+from cli import descheduler_http, extender_http, output
+from cli import extender_answers as answers
+from runtime import exits
+
+HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
+WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
+ROOMS_SHOWN: Final = 3
+_MEBIBYTE: Final = 2**20
+
+
+class Overload(msgspec.Struct, frozen=True):
+    """One metric of a node over its line; `since` is null while an earlier relief goes on."""
+
+    metric: str
+    value_ratio: float
+    threshold_ratio: float
+    target_ratio: float
+    projected_ratio: float
+    since: str | None = None
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A pod of an overloaded node and its one verdict."""
+
+    namespace: str
+    pod: str
+    workload: str
+    verdict: str
+    detail: str
+    rule: str = ""
+    cpu_millicores: float | None = None
+    memory_bytes: float | None = None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One overloaded node; `left_alone` says why nothing was considered there."""
+
+    node: str
+    overloads: tuple[Overload, ...]
+    candidates: tuple[Candidate, ...]
+    left_alone: str = ""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A budget over some candidate."""
+
+    namespace: str
+    name: str
+    allowed: int
+    reserved: int
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How far a node that takes pods is under each target line."""
+
+    node: str
+    headroom_ratio: dict[str, float]
+
+
+class Headroom(msgspec.Struct, frozen=True):
+    """What is left after the plan."""
+
+    run: int
+    hour: int
+    budgets: tuple[Budget, ...] = ()
+    destinations: tuple[Room, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """GET /plan, as far as it is printed."""
+
+    at: str
+    mode: str
+    policy: str
+    summary: str
+    headroom: Headroom
+    mode_reason: str = ""
+    partial: bool = False
+    nodes: tuple[Node, ...] = ()
+
+
+@click.command("plan", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
+@click.option("--verdict", "verdicts", multiple=True, metavar="WORD", help="Only pods with it; may be repeated.")
+@descheduler_http.options
+@click.option("--no-headers", is_flag=True, help="Rows only.")
+@output.option("table", "wide", "json", "yaml")
+def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, output_format: str, **where: str) -> None:
+    """Say what the descheduler would evict now, and why everything else stays.
+
+    Every overloaded node, every pod of it, one verdict each: `chosen`, or what keeps it and the figures behind. -o wide
+    adds the key of the policy that decides. What is left of caps, budgets and destinations stands above the table.
+    Exit code 4: the data was not whole.
+
+    \b
+    Examples:
+      evenload plan
+      evenload plan --verdict no_destination -o wide
+      evenload plan -o json | jq '.nodes[].candidates[] | select(.verdict == "budget").pod'
+    """
+    with exits.reported(extender_http.ERRORS):
+        service = descheduler_http.service(**where)
+        body = service.get("/plan")
+        found = service.decode(body, Plan)
+    shown = [_narrowed(node, verdicts) for node in found.nodes if not nodes or node.node in nodes]
+    if output_format in ("json", "yaml"):
+        output.data(output.structured(_document(body, shown), output_format))
+    else:
+        output.data(text(found, shown, wide=output_format == "wide", no_headers=no_headers))
+    _remarks(found)
+
+
+def text(plan: Plan, shown: collections.abc.Sequence[Node], *, wide: bool = False, no_headers: bool = False) -> str:
+    """The summary, what is left, a line per overloaded node, and a row per pod."""
+    rows = [_row(node, one, wide=wide) for node in shown for one in node.candidates]
+    headers = WIDE_HEADERS if wide else HEADERS
+    grid = output.table(headers, rows, no_headers=no_headers) if rows else ""
+    if no_headers:
+        return grid
+    return "\n".join((*_head(plan, shown), *(("", grid) if grid else ())))
+
+
+def _head(plan: Plan, shown: collections.abc.Iterable[Node]) -> collections.abc.Iterator[str]:
+    why = f" ({plan.mode_reason})" if plan.mode_reason else ""
+    yield f"plan at {plan.at}, mode {plan.mode}{why}, policy {plan.policy}"
+    yield plan.summary
+    left = plan.headroom
+    yield f"left after it: {left.run} in this run, {left.hour} in this hour"
+    if left.budgets:
+        named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
+        yield f"budgets: {', '.join(named)}"
+    yield f"destinations: {_rooms(left.destinations)}"
+    for node in shown:
+        yield f"node {node.node}: {'; '.join(map(_overload, node.overloads))}{_left_alone(node)}"
+
+
+def _left_alone(node: Node) -> str:
+    return f"; left alone: {node.left_alone}" if node.left_alone else ""
+
+
+def _overload(over: Overload) -> str:
+    since = f"since {over.since}" if over.since else "relief goes on"
+    after = f", then {answers.percent(over.projected_ratio)}" if over.projected_ratio != over.value_ratio else ""
+    lines = f"{100 * over.threshold_ratio:g}%, until {100 * over.target_ratio:g}%"
+    sign = ">" if over.value_ratio > over.threshold_ratio else "<="
+    return f"{over.metric} {answers.percent(over.value_ratio)} {sign} {lines}, {since}{after}"
+
+
+def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
+    """The coolest few with their distance to the nearest target line, and how many there are."""
+    if not rooms:
+        return "no node takes pods"
+    shown = (
+        f"{one.node} {answers.percent(min(one.headroom_ratio.values(), default=0.0))}" for one in rooms[:ROOMS_SHOWN]
+    )
+    more = f" and {len(rooms) - ROOMS_SHOWN} more" if len(rooms) > ROOMS_SHOWN else ""
+    return f"{', '.join(shown)} under the nearest evictUntil{more}"
+
+
+def _row(node: Node, one: Candidate, *, wide: bool) -> list[str]:
+    cpu = answers.MISSING if one.cpu_millicores is None else f"{one.cpu_millicores:.0f}m"
+    memory = answers.MISSING if one.memory_bytes is None else f"{one.memory_bytes / _MEBIBYTE:.0f}Mi"
+    rule = [f"descheduler.{one.rule}" if one.rule else answers.MISSING] if wide else []
+    pod, workload, why = f"{one.namespace}/{one.pod}", one.workload or answers.MISSING, one.detail or answers.MISSING
+    return [node.node, pod, workload, cpu, memory, one.verdict, *rule, why]
+
+
+def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:
+    kept = tuple(one for one in node.candidates if not verdicts or one.verdict in verdicts)
+    return msgspec.structs.replace(node, candidates=kept)
+
+
+def _document(body: bytes, shown: collections.abc.Sequence[Node]) -> dict[str, object]:
+    """The answer as it came, narrowed to the nodes and pods asked for."""
+    document: dict[str, Any] = msgspec.json.decode(body)
+    kept = {(node.node, one.namespace, one.pod) for node in shown for one in node.candidates}
+    names = {node.node for node in shown}
+    nodes = [
+        node
+        | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in kept]}
+        for node in document["nodes"]
+        if node["node"] in names
+    ]
+    return document | {"nodes": nodes}
+
+
+def _remarks(plan: Plan) -> None:
+    if not plan.nodes:
+        output.say("no node is overloaded; evenload nodes shows the load of all")
+    output.say("next: evenload evictions shows what was done before; docs/descheduler.md says what each verdict means")
+    if plan.partial:
+        output.say("warning: the data was not whole, so nothing would be evicted; the summary says what is missing")
+        raise SystemExit(int(exits.Exit.PARTIAL))

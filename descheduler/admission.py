@@ -1,0 +1,80 @@
+"""Whether our own extender would let a pod onto a node now: a pod evicted towards a node that the filter rejects stays
+Pending.
+
+`destinations.py` asks for every node that it considers. The rule is `policy.filtering`'s own, over the readings of the
+run's snapshot, the expected load of recent pods, and what the plan has committed so far; a node's own thresholds and a
+pod's exemptions count as they do in the extender. With the default policy `evictUntil` is the stricter line, and this
+rule keeps no pod.
+"""
+
+import collections.abc
+
+import numpy as np
+import numpy.typing as npt
+
+from descheduler import usage
+from descheduler.snapshot import Snapshot
+from descheduler.usage import PodUsage
+from kube.objects import Node, Pod
+from policy import filtering, node_thresholds, opting_out
+from policy.schema import LoadPolicy
+
+Floats = npt.NDArray[np.float64]
+
+
+class LoadFilter:
+    """The extender's filter over the nodes of one plan, in rows; `expected` [nodes, metrics in force] are ratios."""
+
+    def __init__(
+        self, nodes: collections.abc.Sequence[Node], expected: Floats, taken: Snapshot, policy: LoadPolicy
+    ) -> None:
+        self._metrics = policy.metrics_in_force
+        self._exempt = policy.filter.exempt
+        compiled = filtering.rules(policy.filter, self._metrics)
+        self._rules = compiled._replace(keep_coolest=False)  # what is kept of an all-hot sample is no place to aim at
+        self._rows = {node.name: row for row, node in enumerate(nodes)}
+        self._nodes = nodes
+        self._values = self._readings(taken, policy)
+        self._expected = expected.copy()
+        self._own = self._own_limits()
+        self._reasons: tuple[str, ...] | None = None
+
+    def why_not(self, node: str, pod: Pod) -> str:
+        """The filter's reason against the node ("cpu_avg_5m over 0.65"), "" if it would let the pod pass."""
+        if self._reasons is None:
+            self._reasons = filtering.verdicts(self._values, self._expected, self._rules, self._own).reasons
+        reason = self._reasons[self._rows[node]]
+        return "" if not reason or self._is_exempt(pod) else f"filter: {reason}"
+
+    def add(self, node: str, used: PodUsage) -> None:
+        """Counts a chosen pod's use on the node where it is expected."""
+        row = self._rows[node]
+        shares = [
+            usage.share(used, self._nodes[row].allocatable, usage.Resource(one.resource)) for one in self._metrics
+        ]
+        self._expected[row] += shares
+        self._reasons = None
+
+    def _is_exempt(self, pod: Pod) -> bool:
+        named = filtering.exempt(
+            self._exempt, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority
+        )
+        return bool(named or opting_out.exempt(self._exempt.opt_out, pod.annotations, pod.namespace))
+
+    def _readings(self, taken: Snapshot, policy: LoadPolicy) -> Floats:
+        """[nodes, metrics], NaN where there is no fresh and valid reading."""
+        values = np.full((len(self._nodes), len(self._metrics)), np.nan)
+        for row, node in enumerate(self._nodes):
+            ratios = usage.fresh_ratios(taken.node_usage.get(node.name), taken.at_seconds, policy)
+            for column, metric in enumerate(self._metrics):
+                values[row, column] = ratios.get(metric.name, np.nan)
+        return values
+
+    def _own_limits(self) -> Floats | None:
+        """[nodes, metrics] thresholds of the nodes' own, NaN where a node has none; None where no node has any."""
+        limits = np.full(self._values.shape, np.nan)
+        for row, node in enumerate(self._nodes):
+            own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
+            for column, metric in enumerate(self._metrics):
+                limits[row, column] = own.limits.get(metric.name, np.nan) if own is not None else np.nan
+        return None if np.isnan(limits).all() else limits

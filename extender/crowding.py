@@ -1,0 +1,140 @@
+"""What the placements on a node mean for requests, kept ready in rows: pods per hot-spot window, and the load that
+windows cannot show yet as a straight line in time.
+
+`placements` owns the `Rows` of its table. It knows which pods count where and writes a node's row whenever one comes,
+goes or leaves a window; requests and `board` read rows, in the order of `nodes.NodeLoads`. Not thread-safe: the table
+has the lock.
+
+The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
+with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
+counted from a nearby origin. A pod bound a moment from now, by the clock of whoever bound it, is new until then: its
+est stands in A of the offset alone.
+"""
+
+import collections.abc
+import dataclasses
+import math
+import operator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from extender import estimates
+from policy import hotspots, metrics, recent, schema
+
+
+class Placement(NamedTuple):
+    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
+    until a moment.
+    """
+
+    binding: hotspots.Binding
+    load: recent.Load
+    asked: estimates.Asked
+    until_seconds: float = math.inf
+
+    def amount(self, resource: metrics.Resource) -> float:
+        """The expected load in the resource's unit: millicores or bytes."""
+        return self.load.cpu_millicores if resource == metrics.CPU else self.load.memory_bytes
+
+
+class Group(NamedTuple):
+    """Metrics that show a pod equally late: the averaging window W behind them and their resource."""
+
+    window_seconds: float
+    resource: metrics.Resource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crowding:
+    """What placements mean for the nodes of one request.
+
+    `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
+    a metric cannot show yet, in millicores or bytes by the metric's resource.
+    """
+
+    counts: npt.NDArray[np.int64]
+    amounts: npt.NDArray[np.float64]
+
+
+class Rows:
+    """Counts and lines of all nodes under one policy. `windows` are all its spans in seconds, ascending: a row must be
+    written again when a placement becomes older than one of them.
+    """
+
+    def __init__(self, policy: schema.LoadPolicy, origin_seconds: float) -> None:
+        self._metrics = policy.metrics_in_force
+        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
+        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
+        self.windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
+        self._origin_seconds = origin_seconds
+        self._index: collections.abc.Mapping[str, int] = {}
+        self._touched: set[int] = set()
+        self._counts, self._offset, self._slope = self._empty(1)
+
+    def follow(self, index: collections.abc.Mapping[str, int], rows: int) -> set[str]:
+        """Stand in the order of `index` from now on; gives the nodes whose rows are to be written.
+
+        A node keeps its row, so that those are only the nodes that came.
+        """
+        if index is self._index:
+            self._grow(rows)
+            return set()
+        before, self._index = self._index, index
+        moved = {name for name, _ in before.items() ^ index.items()}
+        self._grow(max(rows, 1 + max(index.values(), default=0)))
+        for row in (before[name] for name in moved if name in before):
+            self._counts[row] = self._offset[row] = self._slope[row] = 0
+            self._touched.add(row)
+        return moved
+
+    def write(self, node: str, here: collections.abc.Collection[Placement], now_seconds: float) -> None:
+        """Write what counts on a node at this moment; a node without a row has none."""
+        row = self._index.get(node)
+        if row is None:
+            return
+        self._touched.add(row)
+        ages = [now_seconds - placement.binding.at_seconds for placement in here]
+        self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
+        for group, columns in self._groups.items():
+            window_seconds = group.window_seconds
+            aging = [placement for placement, age in zip(here, ages, strict=True) if 0 <= age < window_seconds]
+            coming = [placement.amount(group.resource) for placement, age in zip(here, ages, strict=True) if age < 0]
+            total, moment = self._line(aging, group.resource)
+            self._offset[row, columns] = total + moment / window_seconds + math.fsum(coming)
+            self._slope[row, columns] = total / window_seconds
+
+    def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> Crowding:
+        """The columns of some rows at this moment."""
+        amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
+        return Crowding(self._counts[rows], np.maximum(amounts, 0.0))
+
+    def touched(self) -> list[int]:
+        """The rows written since this was last asked, by the one who keeps the others."""
+        written, self._touched = sorted(self._touched), set()
+        return written
+
+    def _line(self, aging: list[Placement], resource: metrics.Resource) -> tuple[float, float]:
+        """A and B of the module's formula, in the resource's unit and that times seconds since the origin."""
+        amounts = [placement.amount(resource) for placement in aging]
+        moments = [placement.binding.at_seconds - self._origin_seconds for placement in aging]
+        return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
+
+    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        offset, slope = np.zeros((2, rows, len(self._metrics)))
+        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._counts):
+            grown = self._empty(2 * rows)
+            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
+                new[: len(old)] = old
+            self._counts, self._offset, self._slope = grown
+
+
+def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
+    groups: dict[Group, list[int]] = {}
+    for column, metric in enumerate(in_force):
+        groups.setdefault(Group(metric.averaging_seconds, metric.resource), []).append(column)
+    return groups

@@ -1,0 +1,65 @@
+"""What follows an answer and nobody waits for: put off while the next request of the connection is there already.
+
+`lean` hands over the bookkeeping of an answer with `do`. A thread of `serving` that is `keeping` puts it off and lets
+`some` of it be done whenever no request waits; at most LIMIT are put off, and all are done before the thread leaves the
+connection, so that nothing is lost at a graceful end. Any other thread does it at once.
+"""
+
+import collections
+import collections.abc
+import contextlib
+import threading
+from typing import Final
+
+from runtime import loop
+
+LIMIT: Final = 64  # a few ms of work, and what it holds: a moment's arrays each
+
+Work = collections.abc.Callable[[], None]
+
+
+class _Thread(threading.local):
+    """What this thread has put off; None while it does not."""
+
+    put_off: "collections.deque[Work] | None" = None
+
+
+_thread: Final = _Thread()
+
+
+def do(work: Work) -> None:
+    """Do this now or a moment later, on this thread. What it raises is logged and harms nobody."""
+    put_off = _thread.put_off
+    if put_off is None:
+        _attempt(work)
+        return
+    put_off.append(work)
+    if len(put_off) > LIMIT:
+        some()
+
+
+def pending() -> int:
+    """How many things this thread has put off."""
+    return len(_thread.put_off or ())
+
+
+def some() -> None:
+    """Do the oldest thing put off, if there is one."""
+    if _thread.put_off:
+        _attempt(_thread.put_off.popleft())
+
+
+@contextlib.contextmanager
+def keeping() -> collections.abc.Iterator[None]:
+    """Put off what this thread is to do within the block; all of it is done at its end."""
+    _thread.put_off = collections.deque()
+    try:
+        yield
+    finally:
+        while pending():
+            some()
+        _thread.put_off = None
+
+
+def _attempt(work: Work) -> None:
+    loop.attempt("what follows an answer", work)

@@ -1,0 +1,229 @@
+"""A real control plane with two deschedulers on it, every wire of theirs behind a gate, and a watcher of its own.
+
+`test_descheduler_faults` makes one and breaks it in turn. What happened is read from the apiserver, by a
+client of its own; the ledger must tell the same.
+"""
+
+import contextlib
+import json
+import pathlib
+import threading
+import urllib.request
+from typing import Any, NamedTuple
+
+import yaml
+
+import cluster
+from cluster.demo import permissions
+from descheduler.ledger import DONE
+from kube import config, errors, kinds
+from kube.door import KubeDoor
+from kube.objects import Pod
+from tests import gate
+from tests.e2e import bodies, policies, services, waiting
+
+NAMESPACE = "shop"
+REPLICAS = 4
+PER_HOUR = 6
+HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 2 * 2**30, "memory_request": "64Mi"}
+HOT = "node-0"
+LAST_RUN = "evenload_descheduler_last_run_timestamp_seconds"
+LIMIT = waiting.LIMIT_SECONDS
+
+
+class Replica(NamedTuple):
+    """A descheduler and the gate between it and the apiserver."""
+
+    service: services.Service
+    kube: gate.Gate
+
+    def evictions(self) -> list[gate.Call]:
+        """What it asked for."""
+        return [call for call in self.kube.calls if is_eviction(call)]
+
+    def more_runs(self, count: int) -> None:
+        """Wait until so many further runs have ended well."""
+        for _ in range(count):
+            self._another_run(self.service.metric(LAST_RUN))
+
+    def _another_run(self, last_seconds: float) -> None:
+        waiting.eventually(lambda: self.service.metric(LAST_RUN) > last_seconds, LIMIT, "another whole run")
+
+
+class Watcher:
+    """Lists the pods many times a second: which there were, and the fewest that were ready of each workload."""
+
+    def __init__(self, door: KubeDoor) -> None:
+        self._door = door
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.seen: dict[str, Pod] = {}
+        self.left: set[str] = set()
+        self.fewest: dict[str, int] = {}
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """Once."""
+        pods = {pod.uid: pod for pod in self._door.list(kinds.PODS, namespace=NAMESPACE).items}
+        staying = {uid for uid, pod in pods.items() if not pod.deleting}
+        self.left |= set(self.seen) - staying
+        self.seen |= pods
+        for app in {pod.labels["app"] for pod in self.seen.values()}:
+            ready = sum(pod.ready and uid in staying for uid, pod in pods.items() if pod.labels["app"] == app)
+            self.fewest[app] = min(self.fewest.get(app, REPLICAS), ready)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.05):
+            with contextlib.suppress(errors.KubeError):  # the apiserver is killed under it: it looks again
+                self.look()
+
+
+class Site:
+    """The cluster, the gate before Prometheus, and two replicas with one ledger, of which one usually runs."""
+
+    def __init__(
+        self, running: cluster.Cluster, prometheus: gate.Gate, gates: list[gate.Gate], directory: pathlib.Path
+    ) -> None:
+        self.cluster = running
+        self.prometheus = prometheus
+        self.door = config.connect(running.kubeconfig)
+        self._directory = directory
+        self._policy = policies.write(
+            directory / "policy.yaml", descheduler__mode="Enforce", descheduler__limits={"perHour": PER_HOUR}
+        )
+        self._round = 0
+        self._gates = gates
+        self.first, self.second = self._replicas()
+
+    def renew(self) -> None:
+        """As at the start of a test: nothing runs, the ledger is new, all pods are ready, all nodes are cool."""
+        self.stop()
+        self.prometheus.rule = passing
+        for one in self._gates:
+            one.rule = passing
+            one.calls.clear()
+        self._round += 1
+        self.first, self.second = self._replicas()
+        for node in self.door.list(kinds.NODES).items:
+            self.load(node.name, memory_ratio=0.1)
+        self._gather()
+
+    def stop(self) -> None:
+        """Ends both replicas."""
+        for one in (self.first, self.second):
+            one.service.kill()
+
+    def ready(self) -> None:
+        """Wait until every replica of every workload is ready, and its controller has counted it."""
+
+        def counted() -> bool:
+            found = self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items
+            return bool(found) and all(one.ready_replicas == REPLICAS for one in found) and self._none_leaves()
+
+        waiting.eventually(counted, LIMIT, "all pods to be ready")
+
+    def heat(self) -> None:
+        """Makes the node of all pods hot, whatever leaves it."""
+        self.load(HOT, memory_ratio=0.7)
+
+    def load(self, node: str, **values: object) -> None:
+        """What a node's own system uses from now on."""
+        body = json.dumps({"cpu_ratio": 0.1, "hidden": False, **values}).encode()
+        request = urllib.request.Request(f"{self.cluster.exporter_url}/nodes/{node}", data=body, method="POST")
+        urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS).close()
+
+    def rows(self, replica: Replica) -> list[dict[str, Any]]:
+        """GET /evictions."""
+        answer = replica.service.json("/evictions")
+        assert isinstance(answer, dict)
+        found: list[dict[str, Any]] = answer["evictions"]
+        return found
+
+    def verdicts(self, replica: Replica) -> set[str]:
+        """What GET /plan says of the pods of hot nodes."""
+        answer = replica.service.json("/plan")
+        assert isinstance(answer, dict)
+        return {str(one["verdict"]) for node in answer["nodes"] for one in node["candidates"]}
+
+    def given_up(self, replica: Replica) -> int:
+        """How many runs were given up so far."""
+        return replica.service.log().count("run given up")
+
+    def hold(self, watcher: Watcher, replica: Replica) -> None:
+        """The invariants: what left is what the ledger says, once each; caps held."""
+
+        def told() -> list[str]:
+            return sorted(str(row["pod_uid"]) for row in self.rows(replica) if row["result"] in DONE)
+
+        self.load(HOT, memory_ratio=0.0)
+        self.ready()
+        replica.more_runs(1)
+        watcher.look()
+        waiting.eventually(lambda: told() == sorted(watcher.left), LIMIT, "ledger and apiserver to agree", told)
+        assert len(watcher.left) <= PER_HOUR
+        per_run = [(row["run"], row["node"]) for row in self.rows(replica) if row["result"] in DONE]
+        assert len(per_run) == len(set(per_run)), "one pod of a node in one run"
+
+    def _gather(self) -> None:
+        """Every pod on one node, however they were spread by the test before."""
+        others = [node.name for node in self.door.list(kinds.NODES).items if node.name != HOT]
+        for name in others:
+            self.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": True}})
+        for pod in self.door.list(kinds.PODS, namespace=NAMESPACE).items:
+            if pod.node_name != HOT:
+                with contextlib.suppress(errors.NotFound):
+                    self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
+        self.ready()
+        for name in others:
+            self.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": None}})
+
+    def _none_leaves(self) -> bool:
+        pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
+        return not any(pod.deleting for pod in pods) and all(pod.ready for pod in pods)
+
+    def _replicas(self) -> list[Replica]:
+        return [self._replica(number, one) for number, one in enumerate(self._gates)]
+
+    def _replica(self, number: int, one: gate.Gate) -> Replica:
+        folder = self._directory / f"{self._round}-{number}"
+        folder.mkdir()
+        ledger = self._directory / f"{self._round}.sqlite"
+        arguments = [
+            "--policy",
+            str(self._policy),
+            "--kubeconfig",
+            str(self._through(one, folder)),
+            "--ledger",
+            str(ledger),
+        ]
+        arguments += ["--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
+        return Replica(services.Service("descheduler", arguments, folder), one)
+
+    def _through(self, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
+        """The descheduler's own kubeconfig, but to the apiserver behind a gate."""
+        document = yaml.safe_load(permissions.kubeconfig(self.cluster, "descheduler").read_text(encoding="utf-8"))
+        document["clusters"][0]["cluster"] = {"server": one.url}
+        path = folder / "kubeconfig"
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return path
+
+
+def passing(_: gate.Call) -> None:
+    """The rule of a gate that lets everything through."""
+
+
+def is_eviction(call: gate.Call) -> bool:
+    """Whether a call asks for an eviction."""
+    return call.method == "POST" and call.path.partition("?")[0].endswith("/eviction")
+
+
+def workload(name: str) -> dict[str, object]:
+    """A Deployment of four heavy pods."""
+    return bodies.deployment(name, REPLICAS, **HEAVY)

@@ -1,0 +1,130 @@
+"""A run of the descheduler that ends with SIGKILL at the step it is told: for tests/contract/test_descheduler_kills.py.
+
+It is the descheduler's own Service over the real apiserver and a real ledger; only usage is made up (`Heated`), so that
+one node is hot. Steps are counted where anything leaves the process: before and after every write to the apiserver, and
+before every BEGIN and COMMIT of the ledger.
+"""
+
+import os
+import pathlib
+import random
+import signal
+import threading
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from descheduler.evicting import Evicter
+from descheduler.ledger import Ledger
+from descheduler.metrics import Telemetry
+from descheduler.reading import NodeLabel, Reader
+from descheduler.service import Parts, Service
+from descheduler.telling import CONTROLLER, Announcer, Kept
+from descheduler.usage import NodeUsage, PodUsage
+from kube import client, config, kinds
+from kube.door import KubeDoor
+from kube.events import EventWriter
+from kube.objects import Node
+from policy import loading
+from policy.schema import LoadPolicy
+from runtime.clock import WallClock
+from runtime.reloading import Reloading
+
+POD_BYTES = 2.0**30
+
+
+class Order(NamedTuple):
+    """What a run is told: where everything is, which node is hot, and at which step to die (0: never)."""
+
+    kubeconfig: pathlib.Path
+    policy: pathlib.Path
+    ledger: pathlib.Path
+    hot: str
+    dies_at: int
+
+
+class Steps:
+    """Counts, and kills this process at the one it is told."""
+
+    def __init__(self, dies_at: int) -> None:
+        self._dies_at = dies_at
+        self._count = 0
+
+    def step(self) -> None:
+        """One more."""
+        self._count += 1
+        if self._count == self._dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def traced(self, statement: str) -> None:
+        """A statement that SQLite is about to run."""
+        if statement.startswith(("BEGIN", "COMMIT")):
+            self.step()
+
+
+class Mortal(client.Client):
+    """The real door, with a step before and after each write."""
+
+    def __init__(self, door: client.Client, steps: Steps) -> None:
+        super().__init__(door._transport)
+        self._steps = steps
+
+    def _write(self, *arguments: Any, **options: Any) -> None:
+        self._steps.step()
+        super()._write(*arguments, **options)
+        self._steps.step()
+
+
+class Heated(Reader):
+    """Reads the real cluster, and finds one node hot and every pod using the same."""
+
+    def __init__(self, door: KubeDoor, hot: str, clock: WallClock) -> None:
+        super().__init__(door, None, NodeLabel())  # type: ignore[arg-type] # no Prometheus: nothing below asks it
+        self._hot = hot
+        self._clock = clock
+
+    def node_usage(
+        self, nodes: Iterable[Node], policy: LoadPolicy, *, gaps: list[str], at_seconds: float | None = None
+    ) -> dict[str, NodeUsage]:
+        """0.9 of the hot node, 0.1 of the others."""
+        now_seconds = self._clock.now()
+        ratios = {node.name: 0.9 if node.name == self._hot else 0.1 for node in nodes}
+        return {
+            name: NodeUsage(name, {"memory_avg_5m": ratio, "cpu_avg_5m": 0.1}, now_seconds)
+            for name, ratio in ratios.items()
+        }
+
+    def _pod_usage(self, policy: LoadPolicy, gaps: list[str]) -> dict[str, PodUsage]:
+        now_seconds = self._clock.now()
+        keys = (pod.key for pod in self._kube.list(kinds.PODS).items)
+        return {key: PodUsage(key, 10.0, POD_BYTES, now_seconds) for key in keys}
+
+
+def run(order: Order) -> None:
+    """The whole run, in a process of its own; exit code 0 if it lives to its end."""
+    clock, steps = WallClock(), Steps(order.dies_at)
+    door = Mortal(config.connect(order.kubeconfig), steps)
+    ledger = Ledger(order.ledger)
+    ledger.open_or_set_aside(at_seconds=clock.now())
+    writer = ledger._file._writer
+    assert writer is not None
+    writer.set_trace_callback(steps.traced)
+    policy = Reloading(order.policy, loading.load, clock=clock)
+    policy.load()
+    events = EventWriter(door, controller=CONTROLLER, instance="mortal", clock=clock)
+    announcer = Announcer(events, Kept(ledger, clock))
+    parts = Parts(
+        policy=policy,
+        reader=Heated(door, order.hot, clock),
+        ledger=ledger,
+        evicter=Evicter(door, ledger, announcer, clock=clock),
+        announcer=announcer,
+        telemetry=Telemetry(CollectorRegistry()),
+        door=door,
+        clock=clock,
+        rng=random.Random(),
+        leads=lambda: True,
+        stopping=threading.Event(),
+    )
+    Service(parts).run()

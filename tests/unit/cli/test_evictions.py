@@ -1,0 +1,169 @@
+"""`evenload evictions`: the table, filters, machine formats, the export of everything, watching, the picture."""
+
+import json
+import pathlib
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from cli import eviction_rows, evictions, evictions_plot
+from descheduler.ledger import Query
+from tests import clocks
+from tests.unit.cli import deschedulers, extenders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW
+from tests.unit.descheduler.test_ledger import record
+
+
+@pytest.fixture
+def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
+    """A descheduler that evicted web-0 from node hot a minute ago."""
+    with deschedulers.serving(scenes.hot_and_cool(), tmp_path, mode="Enforce") as served:
+        served.world.service.run()
+        served.world.clock.advance(60)
+        yield served
+
+
+def run(descheduler: deschedulers.Descheduler, *words: str) -> Any:
+    """`evenload evictions ...` against it."""
+    return extenders.run("evictions", "--descheduler", descheduler.url, *words)
+
+
+def fill(descheduler: deschedulers.Descheduler, **columns: Any) -> None:
+    """What became of the only eviction."""
+    (row,) = descheduler.world.ledger.rows(Query())
+    descheduler.world.ledger.fill(row.id, **columns)
+
+
+def cells(result: Any, line: int = 1) -> list[str]:
+    """A line of the table, column by column, without the age: it is counted by the wall clock."""
+    return [cell.strip() for cell in result.stdout.splitlines()[line].split("   ") if cell.strip()][1:]
+
+
+def test_a_row_says_who_why_and_what_is_not_known_yet(descheduler: deschedulers.Descheduler) -> None:
+    result = run(descheduler)
+    assert result.exit_code == 0
+    assert " ".join(result.stdout.splitlines()[0].split()) == (
+        "AGE POD NODE LOAD RESULT LANDED READY AFTER 5M LATER 30M LATER"
+    )
+    assert cells(result) == ["default/web-0", "hot", "memory_avg_5m 90%>80%", "evicted", "-", "-", "-", "-"]
+
+
+def test_a_row_says_where_it_landed_and_what_it_helped(descheduler: deschedulers.Descheduler) -> None:
+    fill(
+        descheduler, landed_node="cool", ready_at_seconds=NOW + 21, load_5m_ratio=0.78, load_30m_ratio=0.61, returned=0
+    )
+    assert cells(run(descheduler))[3:] == ["evicted", "cool", "21s", "78%", "61%"]
+    fill(descheduler, landed_node="hot", returned=1)
+    assert cells(run(descheduler))[4] == "hot (came back)"
+
+
+def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: deschedulers.Descheduler) -> None:
+    (row,) = descheduler.world.ledger.rows(Query())
+    wide = cells(run(descheduler, "-o", "wide"))[8:]
+    assert wide == [
+        "ReplicaSet/web", "500m 4096Mi", "60%", "78%", "cool", "Enforce", "201", row.run, row.policy_hash, "-",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        pytest.param(["--since", "2h"], 1, id="since, a span"),
+        pytest.param(["--since", "7d"], 1, id="since, days"),
+        pytest.param(["--since", "30s"], 0, id="since, too late"),
+        pytest.param(["--node", "hot", "--workload", "web", "-n", "default", "--outcome", "evicted"], 1, id="all"),
+        pytest.param(["--outcome", "refused"], 0, id="another outcome"),
+    ],
+)
+def test_rows_are_filtered_by_the_descheduler(
+    descheduler: deschedulers.Descheduler, words: list[str], count: int
+) -> None:
+    result = run(descheduler, *words, "--no-headers")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, count)
+    assert ("no such eviction" in result.stderr) == (count == 0)
+
+
+@pytest.mark.parametrize(("output_format", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_machine_formats_are_the_answer_and_nothing_else(
+    descheduler: deschedulers.Descheduler, output_format: str, read: Any
+) -> None:
+    (row,) = read(run(descheduler, "-o", output_format).stdout)["evictions"]
+    assert (row["pod"], row["value_ratio"], row["intended_at"]) == ("web-0", 0.9, "2026-11-21T04:00:00Z")
+
+
+def test_json_lines_are_the_whole_ledger_page_by_page(
+    descheduler: deschedulers.Descheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eviction_rows, "PAGE", 2)
+    for number in range(4):
+        record(descheduler.world.ledger, "evicted", at_seconds=NOW + number)
+    rows = [json.loads(line) for line in run(descheduler, "-o", "jsonl").stdout.splitlines()]
+    assert [row["id"] for row in rows] == [5, 4, 3, 2, 1]
+    assert descheduler.asked.count("GET /evictions") == 3
+
+
+def test_watching_prints_each_row_again_when_something_becomes_known(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = {"id": 1, "result": "intended"}, {"id": 2, "result": "evicted"}
+    answers = iter([(first,), (first,), (second, {**first, "result": "evicted"})])
+    clock = clocks.ManualClock(NOW, on_wait=lambda _: None)
+    wish = evictions.Wish({}, "jsonl", no_headers=False)
+    with pytest.raises(StopIteration):
+        evictions.follow(lambda: next(answers), wish, clock)
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["id"], row["result"]) for row in printed] == [(1, "intended"), (1, "evicted"), (2, "evicted")]
+
+
+def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None:
+    result = run(descheduler, "--events", "--node", "hot", "--no-headers")
+    assert result.exit_code == 0
+    assert "NodeOverloaded" in result.stdout
+    assert "Node/hot" in result.stdout
+    told = [json.loads(line) for line in run(descheduler, "--events", "-o", "jsonl").stdout.splitlines()]
+    assert [one["kind"] for one in told] == ["ReplicaSet", "Node", "Pod"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--outcome", "lost"], "evicted_unconfirmed", id="no outcome"),
+        pytest.param(["--since", "yesterday"], "yesterday", id="no time"),
+        pytest.param(["-w", "-o", "json"], "-o jsonl", id="a document that never ends"),
+        pytest.param(["-w", "--events"], "exclude each other", id="two things at once"),
+        pytest.param(["--timeline", "out.pdf"], ".png or .svg", id="no picture we draw"),
+        pytest.param(["--events", "--outcome", "evicted"], "--since and --node", id="no filter of Events"),
+    ],
+)
+def test_bad_input_is_said_and_nothing_printed(
+    descheduler: deschedulers.Descheduler, words: list[str], said: str
+) -> None:
+    result = run(descheduler, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_a_timeline_is_drawn_in_the_format_of_its_name(
+    descheduler: deschedulers.Descheduler, tmp_path: pathlib.Path
+) -> None:
+    fill(descheduler, landed_node="hot", landed_at_seconds=NOW + 3, load_5m_ratio=0.7, returned=1)
+    record(descheduler.world.ledger, "refused", at_seconds=NOW + 90)
+    for name in ("out.svg", "out.png"):
+        result = run(descheduler, "--timeline", str(tmp_path / name))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "2 evictions from 1 nodes" in result.stderr
+    assert (tmp_path / "out.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    root = ElementTree.fromstring((tmp_path / "out.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own file
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_busiest_nodes_have_a_lane() -> None:
+    def row(node: str) -> Any:
+        return type("Row", (), {"node": node})
+
+    rows = [row(f"n{number:02}") for number in range(20)] + [row("n19")] * 2
+    drawn = evictions_plot.lanes(rows)
+    assert len(drawn) == evictions_plot.MOST_LANES
+    assert drawn[-1] == "n19"

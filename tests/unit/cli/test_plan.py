@@ -1,0 +1,121 @@
+"""`evenload plan` over a descheduler of ours: every pod with its reason, what is left, and the machine formats."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests import builders, scripted_http
+from tests.unit.cli import deschedulers, extenders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import Scene
+
+
+def crowded() -> Scene:
+    """A hot node with a pod that may leave, one that a budget holds, and one without a controller."""
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.workload("web", on=["hot", "cool"], gib=10).workload("db", on=["hot", "cool"], gib=9.9)
+    return scene.budget("db", allowed=0).pod("bare", "hot", owner=None, labels={"app": "bare"})
+
+
+@pytest.fixture
+def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
+    """A descheduler in Enforce over the crowded node."""
+    with deschedulers.serving(crowded(), tmp_path, mode="Enforce") as served:
+        yield served
+
+
+def lines(text: str) -> list[str]:
+    """Lines with single spaces."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Descheduler) -> None:
+    result = extenders.run("plan", "--descheduler", descheduler.url)
+    assert result.exit_code == 0, result.stderr
+    assert lines(result.stdout) == [
+        f"plan at 2026-11-21T04:00:00Z, mode Enforce, policy {descheduler.world.policy.content_hash}",
+        "1 to evict: 1 protected, 1 PDB",
+        "left after it: 9 in this run, 59 in this hour",
+        "budgets: default/db 0 of 0",
+        "destinations: cool 19% under the nearest evictUntil",
+        "node hot: memory_avg_5m 90% > 80%, until 60%, since 2026-11-21T03:56:05Z, then 59%",
+        "",
+        "NODE POD WORKLOAD CPU MEMORY VERDICT WHY",
+        "hot default/bare - 500m 4096Mi bare no controller would replace it",
+        "hot default/db-0 ReplicaSet/db 500m 10138Mi budget db allows 0 (3 healthy, 2 needed)",
+        "hot default/web-0 ReplicaSet/web 500m 10240Mi chosen expected on cool",
+    ]
+
+
+def test_an_eviction_that_cannot_be_says_0_evicted_and_why(tmp_path: pathlib.Path) -> None:
+    scene = crowded().workload("big", on=["hot", "cool"], gib=25)
+    scene.budget("web", allowed=0)
+    with deschedulers.serving(scene, tmp_path) as served:
+        result = extenders.run("plan", "--descheduler", served.url)
+    assert lines(result.stdout)[1] == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
+    assert "budgets: default/db 0 of 0, default/web 0 of 0" in lines(result.stdout)
+
+
+def test_wide_names_the_key_of_the_policy(descheduler: deschedulers.Descheduler) -> None:
+    result = extenders.run("plan", "--descheduler", descheduler.url, "-o", "wide", "--no-headers")
+    assert lines(result.stdout)[0] == (
+        "hot default/bare - 500m 4096Mi bare descheduler.protect.bare no controller would replace it"
+    )
+
+
+def test_rows_can_be_narrowed(descheduler: deschedulers.Descheduler) -> None:
+    chosen = extenders.run("plan", "--descheduler", descheduler.url, "--verdict", "chosen", "--no-headers")
+    assert [line.split()[1] for line in chosen.stdout.splitlines()] == ["default/web-0"]
+    nobody = extenders.run("plan", "--descheduler", descheduler.url, "--node", "cool", "--no-headers")
+    assert nobody.stdout.strip() == ""
+
+
+def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> None:
+    result = extenders.run("plan", "--descheduler", descheduler.url, "-o", "json", "--verdict", "bare")
+    answer = json.loads(result.stdout)
+    assert answer["evictions"][0]["pod"] == "web-0"
+    assert [one["pod"] for node in answer["nodes"] for one in node["candidates"]] == ["bare"]
+    assert answer["headroom"]["destinations"] == [
+        {"node": "cool", "headroom_ratio": {"memory_avg_5m": 0.1875, "cpu_avg_5m": 0.4375}}
+    ]
+
+
+def test_data_that_is_not_whole_ends_with_4(descheduler: deschedulers.Descheduler) -> None:
+    descheduler.world.prometheus.warnings = ("a store is away",)
+    result = extenders.run("plan", "--descheduler", descheduler.url)
+    assert result.exit_code == 4
+    assert "a store is away" in result.stdout
+
+
+def test_a_calm_cluster_says_so(tmp_path: pathlib.Path) -> None:
+    with deschedulers.serving(Scene().node("a").node("b"), tmp_path) as served:
+        result = extenders.run("plan", "--descheduler", served.url)
+    assert result.exit_code == 0
+    assert lines(result.stdout)[1] == "0 evicted"
+    assert "no node is overloaded" in result.stderr
+
+
+def test_a_node_that_is_left_alone_says_why(tmp_path: pathlib.Path) -> None:
+    scene = scenes.hot_and_cool()
+    scene.nodes["hot"] = builders.node("hot", mutate=lambda body: body["spec"].update(unschedulable=True))
+    with deschedulers.serving(scene, tmp_path) as served:
+        result = extenders.run("plan", "--descheduler", served.url)
+    assert "left alone: it is cordoned" in result.stdout
+
+
+def test_nobody_there_is_3_with_the_next_step() -> None:
+    result = extenders.run("plan", "--descheduler", "http://127.0.0.1:1")
+    assert result.exit_code == 3
+    assert "service/evenload-descheduler 8902" in result.stderr
+
+
+def test_another_service_is_3_and_no_url_is_2(tmp_path: pathlib.Path) -> None:
+    with scripted_http.serving(lambda exchange: exchange.answer({"nodes": 7})) as server:
+        result = extenders.run("plan", "--descheduler", server.url)
+    assert result.exit_code == 3
+    assert "not as a descheduler of this version" in result.stderr
+    bad = extenders.run("plan", "--descheduler", "nowhere")
+    assert bad.exit_code == 2
+    assert "--descheduler 'nowhere' is no base URL" in bad.stderr

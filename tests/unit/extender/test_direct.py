@@ -1,0 +1,209 @@
+"""Requests of the one form are answered as gunicorn would; everything else is put back to the byte."""
+
+import collections.abc
+import http.client
+import io
+import socket
+from typing import Any
+from wsgiref import types as wsgi
+from wsgiref import validate
+
+import hypothesis
+import pytest
+from gunicorn.http import unreader
+from hypothesis import strategies as st
+
+from extender import direct, reading
+
+NOW = 1_763_733_600.5
+BODY = b'{"Pod":{},"NodeNames":["a"]}'
+
+
+def request(body: bytes = BODY, *, path: str = "/filter", length: int | None = None, more: str = "") -> bytes:
+    """A request as Go's client writes it, with `more` header lines."""
+    lines = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:8900\r\nUser-Agent: Go-http-client/1.1\r\n"
+    lines += f"Content-Length: {len(body) if length is None else length}\r\n"
+    lines += f"Content-Type: application/json\r\n{more}Accept-Encoding: gzip\r\n\r\n"
+    return lines.encode() + body
+
+
+class Parser:
+    """gunicorn's own place for bytes that were read and not used."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.unreader = unreader.SocketUnreader(sock)
+
+
+class Kept:
+    """A kept connection as gunicorn holds it, and the client's end."""
+
+    def __init__(self) -> None:
+        ours, self.client_end = socket.socketpair()
+        self.sock = reading.Plain.of(ours)
+        self.client, self.server = ("127.0.0.1", 4242), ("127.0.0.1", 8900)
+        self.parser = Parser(self.sock)
+        self.initialized = True
+
+    def put_back(self) -> bytes:
+        """What the next reader of the connection finds first."""
+        found: bytes = self.parser.unreader.buf.getvalue()
+        return found
+
+    def replied(self) -> tuple[http.client.HTTPResponse, bytes]:
+        """The reply, read as a client reads it."""
+        answer = http.client.HTTPResponse(self.client_end, method="POST")
+        answer.begin()
+        return answer, answer.read()
+
+
+@pytest.fixture
+def kept() -> collections.abc.Iterator[Kept]:
+    made = Kept()
+    with made.sock, made.client_end:
+        yield made
+
+
+class Application:
+    """Echoes the body, and notes what happened in which order."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.environ: dict[str, Any] = {}
+
+    def __call__(
+        self, environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
+    ) -> collections.abc.Iterable[bytes]:
+        self.environ = dict(environ)
+        body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        return Reply(body, self.events)
+
+
+class Reply:
+    """A reply that has something left to do."""
+
+    def __init__(self, body: bytes, events: list[str]) -> None:
+        self._body, self._events = body, events
+
+    def __iter__(self) -> collections.abc.Iterator[bytes]:
+        self._events.append("read")
+        return iter((self._body,))
+
+    def close(self) -> None:
+        """The rest."""
+        self._events.append("closed")
+
+
+def test_a_request_of_the_form_is_answered_whole_and_the_rest_is_done_afterwards(kept: Kept) -> None:
+    application = Application()
+    kept.client_end.sendall(request())
+    assert direct.answer(kept, application, NOW)
+    answer, body = kept.replied()
+    assert (answer.status, body, application.events) == (200, BODY, ["read", "closed"])
+    assert answer.getheader("Connection") == "keep-alive"
+    assert answer.getheader("Date") == "Fri, 21 Nov 2025 14:00:00 GMT"
+    assert kept.put_back() == b""
+
+
+def test_the_environ_is_what_wsgi_asks_for(kept: Kept) -> None:
+    application = Application()
+    kept.client_end.sendall(request(path="/prioritize"))
+    assert direct.answer(kept, validate.validator(application), NOW)
+    seen = {key: application.environ[key] for key in ("PATH_INFO", "CONTENT_LENGTH", "HTTP_HOST", "SERVER_PORT")}
+    assert seen == {
+        "PATH_INFO": "/prioritize",
+        "CONTENT_LENGTH": str(len(BODY)),
+        "HTTP_HOST": "127.0.0.1:8900",
+        "SERVER_PORT": "8900",
+    }
+
+
+def test_the_status_and_the_headers_are_the_applications(kept: Kept) -> None:
+    def refusing(_environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
+        start_response("422 UNPROCESSABLE ENTITY", [("X-Why", "no pod")])
+        return [b"no ", b"pod"]
+
+    kept.client_end.sendall(request())
+    assert direct.answer(kept, refusing, NOW)
+    answer, body = kept.replied()
+    assert (answer.status, answer.getheader("X-Why"), answer.getheader("Content-Length")) == (422, "no pod", "6")
+    assert body == b"no pod"
+
+
+def test_a_body_that_comes_in_pieces_is_waited_for(kept: Kept) -> None:
+    body = b"x" * 100_000  # more than one piece, less than the kernel holds
+    kept.client_end.sendall(request(body))
+    assert direct.answer(kept, Application(), NOW)
+    assert kept.replied()[1] == body
+
+
+def test_a_request_that_came_at_once_with_the_next_leaves_that_one(kept: Kept) -> None:
+    kept.client_end.sendall(request() + request(path="/prioritize"))
+    assert direct.answer(kept, Application(), NOW)
+    assert kept.put_back() == request(path="/prioritize")
+
+
+def test_a_client_that_leaves_in_the_middle_is_gone(kept: Kept) -> None:
+    kept.client_end.sendall(request(length=1000))
+    kept.client_end.shutdown(socket.SHUT_WR)
+    with pytest.raises(ConnectionResetError):
+        direct.answer(kept, Application(), NOW)
+
+
+OTHERS = {
+    "another path": request(path="/preempt"),
+    "a query": request(path="/filter?x"),
+    "chunks": request(more="Transfer-Encoding: chunked\r\n"),
+    "two lengths": request(more="Content-Length: 5\r\n"),
+    "a length with a sign": request().replace(b"Content-Length: ", b"Content-Length: +"),
+    "a length with a zero before it": request().replace(b"Content-Length: ", b"Content-Length: 0"),
+    "a body over the limit": request(length=2**28),
+    "a continuation line": request(more=" folded\r\n"),
+    "bare line feeds": request().replace(b"\r\n", b"\n"),
+    "HTTP/1.0": request().replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a wish to close": request(more="Connection: close\r\n"),
+    "an Expect": request(more="Expect: 100-continue\r\n"),
+    "part of a head": request()[:40],
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("sent", OTHERS.values(), ids=OTHERS)
+def test_anything_else_is_put_back_for_gunicorn(kept: Kept, sent: bytes) -> None:
+    application = Application()
+    kept.client_end.sendall(sent)
+    assert not direct.answer(kept, application, NOW)
+    assert (kept.put_back(), application.environ) == (sent, {})
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(at=st.integers(0, len(request(b"")) - 1), byte=st.integers(0, 255))
+def test_a_changed_byte_of_the_head_is_taken_only_where_any_text_may_stand(at: int, byte: int) -> None:
+    changed = bytearray(request())
+    changed[at] = byte
+    kept, application = Kept(), Application()
+    with kept.sock, kept.client_end:
+        kept.client_end.sendall(bytes(changed))
+        kept.client_end.shutdown(socket.SHUT_WR)
+        try:
+            taken = direct.answer(kept, application, NOW)
+        except ConnectionResetError:  # a longer length
+            taken = True
+        head = bytes(changed).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+        assert taken or kept.put_back() == bytes(changed)
+        assert not taken or _fields(head) == _fields(request(b""))
+
+
+def _fields(head: bytes) -> list[str]:
+    """The names of the header fields, as Python's own parser of HTTP reads them."""
+    return list(http.client.parse_headers(io.BytesIO(head.partition(b"\r\n")[2])))
+
+
+def test_a_new_connection_and_bytes_already_read_are_gunicorns(kept: Kept) -> None:
+    kept.client_end.sendall(request())
+    kept.initialized = False
+    assert not direct.answer(kept, Application(), NOW)
+    kept.initialized = True
+    kept.parser.unreader.unread(b"P")
+    assert not direct.answer(kept, Application(), NOW)
+    assert kept.put_back() == b"P"
