@@ -34,7 +34,7 @@ SCRAPE_SECONDS = 15.0
 TRACE_BEGINS_SECONDS = 2 * playing.DAY_SECONDS
 FEW_SYNCS = 5
 MANY_SYNCS = 4
-SYNC_LIMIT_SECONDS = 300.0  # for what never ends: a machine in trouble, not a slow sync
+SYNC_LIMIT_SECONDS, LIMIT_SECONDS = 300.0, 3600.0  # for what never ends: a machine in trouble, not a slow sync
 POLL_SECONDS = 0.5
 ROOT = contestants.ROOT
 _NEVER = threading.Event()
@@ -163,6 +163,8 @@ class _Follower:
         seen = [self._next(None, what)]
         while not done(seen):
             seen.append(self._next(seen[-1], what))
+            if seen[-1].at_seconds - seen[0].at_seconds > LIMIT_SECONDS:
+                raise Stuck(f"waited {LIMIT_SECONDS:g} s for {what}; last seen {seen[-1]}")
         return seen
 
     def _next(self, last: Seen | None, what: str) -> Seen:
@@ -213,13 +215,15 @@ class _Stage:
 
     def enter(self, numbers: range) -> None:
         """The nodes of these numbers, with the pods that load them."""
-        fleet.store(self._etcd, itertools.islice(self._nodes, len(numbers)))
-        fleet.store(self._etcd, playing.stored_pods(self._made, numbers, self._names, self._rng, self._now_seconds))
+        pods = playing.stored_pods(self._made, numbers, self._names, self._rng, self._now_seconds)
+        fleet.store(self._etcd, itertools.islice(self._nodes, len(numbers)), per_transaction=1)
+        fleet.store(self._etcd, pods, per_transaction=1)
 
     def fill(self, pods: int) -> None:
         """Further pods up to a number, which use next to nothing."""
         more = max(0, pods - len(self._made.players))
-        fleet.store(self._etcd, fleet.stored_pods(more, self._names, self._rng, self._now_seconds))
+        quiet = fleet.stored_pods(more, self._names, self._rng, self._now_seconds)
+        fleet.store(self._etcd, quiet, per_transaction=1)
         cache.say(f"{more} pods stored")
 
 

@@ -195,8 +195,12 @@ def _mapping(value: object) -> dict[str, object]:
     return value
 
 
-def store(etcd_url: str, objects: collections.abc.Iterable[Stored]) -> int:
-    """Writes the objects; how many. HTTPError when etcd refuses."""
+def store(etcd_url: str, objects: collections.abc.Iterable[Stored], *, per_transaction: int = PER_TRANSACTION) -> int:
+    """Writes the objects; how many. HTTPError when etcd refuses.
+
+    Objects of one transaction have one revision, as they never have in life: a watch that the apiserver ends among them
+    goes on after all of them. Where somebody watches, store one at a time.
+    """
     done = 0
     with requests.Session() as session:
         session.trust_env = False
@@ -204,7 +208,7 @@ def store(etcd_url: str, objects: collections.abc.Iterable[Stored]) -> int:
         for key, body in objects:
             put = {"key": _base64(key.encode()), "value": _base64(msgspec.json.encode(body))}
             batch.append({"requestPut": put})
-            if len(batch) == PER_TRANSACTION:
+            if len(batch) == per_transaction:
                 done += _commit(session, etcd_url, batch)
         return done + _commit(session, etcd_url, batch)
 

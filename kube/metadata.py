@@ -51,7 +51,7 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     """Any object, as far as watching it needs: what doors, stores and reflectors handle.
 
     Kinds that are kept by the hundred thousand are made from it directly and decode only what their one reader needs
-    (`extender.watched`); all others are an `Object`.
+    (`kube.lean_pods`); all others are an `Object`.
     """
 
     metadata: Identity = Identity()

@@ -12,7 +12,9 @@ import click.testing
 import pytest
 
 import cli.__main__
+from kube import kinds
 from promql import client
+from runtime import clock
 from tests.e2e import policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -55,6 +57,16 @@ def schedule(made: stack.Stack, prefix: str) -> None:
     )
 
 
+def renewed_since(made: stack.Stack, at_seconds: float) -> None:
+    """Waits for a renewal of the Lease: what was placed before it is not counted by the next process again."""
+
+    def there() -> bool:
+        lease = made.door.get(kinds.LEASES, "evenload-annotator", namespace=stack.SYSTEM_NAMESPACE)
+        return lease.spec.renew_time is not None and lease.spec.renew_time.timestamp() >= at_seconds
+
+    waiting.eventually(there, PATIENCE_SECONDS, "a renewal of the annotator's Lease")
+
+
 def _scraped(made: stack.Stack) -> float | None:
     door = client.connect(made.cluster.prometheus_url)
     samples = door.query(f"{TOTAL} + evenload_schedule_results_left_out").samples
@@ -73,6 +85,7 @@ def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stac
     ratio = running.annotator.metric("evenload_effective_schedule_ratio")
     assert once["figures"]["effective_schedule_ratio"] == pytest.approx(ratio, abs=0.01)
     assert once["figures"]["total_schedule_count"] + once["leftOut"] == pytest.approx(COUNTED, abs=1)
+    renewed_since(running, clock.WallClock().now() + 1)
     running.annotator.kill()
     running.annotator.start()
     schedule(running, "second-")

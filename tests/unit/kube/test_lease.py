@@ -127,6 +127,23 @@ def test_a_follower_waits_the_whole_duration_by_its_own_clock(door: LeaseDoor) -
     assert (door.spec["holderIdentity"], door.spec["leaseTransitions"]) == ("two", 1)
 
 
+def test_who_takes_over_knows_until_when_there_was_a_leader(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    assert one.election.led_until_seconds is None, "nobody led before"
+    one.clock.advance(2)
+    one.attempt()
+    assert one.election.led_until_seconds is None, "a renewal is no take-over"
+    last_renewal = one.clock.now()
+    two.attempt()
+    two.clock.advance(16)
+    assert two.attempt()
+    assert two.election.led_until_seconds == last_renewal
+    again = Candidate(door, "two")
+    assert again.attempt()
+    assert again.election.led_until_seconds == two.clock.now(), "an earlier life of its own"
+
+
 def test_every_renewal_seen_starts_the_wait_again(door: LeaseDoor) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     one.attempt()
