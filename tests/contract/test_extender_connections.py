@@ -27,6 +27,7 @@ from tests.goclient import asking
 
 ROOT = pathlib.Path(__file__).parents[2]
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
+PER_CONNECTION = 10
 FILTERS = r'evenload_extender_request_duration_seconds_count{[^}]*verb="filter"[^}]*} (\S+)'
 
 
@@ -134,6 +135,10 @@ class Replica:
     def await_filters(self, count: int) -> None:
         """Waits until it has answered so many filters since it started, so that clients are surely at work."""
         waiting.eventually(lambda: self._filters() >= count, waiting.LIMIT_SECONDS, f"{count} filters", self._filters)
+
+    def await_connections(self) -> None:
+        """Waits until clients that change connections surely made new ones: one of 8 has asked twice PER_CONNECTION."""
+        self.await_filters(int(self._filters()) + 8 * 2 * PER_CONNECTION)
 
     def _filters(self) -> float:
         return sum(float(count) for count in re.findall(FILTERS, self.status("GET", "/metrics")[1]))
@@ -254,10 +259,12 @@ def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
 def test_a_new_certificate_is_served_without_a_failed_filter(place: Place) -> None:
     with Replica(place, *place.tls_options()) as replica:
         replica.take_new_connections()
-        with place.ask_securely("-max-gap", "20ms", "-per-connection", "10") as client:
+        with place.ask_securely("-max-gap", "20ms", "-per-connection", str(PER_CONNECTION)) as client:
+            replica.await_connections()
             for count in (1, 2):
                 place.renew()
                 waiting.eventually(lambda n=count: reloads(replica) == n, 90, "the certificate to be reloaded")  # type: ignore[misc]
+                replica.await_connections()
             seen = client.finish()
     assert seen.errors == {}, seen
     assert len(seen.serials) == 3, seen
