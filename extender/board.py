@@ -2,8 +2,8 @@
 
 `lean` takes a `Board` per request and only picks rows from it. A board never changes; `Boards` makes the next one when
 a placement, a reading, the policy or the second has changed since: from the rows that changed where only placements
-did, from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both give the same
-replies (tests/unit/extender/test_lean.py holds them to it).
+did (or grew older), from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both
+give the same replies (tests/unit/extender/test_lean.py holds them to it).
 
 One lock makes one board at a time: requests that meet while it is made would all make the same one. It takes some
 milliseconds at 5,000 nodes, the view's and tables' locks are taken inside it and never the other way round, and a watch
@@ -130,7 +130,7 @@ def _repaired(before: Board, changed: view.Candidates) -> Board:
     columns = _NUMBERS if verdicts.allowed.all() else (*_NUMBERS, *_TEXTS)
     board = dataclasses.replace(
         before,
-        standing=dataclasses.replace(was, expected=expected, counts=counts),
+        standing=dataclasses.replace(was, now_seconds=changed.now_seconds, expected=expected, counts=counts),
         **{name: getattr(before, name).copy() for name in columns},
     )
     _write(board, changed, verdicts)

@@ -115,6 +115,11 @@ class Rows:
         written, self._touched = sorted(self._touched), set()
         return written
 
+    def aging(self, rows: int) -> list[int]:
+        """Those of the first `rows` rows whose expected load is another one at every moment."""
+        found: list[int] = np.flatnonzero(self._slope[:rows].any(axis=1)).tolist()
+        return found
+
     def _line(self, aging: list[Placement], resource: metrics.Resource) -> tuple[float, float]:
         """A and B of the module's formula, in the resource's unit and that times seconds since the origin."""
         amounts = [placement.amount(resource) for placement in aging]

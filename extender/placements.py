@@ -128,15 +128,19 @@ class PlacementTable:
                 self._write_row(hidden, now_seconds)
             return found
 
-    def touched(self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float) -> list[int]:
+    def touched(
+        self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float, *, aging: bool
+    ) -> list[int]:
         """The rows written since this was last asked, brought up to this moment; `index` and `rows` as in `crowding`.
+        With `aging` also those that time alone changes.
 
         For one asker, who keeps the others: `board`.
         """
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
-            return self._rows.touched()
+            written = self._rows.touched()
+            return sorted({*written, *self._rows.aging(rows)}) if aging else written
 
     def knows(self, uid: str) -> bool:
         """Whether a pod counts on some node, assumed or confirmed."""

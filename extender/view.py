@@ -237,10 +237,11 @@ class View:
         at_seconds = moment(now_seconds)
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
-            touched = self.placements.touched(loads.index, len(loads.names), at_seconds)
+            moved = before is None or before.now_seconds != at_seconds
+            touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved)
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
-            elif touched:
+            elif touched or moved:
                 rows = np.array(touched, dtype=np.intp)
             else:
                 return before
@@ -257,7 +258,11 @@ class View:
 
 
 def _same(before: Candidates, in_force: InForce, loads: nodes.NodeLoads, at_seconds: float) -> bool:
-    return before.in_force is in_force and before.loads is loads and before.now_seconds == at_seconds
+    """Whether only placements can make a difference: the same readings, as fresh as they were, by the same policy."""
+    if before.in_force is not in_force or before.loads is not loads or before.now_seconds == at_seconds:
+        return before.in_force is in_force and before.loads is loads
+    fresh = freshness.mask(loads.effective_seconds, at_seconds, in_force.policy.sync.stale_after_seconds)
+    return bool((fresh == before.fresh).all())
 
 
 def moment(now_seconds: float) -> float:

@@ -495,3 +495,19 @@ def begun(side: Side, verb: str, body: bytes) -> Any:
     """A reply that is not closed yet."""
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": f"/{verb}", "CONTENT_LENGTH": str(len(body))}
     return side.application({**environ, "wsgi.input": io.BytesIO(body)}, lambda *_: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("later_seconds", [1, 59, 60, 299, 300, 301, 3600], ids=lambda seconds: f"{seconds} s later")
+def test_a_board_that_only_grew_older_is_the_one_that_would_be_made_anew(later_seconds: int) -> None:
+    seen = worlds.seen({"busy": worlds.IDLE, "quiet": worlds.IDLE, "hot": worlds.HOT, "unread": None})
+    worlds.bind(seen, "busy", "first", "second")
+    worlds.bind(seen, "hot", "third", at_seconds=worlds.NOW - 30)
+    boards = board.Boards(seen)
+    before = boards.current(worlds.NOW)
+    older, anew = boards.current(worlds.NOW + later_seconds), board.Boards(seen).current(worlds.NOW + later_seconds)
+    assert older is not before
+    for name in ("allowed", "lacking", "whole", "base", "penalty", "raw", "scores"):
+        np.testing.assert_array_equal(getattr(older, name), getattr(anew, name), err_msg=name)
+    assert older.refusals[~older.allowed].tolist() == anew.refusals[~anew.allowed].tolist()
+    for name in ("now_seconds", "fresh", "values", "expected", "counts"):
+        np.testing.assert_array_equal(getattr(older.standing, name), getattr(anew.standing, name), err_msg=name)

@@ -241,11 +241,12 @@ def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> N
 
 def test_the_rows_written_are_told_once() -> None:
     made = table()
-    made.touched(INDEX, 3, NOW)
+    made.touched(INDEX, 3, NOW, aging=False)
     see(made, worlds.bound("p", "b"))
-    assert made.touched(INDEX, 3, NOW) == [2]
-    assert made.touched(INDEX, 3, NOW) == []
-    assert made.touched(INDEX, 3, NOW + 60) == [2], "it left a window"
+    assert made.touched(INDEX, 3, NOW, aging=False) == [2]
+    assert made.touched(INDEX, 3, NOW, aging=False) == []
+    assert made.touched(INDEX, 3, NOW, aging=True) == [2], "what it is expected to use grows less"
+    assert made.touched(INDEX, 3, NOW + 60, aging=False) == [2], "it left a window"
 
 
 def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:
