@@ -155,18 +155,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with contextlib.closing(self.gate.upstream()) as upstream:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _NOT_FORWARDED}
             upstream.request(self.command, self.path, body or None, headers)
-            answer = upstream.getresponse()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in _NOT_FORWARDED:
-                    self.send_header(name, value)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            while piece := answer.read1(_PIECE_BYTES):
-                self._die_if_dead()
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
+            with upstream.getresponse() as answer:  # which holds the socket of a server that ends the connection
+                self._pass_on(answer)
         self.close_connection = False
+
+    def _pass_on(self, answer: http.client.HTTPResponse) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in _NOT_FORWARDED:
+                self.send_header(name, value)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while piece := answer.read1(_PIECE_BYTES):
+            self._die_if_dead()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        self.wfile.write(b"0\r\n\r\n")
 
     def _die_if_dead(self) -> None:
         if self.dead:
