@@ -6,6 +6,7 @@ for `evenload plan`, `evenload evictions` and for people with curl.
 """
 
 import collections.abc
+import functools
 
 import flask
 import werkzeug.exceptions
@@ -48,22 +49,6 @@ def create_app(
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
 
-    def evictions() -> flask.Response:
-        """GET /evictions: rows of the ledger, newest first."""
-        rows = ledger.rows(_query(flask.request.args, clock.now()))
-        return ops.json_response({"evictions": [views.row(one) for one in rows]})
-
-    def events() -> flask.Response:
-        """GET /events: what was told, newest first, also what the cluster has dropped since."""
-        given = flask.request.args
-        _known(given, "since", "name", "limit")
-        rows = ledger.told(
-            since_seconds=_since(given.get("since", ""), clock.now()),
-            name=given.get("name", ""),
-            limit=_limit(given.get("limit", str(LIMIT))),
-        )
-        return ops.json_response({"events": [views.told(one) for one in rows]})
-
     def plan() -> flask.Response:
         """GET /plan: a plan for this moment; nothing is done."""
         return ops.json_response(views.report(service.preview()))
@@ -78,14 +63,32 @@ def create_app(
         ledger.reset_breaker(workload_uid, clock.now())
         return ops.json_response({"reset": workload_uid or "all"})
 
-    app.add_url_rule("/evictions", "evictions", evictions)
-    app.add_url_rule("/events", "events", events)
+    app.add_url_rule("/evictions", "evictions", functools.partial(_evictions, ledger, clock))
+    app.add_url_rule("/events", "events", functools.partial(_events, ledger, clock))
     app.add_url_rule("/plan", "plan", plan)
     app.add_url_rule("/breaker", "breaker", standing)
     app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
     for kind in (KubeError, PromqlError, LedgerError):
         app.register_error_handler(kind, _unavailable)
     return app
+
+
+def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:
+    """GET /evictions: rows of the ledger, newest first."""
+    rows = ledger.rows(_query(flask.request.args, clock.now()))
+    return ops.json_response({"evictions": [views.row(one) for one in rows]})
+
+
+def _events(ledger: Ledger, clock: Clock) -> flask.Response:
+    """GET /events: what was told, newest first, also what the cluster has dropped since."""
+    given = flask.request.args
+    _known(given, "since", "name", "limit")
+    rows = ledger.told(
+        since_seconds=_since(given.get("since", ""), clock.now()),
+        name=given.get("name", ""),
+        limit=_limit(given.get("limit", str(LIMIT))),
+    )
+    return ops.json_response({"events": [views.told(one) for one in rows]})
 
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:

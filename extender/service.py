@@ -58,28 +58,11 @@ class Service:
         self._registry.register(metrics.StandingCollector(self._standing))
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
-        self._nodes = reflector.Reflector(
-            kube,
-            kinds.NODES,
-            clock=ticking,
-            rng=rng,
-            on_change=self.view.nodes.node_changed,
-            direct=True,
-            cached_start=True,
-        )
-        self._pods = reflector.Reflector(
-            kube,
-            watched.PODS,
-            clock=ticking,
-            rng=rng,
-            field_selector=LIVING,
-            on_change=self._pod_changed,
-            direct=True,
-            cached_start=True,
-        )
-        config_map = functools.partial(
-            reflector.Reflector, kube, kinds.CONFIG_MAPS, clock=ticking, rng=rng, namespace=namespace
-        )
+        reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
+        many = functools.partial(reading, direct=True, cached_start=True)
+        self._nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
+        self._pods = many(watched.PODS, field_selector=LIVING, on_change=self._pod_changed)
+        config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         self._settled = False
