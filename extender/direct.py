@@ -64,7 +64,8 @@ def answer(connection: Connection, application: wsgi.WSGIApplication, now_second
     sock = connection.sock
     if not (connection.initialized and isinstance(sock, reading.Plain)) or connection.parser.unreader.buf.getvalue():
         return False
-    sock.setblocking(True)
+    if sock.gettimeout() is not None:  # only after gunicorn's main thread had it
+        sock.setblocking(True)
     begun = sock.at_hand(_PIECE_BYTES)
     head = FORM.match(begun)
     if head is None or int(head[4]) > app.BODY_LIMIT_BYTES:
