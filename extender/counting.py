@@ -6,8 +6,7 @@
 import collections.abc
 from typing import Protocol
 
-from extender import watched
-from kube import objects
+from kube import lean_pods, objects
 
 
 class Countable(Protocol):
@@ -41,4 +40,4 @@ def counts(pod: Countable) -> bool:
     """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no static one, no placeholder."""
     if pod.finished or pod.deleting or pod.is_daemonset or pod.is_from_node:
         return False
-    return pod.labels.get(watched.PLACEHOLDER_LABEL) != "true"
+    return pod.labels.get(lean_pods.PLACEHOLDER_LABEL) != "true"

@@ -68,12 +68,13 @@ def answer(connection: Connection, application: wsgi.WSGIApplication, now_second
         sock.setblocking(True)
     begun = sock.at_hand(_PIECE_BYTES)
     head = FORM.match(begun)
-    if head is None or int(head[4]) > app.BODY_LIMIT_BYTES:
+    length = 0 if head is None else int(head[4])
+    if head is None or length > app.BODY_LIMIT_BYTES:
         connection.parser.unreader.unread(begun)
         return False
-    body = _body(sock, begun[head.end() :], int(head[4]))
-    connection.parser.unreader.unread(body[int(head[4]) :])  # the next request, if the client did not wait
-    _reply(sock, application, _environ(connection, head, body[: int(head[4])]), now_seconds)
+    body = _body(sock, begun[head.end() :], length)
+    connection.parser.unreader.unread(body[length:])  # the next request, if the client did not wait
+    _reply(sock, application, _environ(connection, head, body[:length]), now_seconds)
     return True
 
 

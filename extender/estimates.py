@@ -19,7 +19,7 @@ log = logs.get(__name__)
 # The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
 LARGEST_AMOUNT: Final = 2.0**63
 # The apiserver takes 63 characters of a namespace and of a kind and 253 of a name: a longer owner has no mean.
-LONGEST_OWNER: Final = 63 + 63 + 253 + len("//")
+LONGEST_OWNER_CHARACTERS: Final = 63 + 63 + 253 + len("//")
 NONE_SEEN: Final = "none seen yet"
 
 
@@ -43,7 +43,7 @@ def asked(pod: counting.Countable) -> Asked:
 def owner_of(pod: counting.Countable) -> str:
     """The key of the pod's controlling owner, "" for a bare pod; a placement holds it, so its length is bounded."""
     owner = pod.owner
-    if owner is None or len(pod.namespace) + len(owner.kind) + len(owner.name) + len("//") > LONGEST_OWNER:
+    if owner is None or len(pod.namespace) + len(owner.kind) + len(owner.name) + len("//") > LONGEST_OWNER_CHARACTERS:
         return ""
     return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
 

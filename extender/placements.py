@@ -25,7 +25,7 @@ from policy import freshness, hotspots, owner_usage, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
-LONGEST_UID: Final = 253  # the apiserver's have 36 characters: a pod with a longer one is in no cluster
+LONGEST_UID_CHARACTERS: Final = 253  # the apiserver's have 36 characters: a pod with a longer one is in no cluster
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
 
@@ -106,7 +106,7 @@ class PlacementTable:
 
     def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
-        if len(pod.uid) > LONGEST_UID or not counting.counts(pod):
+        if len(pod.uid) > LONGEST_UID_CHARACTERS or not counting.counts(pod):
             return
         with self._lock:
             known = self._pods.get(pod.uid)

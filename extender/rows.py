@@ -18,7 +18,7 @@ Json = dict[str, object]
 Facts = collections.abc.Mapping[str, nodes.NodeFacts]
 NOTHING_MEASURED = "no valid metric in the annotation"
 _INVALID = "not in the annotation"
-_ROUNDING = 1e-9
+_ROUNDING: Final = 1e-9  # of a base, 0..10, between the moment it was kept and its making again
 # Filter ranks nobody: what depends on the other nodes does not exist in its decisions.
 UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None, "raw_score": None, "score": None}
 
@@ -55,12 +55,11 @@ def remembered(candidates: view.Candidates, breakdown: scoring.Breakdown, at: in
     """The same of a decision that has left out nodes. Median, cap and stretch need them all: what these gave is in what
     was kept, and a base under the node's own was capped, unless it was stretched.
     """
-    stretched = candidates.in_force.policy.score.spread == "stretch"
     capped = kept.base < float(breakdown.own_base[at]) - _ROUNDING
     return {
         "base": kept.base,
         "median_base": bool(breakdown.ranking.neutral[at]),
-        "capped_base": None if stretched else capped,
+        "capped_base": None if candidates.in_force.weighing.stretch else capped,
         "penalty": kept.penalty,
         "raw_score": min(max(kept.base - kept.penalty, 0.0), float(scoring.MAX_SCORE)),
         "score": kept.score,

@@ -259,8 +259,10 @@ class View:
 
 def _same(before: Candidates, in_force: InForce, loads: nodes.NodeLoads, at_seconds: float) -> bool:
     """Whether only placements can make a difference: the same readings, as fresh as they were, by the same policy."""
-    if before.in_force is not in_force or before.loads is not loads or before.now_seconds == at_seconds:
-        return before.in_force is in_force and before.loads is loads
+    if before.in_force is not in_force or before.loads is not loads:
+        return False
+    if before.now_seconds == at_seconds:
+        return True
     fresh = freshness.mask(loads.effective_seconds, at_seconds, in_force.policy.sync.stale_after_seconds)
     return bool((fresh == before.fresh).all())
 

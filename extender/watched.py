@@ -11,8 +11,6 @@ import msgspec
 
 from kube import kinds, lean_pods, objects, resources
 
-PLACEHOLDER_LABEL: Final = lean_pods.PLACEHOLDER_LABEL
-
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
     """Requests of the two resources that load is measured in; a struct takes a fifth of the memory of a map."""

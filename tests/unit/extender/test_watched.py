@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from extender import counting, estimates, watched
-from kube import objects
+from kube import lean_pods, objects
 from tests import builders
 
 COUNTED = ["uid", "key", "resource_version", "node_name", "finished", "deleting"]
@@ -29,8 +29,8 @@ CASES: dict[str, dict[str, Any]] = {
     "a mirror of a static pod": {"node": "n", "annotations": {"kubernetes.io/config.mirror": "x"}},
     "a static pod": {"node": "n", "annotations": {"kubernetes.io/config.source": "file"}},
     "bare": {"node": "n", "owner": None},
-    "a placeholder": {"node": "n", "labels": {"app": "x", watched.PLACEHOLDER_LABEL: "true"}},
-    "no placeholder, says the label": {"node": "n", "labels": {watched.PLACEHOLDER_LABEL: "false"}},
+    "a placeholder": {"node": "n", "labels": {"app": "x", lean_pods.PLACEHOLDER_LABEL: "true"}},
+    "no placeholder, says the label": {"node": "n", "labels": {lean_pods.PLACEHOLDER_LABEL: "false"}},
     "finished": {"node": "n", "phase": "Succeeded"},
     "being deleted": {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)},
     "several containers": {"node": "n", "mutate": several},
