@@ -9,13 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.extender_answers import MISSING, age, percent
+from cli.extender_answers import MISSING, age, mebibytes, percent
 from runtime import clock
 
 PAGE: Final = 1000
 HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready after", "5m later", "30m later")
 WIDE: Final = ("workload", "pod uses", "until", "projected", "expected on", "mode", "http", "run", "policy", "message")
-MIB: Final = 2**20
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -103,7 +102,7 @@ def _landed(row: Row) -> str:
 
 
 def _more(row: Row) -> list[str]:
-    uses = f"{row.cpu_millicores:.0f}m {row.memory_bytes / MIB:.0f}Mi"
+    uses = f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}"
     status = MISSING if row.http_status is None else str(row.http_status)
     known = (row.destination or MISSING, row.mode, status, row.run, row.policy_hash, row.message or MISSING)
     return [row.workload or MISSING, uses, percent(row.target_ratio), percent(row.projected_ratio), *known]

@@ -99,8 +99,7 @@ def _rows(service: extender_http.Service, wish: Wish, **more: str) -> tuple[Json
 
 def _print(service: extender_http.Service, wish: Wish) -> None:
     if wish.output_format == "jsonl":
-        for row in shown.pages(lambda query: _rows(service, wish, **query), {}):
-            output.data(json.dumps(row, ensure_ascii=False))
+        _print_lines(shown.pages(lambda query: _rows(service, wish, **query), {}))
         return
     rows = _rows(service, wish)
     if wish.output_format in ("json", "yaml"):
@@ -108,6 +107,11 @@ def _print(service: extender_http.Service, wish: Wish) -> None:
     else:
         _print_table(rows, wish, clock.WallClock().now())
     _remarks(rows)
+
+
+def _print_lines(rows: collections.abc.Iterable[Json]) -> None:
+    for row in rows:
+        output.data(json.dumps(row, ensure_ascii=False))
 
 
 def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: float) -> None:
@@ -125,7 +129,7 @@ def _remarks(rows: collections.abc.Sequence[Json]) -> None:
         output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
 
 
-def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, watch: clock.Clock) -> None:
+def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wall: clock.Clock) -> None:
     """Prints rows, the oldest first, and each again when it changes; until it is interrupted."""
     known: dict[int, Json] = {}
     stop, first = threading.Event(), True
@@ -133,13 +137,12 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
         news = [row for row in reversed(fetch()) if known.get(row["id"]) != row]
         known |= {row["id"]: row for row in news}
         if wish.output_format == "jsonl":
-            for row in news:
-                output.data(json.dumps(row, ensure_ascii=False))
+            _print_lines(news)
         elif news:
-            _print_table(news, wish._replace(no_headers=wish.no_headers or not first), watch.now())
+            _print_table(news, wish._replace(no_headers=wish.no_headers or not first), wall.now())
             first = False
         try:
-            if watch.wait(stop, WATCH_SECONDS):
+            if wall.wait(stop, WATCH_SECONDS):
                 return
         except KeyboardInterrupt:
             return
@@ -149,7 +152,7 @@ def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = [msgspec.convert(row, shown.Row) for row in raw]
     if not rows:
-        output.fail("there is no such eviction to draw")
+        output.fail("there is no such eviction to draw: give a longer --since or fewer filters")
     names = evictions_plot.write(rows, path, f"Evictions from {rows[-1].intended_at} to {rows[0].intended_at}")
     left_out = len({row.node for row in rows}) - len(names)
     more = f", {left_out} nodes with fewer left out: --node draws one" if left_out else ""
@@ -160,8 +163,7 @@ def _print_events(service: extender_http.Service, wish: Wish) -> None:
     body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
     events: list[Json] = msgspec.json.decode(body)["events"]
     if wish.output_format == "jsonl":
-        for one in events:
-            output.data(json.dumps(one, ensure_ascii=False))
+        _print_lines(events)
     elif wish.output_format in ("json", "yaml"):
         output.data(output.structured({"events": events}, wish.output_format))
     else:

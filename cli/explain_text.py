@@ -87,7 +87,7 @@ def _head(story: Story, weight: int) -> list[str]:
 def _expected_of(estimate: answers.Estimate) -> str:
     """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio)`."""
     cpu = f"cpu {estimate.cpu_millicores:.0f}m ({estimate.cpu_by})"
-    memory = f"memory {estimate.memory_bytes / 2**20:.0f}Mi ({estimate.memory_by})"
+    memory = f"memory {answers.mebibytes(estimate.memory_bytes)} ({estimate.memory_by})"
     return f"expected of the pod: {cpu}, {memory}"
 
 

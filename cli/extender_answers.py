@@ -11,6 +11,7 @@ import msgspec
 
 MISSING: Final = "-"
 NO_RULES: Final = "-"
+_MEBIBYTE: Final = 2**20
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -109,6 +110,11 @@ class Explained(msgspec.Struct, frozen=True):
 def percent(ratio: float | None) -> str:
     """A ratio as whole percent, "-" for none."""
     return MISSING if ratio is None else f"{100 * ratio:.0f}%"
+
+
+def mebibytes(size_bytes: float | None) -> str:
+    """Memory as whole mebibytes, "-" for none."""
+    return MISSING if size_bytes is None else f"{size_bytes / _MEBIBYTE:.0f}Mi"
 
 
 def age(seconds: float | None) -> str:

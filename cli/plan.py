@@ -17,7 +17,6 @@ from runtime import exits
 HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
 WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
 ROOMS_SHOWN: Final = 3
-_MEBIBYTE: Final = 2**20
 
 
 class Overload(msgspec.Struct, frozen=True):
@@ -171,10 +170,9 @@ def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
 
 def _row(node: Node, one: Candidate, *, wide: bool) -> list[str]:
     cpu = answers.MISSING if one.cpu_millicores is None else f"{one.cpu_millicores:.0f}m"
-    memory = answers.MISSING if one.memory_bytes is None else f"{one.memory_bytes / _MEBIBYTE:.0f}Mi"
     rule = [f"descheduler.{one.rule}" if one.rule else answers.MISSING] if wide else []
     pod, workload, why = f"{one.namespace}/{one.pod}", one.workload or answers.MISSING, one.detail or answers.MISSING
-    return [node.node, pod, workload, cpu, memory, one.verdict, *rule, why]
+    return [node.node, pod, workload, cpu, answers.mebibytes(one.memory_bytes), one.verdict, *rule, why]
 
 
 def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:

@@ -10,6 +10,7 @@ deletes what is older than retention; a corrupt file is set aside (`ledger_file.
     after a crash: intended, unknown -> evicted_unconfirmed (the pod has gone) | not_done (it still stands)
 """
 
+import collections
 import collections.abc
 import dataclasses
 import json
@@ -230,15 +231,16 @@ class Ledger:
         rows = self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
         counted = [row for row in rows if row.result in COUNTED]
         done = [row for row in counted if row.result in DONE]
+        resets = self._resets()
         return History(
             in_last_hour=sum(1 for row in counted if row.at_seconds > now_seconds - HOUR_SECONDS),
             last_by_workload={row.workload_uid: row.at_seconds for row in counted},
             last_by_node={row.node: row.at_seconds for row in counted},
-            returned=_counts(
+            returned=collections.Counter(
                 row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
             ),
-            failures=_failures(self._failing(mode), self._resets()),
-            refusals=_refusals(rows, self._resets()),
+            failures=_failures(self._failing(mode), resets),
+            refusals=_refusals(rows, resets),
             flow=_flows(counted),
             in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
             departed=tuple(_departed(row) for row in done),
@@ -326,13 +328,6 @@ def _marks(values: collections.abc.Sequence[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _counts(uids: collections.abc.Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for uid in uids:
-        found[uid] = found.get(uid, 0) + 1
-    return found
-
-
 _FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"
 
 
@@ -341,14 +336,17 @@ def _failed(row: Row) -> bool:
     return row.result in FAILED or (row.result == "not_done" and (row.http_status or 0) >= 500)
 
 
+def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
+    return row.at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+
+
 def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
     """Failures since the last success or reset, by workload; `rows` oldest first."""
     found: dict[str, Failures] = {}
     for row in rows:
-        after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
         if row.result in ENDS_FAILURES:
             found.pop(row.workload_uid, None)
-        elif _failed(row) and row.at_seconds > after:
+        elif _failed(row) and _since_reset(row, resets):
             before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
             found[row.workload_uid] = Failures(before + 1, row.at_seconds)
     return found
@@ -358,8 +356,7 @@ def _refusals(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappi
     """How often a budget refused each pod since the last reset, by pod uid; `rows` oldest first."""
     found: dict[str, Failures] = {}
     for row in rows:
-        after = max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
-        if row.result == "refused" and row.at_seconds > after:
+        if row.result == "refused" and _since_reset(row, resets):
             before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
             found[row.pod_uid] = Failures(before + 1, row.at_seconds)
     return found

@@ -17,11 +17,8 @@ from descheduler import schema_sql
 from runtime import clock
 
 TIMEOUT_SECONDS: Final = 10.0
-COMPANIONS: Final = (
-    "",
-    "-wal",
-    "-shm",
-)  # SQLite pairs them by name: one left behind would be played into the next file
+# SQLite pairs them by name: one left behind would be played into the next file.
+COMPANIONS: Final = ("", "-wal", "-shm")
 CORRUPT_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 

@@ -9,6 +9,8 @@ import collections.abc
 import pytest
 
 import cluster
+from kube import config
+from kube.door import KubeDoor
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +18,11 @@ def control_plane() -> collections.abc.Iterator[cluster.Cluster]:
     """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus, until the run ends."""
     with cluster.Cluster(nodes=3) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def admin(control_plane: cluster.Cluster) -> collections.abc.Iterator[KubeDoor]:
+    """A door with administrator's rights."""
+    door = config.connect(control_plane.kubeconfig)
+    yield door
+    door.close()

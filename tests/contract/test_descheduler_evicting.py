@@ -39,14 +39,6 @@ SYSTEM = permissions.NAMESPACE
 
 
 @pytest.fixture(scope="module")
-def admin(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
-    """A door with administrator's rights."""
-    door = config.connect(control_plane.kubeconfig)
-    yield door
-    door.close()
-
-
-@pytest.fixture(scope="module")
 def descheduler(control_plane: cluster.Cluster) -> Iterator[ScalesDoor]:
     """A door with the rights of the shipped manifest."""
     api = control_plane.api

@@ -55,14 +55,6 @@ def variables(least_age: str) -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def admin(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
-    """A door with administrator's rights."""
-    door = config.connect(control_plane.kubeconfig)
-    yield door
-    door.close()
-
-
-@pytest.fixture(scope="module")
 def descheduler(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
     """A door of the descheduler's ServiceAccount, which somebody has given the right to delete pods on top."""
     api = control_plane.api
@@ -138,17 +130,19 @@ def namespace(admin: KubeDoor, control_plane: cluster.Cluster) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def guard(control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, namespace: str) -> Iterator[None]:
     """The guard, in force: the apiserver takes up a policy some moments after it was created."""
+    labelled = found(admin, namespace, "labelled")
     for body in documents():
         if "variables" in body["spec"]:
             body["spec"]["variables"] = variables("0s")
         control_plane.api.create(PATHS[body["kind"]], body)
-    labelled = found(admin, namespace, "labelled")
-    waiting.eventually(
-        lambda: evict(labelled, mode="DryRun").http_status == 403, waiting.LIMIT_SECONDS, "the guard to be in force"
-    )
-    yield
-    for body in reversed(documents()):
-        control_plane.api.delete(f"{PATHS[body['kind']]}/{body['metadata']['name']}")
+    try:
+        waiting.eventually(
+            lambda: evict(labelled, mode="DryRun").http_status == 403, waiting.LIMIT_SECONDS, "the guard to be in force"
+        )
+        yield
+    finally:  # other suites use this control plane, too
+        for body in reversed(documents()):
+            control_plane.api.delete(f"{PATHS[body['kind']]}/{body['metadata']['name']}")
 
 
 def found(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:

@@ -55,9 +55,7 @@ FLOW = st.lists(
             "match": st.one_of(
                 st.just({}), st.sampled_from(APPS).map(lambda app: {"labelSelector": {"matchLabels": {"app": app}}})
             ),
-            "allow": st.sampled_from(
-                ["Exempt", "Never", {"inFlight": 1}, {"perMinute": 2}, {"perMinute": 1, "burst": 2}]
-            ),
+            "allow": st.sampled_from(ALLOWED),
         }
     ),
     max_size=3,
