@@ -1,10 +1,10 @@
 """Whether the policy's windows hold what their names say, looked at now and then.
 
-`annotator.cycle` asks after a sync that was answered; the sentence stands in the log and in /readyz?verbose. A window
-over fewer than four scrapes says little, and one failed scrape would leave its rate empty: with a scrape every 60 s, no
-averaging window under 4m. And a maximum over a day is one over less where Prometheus did not know the nodes a day ago:
-it is young, or was restarted empty. Two queries, for all nodes, every ten minutes; the median and half of the nodes
-decide, so that young nodes say nothing.
+`annotator.cycle` asks after an answered sync that asked nothing about owners; the sentence stands in the log and in
+/readyz?verbose. A window over fewer than four scrapes says little, and one failed scrape would leave its rate empty:
+with a scrape every 60 s, no averaging window under 4m. And a maximum over a day is one over less where Prometheus did
+not know the nodes a day ago: it is young, or was restarted empty. Two queries, for all nodes, every ten minutes; the
+median and half of the nodes decide, so that young nodes say nothing.
 """
 
 import contextlib

@@ -125,7 +125,7 @@ def _rows(settings: Settings, measured: Measured) -> list[Row]:
     span_minutes = (measured.trace[-1].at_seconds - measured.trace[0].at_seconds) / 60
     patches = sum(_each(measured.trace, "patches")) / settings.nodes / span_minutes
     of = f"{span_minutes:.0f} min of {settings.trace.name if settings.trace else 'generated load'}"
-    pods = f"{nodes}, {len(measured.trace) and settings.nodes * settings.pods_per_node:,} pods"
+    pods = f"{nodes}, {settings.nodes * settings.pods_per_node:,} pods"
     joined = settings.nodes - settings.few_nodes
     return [
         Row(f"annotator: queries in a sync, most, {few}", few_queries, "", None, QUERIES),

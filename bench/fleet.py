@@ -22,6 +22,7 @@ HOT_RATIO = 0.05  # so many nodes are over a filter threshold
 PER_TRANSACTION = 100  # etcd refuses more than 128 operations
 NAMESPACE = "default"
 REPLICAS = 20  # pods per workload
+TEMPLATE_HASH = "7d9f8c6b5"
 Stored = tuple[str, dict[str, object]]  # key in etcd, object
 
 
@@ -70,14 +71,14 @@ def running(
 
 def pod_names(count: int) -> list[str]:
     """The names of `stored_pods`."""
-    return [f"load-{at // REPLICAS}-7d9f8c6b5-{at:06}" for at in range(count)]
+    return [f"load-{at // REPLICAS}-{TEMPLATE_HASH}-{at:06}" for at in range(count)]
 
 
 def stored_owners(count: int, rng: random.Random, now_seconds: float) -> collections.abc.Iterator[Stored]:
     """The ReplicaSets of the stored pods, all ready, and a budget over every fifth of them."""
     for at in range(count):
-        name, labels = f"load-{at}-7d9f8c6b5", {"app.kubernetes.io/name": f"load-{at}"}
-        metadata = {**_metadata({"name": name, "namespace": NAMESPACE, "labels": labels}, rng, now_seconds)}
+        name, labels = f"load-{at}-{TEMPLATE_HASH}", {"app.kubernetes.io/name": f"load-{at}"}
+        metadata = _metadata({"name": name, "namespace": NAMESPACE, "labels": labels}, rng, now_seconds)
         spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {"spec": _spec(f"load-{at}")}}
         status = {"replicas": REPLICAS, "readyReplicas": REPLICAS, "availableReplicas": REPLICAS}
         yield (
@@ -114,11 +115,12 @@ def pod(workload: str, suffix: str, rng: random.Random, now_seconds: float) -> d
     labels = {
         "app.kubernetes.io/name": workload,
         "app.kubernetes.io/part-of": "bench",
-        "pod-template-hash": "7d9f8c6b5",
+        "pod-template-hash": TEMPLATE_HASH,
     }
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{workload}-7d9f8c6b5", "uid": f"rs-{workload}"}
+    replica_set = f"{workload}-{TEMPLATE_HASH}"
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": f"rs-{workload}"}
     metadata: dict[str, object] = {
-        "name": f"{workload}-7d9f8c6b5-{suffix}",
+        "name": f"{replica_set}-{suffix}",
         "namespace": NAMESPACE,
         "labels": labels,
         "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "checksum/config": "c" * 64},

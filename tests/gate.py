@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 from urllib import parse
 
+import cluster
+
 _PIECE_BYTES: Final = 65536
 _NOT_FORWARDED: Final = ("transfer-encoding", "content-length", "connection", "keep-alive")
 
@@ -198,3 +200,12 @@ def before(target: str, *, authority: str | None = None) -> Iterator[Gate]:
             made.over.set()
             made.shutdown()
             thread.join()
+
+
+@contextlib.contextmanager
+def around(running: cluster.Cluster, *, replicas: int) -> Iterator[tuple[Gate, list[Gate]]]:
+    """A gate before the cluster's Prometheus, and for each replica one of its own before the apiserver."""
+    authority = (running.directory / "pki" / "ca.crt").read_text(encoding="ascii")
+    with contextlib.ExitStack() as stack:
+        prometheus = stack.enter_context(before(running.prometheus_url))
+        yield prometheus, [stack.enter_context(before(running.api_url, authority=authority)) for _ in range(replicas)]

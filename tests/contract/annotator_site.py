@@ -121,8 +121,8 @@ class Site:
 
     def _read_in_full(self) -> bool:
         """Whether this process has read the nodes itself, and not only found on them what another one wrote."""
-        matched = self.first.service.metric("evenload_annotator_nodes")
-        return matched == len(NODES) and all(len(reading(text).values) == 6 for text in self.texts().values())
+        looked_for = self.first.service.metric("evenload_annotator_nodes")  # with values or without
+        return looked_for == len(NODES) and all(len(reading(text).values) == 6 for text in self.texts().values())
 
     def shows(self, memory_ratio: float, *nodes: str) -> None:
         """Wait until nodes are usable and show a load."""

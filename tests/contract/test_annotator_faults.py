@@ -37,9 +37,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         running = stack.enter_context(cluster.Cluster(nodes=3, scheduler=False, node_exporter=False))
         running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         permissions.apply(running)
-        authority = (running.directory / "pki" / "ca.crt").read_text(encoding="ascii")
-        prometheus = stack.enter_context(gate.before(running.prometheus_url))
-        gates = [stack.enter_context(gate.before(running.api_url, authority=authority)) for _ in range(2)]
+        prometheus, gates = stack.enter_context(gate.around(running, replicas=2))
         made = Site(running, prometheus, gates, tmp_path_factory.mktemp("faults"))
         for replica in made.replicas:
             stack.callback(replica.service.stop)

@@ -35,9 +35,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for name in (permissions.NAMESPACE, NAMESPACE):
             running.api.create("api/v1/namespaces", {"metadata": {"name": name}})
         permissions.apply(running)
-        authority = (running.directory / "pki" / "ca.crt").read_text(encoding="ascii")
-        prometheus = stack.enter_context(gate.before(running.prometheus_url))
-        gates = [stack.enter_context(gate.before(running.api_url, authority=authority)) for _ in range(2)]
+        prometheus, gates = stack.enter_context(gate.around(running, replicas=2))
         made = Site(running, prometheus, gates, tmp_path_factory.mktemp("faults"))
         stack.callback(made.stop)
         for app in ("web", "api"):

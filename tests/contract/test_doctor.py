@@ -12,23 +12,13 @@ from typing import Any
 
 import click.testing
 import pytest
-import yaml
 
 import cli.__main__
+from cluster.demo import permissions
 from kube import kinds
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
-ROOT = pathlib.Path(__file__).parents[2]
-RIGHTS = "apis/rbac.authorization.k8s.io/v1"
-SYSTEM = stack.SYSTEM_NAMESPACE
-PATHS = {
-    "ServiceAccount": f"api/v1/namespaces/{SYSTEM}/serviceaccounts",
-    "ClusterRole": f"{RIGHTS}/clusterroles",
-    "ClusterRoleBinding": f"{RIGHTS}/clusterrolebindings",
-    "Role": f"{RIGHTS}/namespaces/{SYSTEM}/roles",
-    "RoleBinding": f"{RIGHTS}/namespaces/{SYSTEM}/rolebindings",
-}
 Checks = dict[str, dict[str, Any]]
 
 
@@ -36,10 +26,7 @@ Checks = dict[str, dict[str, Any]]
 def at_work() -> Iterator[stack.Stack]:
     """Annotator and extender at work, kube-scheduler asking, the shipped rights in place and one pod scheduled."""
     with stack.started(3, policies.write) as made:
-        for manifest in ("annotator", "extender", "descheduler", "doctor"):
-            text = (ROOT / "deploy" / "rbac" / f"{manifest}.yaml").read_text(encoding="utf-8")
-            for document in yaml.safe_load_all(text):
-                made.cluster.api.create(PATHS[document["kind"]], document)
+        permissions.apply(made.cluster)
         made.start(made.annotator, made.extender)
         made.use_extender()
         made.create_pods("first-", 1)
@@ -98,7 +85,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
     for kind in ("ClusterRole", "Role"):
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "evenload-doctor"}
         body = {"metadata": {"name": "evenload-doctor-jane"}, "roleRef": role, "subjects": subjects}
-        api.create(PATHS[f"{kind}Binding"], body)
+        api.create(permissions.PATHS[f"{kind}Binding"].format(namespace=permissions.NAMESPACE), body)
     jane = running.cluster.kubeconfig_for("jane")
 
     def well() -> bool:
@@ -122,7 +109,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     breaking.door.create(kinds.BUDGETS, {"metadata": {"name": "never"}, **budget}, namespace=stack.NAMESPACE)
     breaking.set_load("node-1", hidden=True)
     breaking.annotator.kill()
-    api.delete(f"{RIGHTS}/clusterrolebindings/evenload-annotator")
+    api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
     breaking.use_no_extender()
     numbers = iter(range(1000))
 
