@@ -50,6 +50,7 @@ class Reader:
         pod_usage = self._pod_usage(policy, gaps)
         pods = self._kube.list(kinds.PODS, field_selector=UNFINISHED).items
         listed = self._owners()
+        volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
             nodes=nodes,
@@ -59,7 +60,8 @@ class Reader:
             namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
             node_usage=node_usage,
             pod_usage=pod_usage,
-            volumes=self._volumes(pods),
+            volumes=volumes,
+            attach_limits=self._attach_limits(volumes.values()),
             gaps=tuple(dict.fromkeys(gaps)),
         )
 
@@ -138,6 +140,12 @@ class Reader:
         by_name = {volume.name: volume for volume in self._kube.list(kinds.VOLUMES).items}
         claims = (claim for claim in self._kube.list(kinds.CLAIMS).items if claim.key in used)
         return {claim.key: by_name[claim.volume_name] for claim in claims if claim.volume_name in by_name}
+
+    def _attach_limits(self, volumes: collections.abc.Iterable[PersistentVolume]) -> dict[str, dict[str, int]]:
+        """By node how many volumes of each driver it can hold; nothing is asked where no claim has a CSI volume."""
+        if all(volume.csi is None for volume in volumes):
+            return {}
+        return {one.name: one.limits for one in self._kube.list(kinds.CSI_NODES).items}
 
     def _by_node(
         self, answer: Answer, directory: identity.Directory, judge: readings.Judge
