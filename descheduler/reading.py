@@ -9,7 +9,7 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import owners, usage, workloads
+from descheduler import listed, owners, usage, workloads
 from descheduler.owners import Custom
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
@@ -48,15 +48,15 @@ class Reader:
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
         pod_usage = self._pod_usage(policy, gaps)
-        pods = self._kube.list(kinds.PODS, field_selector=UNFINISHED).items
-        listed = self._owners()
+        pods = self._kube.list(listed.PODS, field_selector=UNFINISHED).items
+        controllers = self._owners()
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
             nodes=nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,
-            workloads=workloads.index(listed, self._custom(listed, pods, relievable(node_usage, policy))),
+            workloads=workloads.index(controllers, self._custom(controllers, pods, relievable(node_usage, policy))),
             namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
             node_usage=node_usage,
             pod_usage=pod_usage,
@@ -75,10 +75,10 @@ class Reader:
         }
 
     def _custom(
-        self, listed: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
+        self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
     ) -> dict[str, Workload]:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
-        above = {one.uid: one.owner for one in listed["ReplicaSet"]}
+        above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:
             if pod.node_name in nodes and pod.owner is not None:

@@ -89,7 +89,10 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> OwnerReference | None:
         """The controlling owner (controller: true), or None for a bare object."""
-        return next((one for one in self.metadata.owner_references if one.controller), None)
+        for one in self.metadata.owner_references:  # asked several times of every pod: a generator takes twice as long
+            if one.controller:
+                return one
+        return None
 
 
 class Object(Identified, frozen=True, kw_only=True):
@@ -124,7 +127,10 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 def holding(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of a type if its status is True, else None: Unknown and absent do not hold."""
-    return next((one for one in conditions if one.type == kind and one.status == "True"), None)
+    for one in conditions:
+        if one.type == kind and one.status == "True":
+            return one
+    return None
 
 
 def holding_since_seconds(conditions: tuple[Condition, ...], kind: str) -> float | None:
