@@ -47,8 +47,9 @@ class Reader:
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
-        pod_usage = self._pod_usage(policy, gaps)
         pods = self._kube.list(listed.PODS, field_selector=UNFINISHED).items
+        hot = relievable(node_usage, policy)
+        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
         controllers = self._owners()
         volumes = self._volumes(pods)
         return Snapshot(
@@ -56,7 +57,7 @@ class Reader:
             nodes=nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,
-            workloads=workloads.index(controllers, self._custom(controllers, pods, relievable(node_usage, policy))),
+            workloads=workloads.index(controllers, self._custom(controllers, pods, hot)),
             namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
             node_usage=node_usage,
             pod_usage=pod_usage,
@@ -119,8 +120,12 @@ class Reader:
             found.append(self._by_node(answer, directory, _invalid_amount))
         return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
 
-    def _pod_usage(self, policy: LoadPolicy, gaps: list[str]) -> dict[str, PodUsage]:
-        """Usage over the longest averaging window of each resource, for pods that have both and the time of both."""
+    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
+        """Usage over the longest averaging window of each resource, for those of the pods that have both and the time
+        of both; nothing is asked where no pod can be relieved.
+        """
+        if not keys:
+            return {}
         windows = pod_windows(policy)
         texts = (
             pod_queries.cpu_cores(windows[Resource.CPU]),
@@ -128,7 +133,9 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
+        cores, sizes, *times = (
+            readings.by_pod(self._ask(text, gaps), judge=_invalid_amount, wanted=keys)[0] for text in texts
+        )
         known = set(cores) & set(sizes) & set(times[0]) & set(times[1])
         return {key: PodUsage(key, cores[key] * 1000.0, sizes[key], min(one[key] for one in times)) for key in known}
 

@@ -19,6 +19,7 @@ PLACEHOLDER_LABEL = "evenload.io/placeholder"
 class Snapshot:
     """Nodes, pods, budgets, owners and usage at one moment.
 
+    `pod_usage` is of pods on nodes over a target line only: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
     can hold; `gaps` says in words what could not be read (an unanswered query, an answer that was not whole).
