@@ -78,7 +78,7 @@ def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
         code, checks = examine(running)
         return checks if code == 0 else {}
 
-    checks = waiting.eventually(well, 120, "doctor to find nothing", lambda: examine(running))
+    checks = waiting.eventually(well, 240, "doctor to find nothing", lambda: examine(running))
     assert {one["verdict"] for one in checks.values()} == {"ok"}
     assert checks["metrics"]["seen"].startswith("6 of 6 metrics have values; by built-in queries")
     assert "samples read" in checks["query cost"]["seen"]
@@ -101,7 +101,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
         code, checks = examine(running, kubeconfig=jane)
         return code == 0 and checks["your rights"]["verdict"] == "ok"
 
-    waiting.eventually(well, 120, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
+    waiting.eventually(well, 240, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
     nobody = running.cluster.kubeconfig_for("nobody")
 
     def refused() -> Checks:
