@@ -18,7 +18,7 @@ from runtime import clock
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
-LIMIT_SECONDS = 90
+LIMIT_SECONDS = 180  # a reflector that failed several times pauses for up to 30 s before the next attempt
 PROMPT_SECONDS = 60  # a reader that only its idle limit (180 s) ends is not prompt
 Changes = queue.Queue[tuple[str, str]]
 
