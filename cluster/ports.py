@@ -2,8 +2,10 @@
 
 `control_plane` asks for each by name and renders it into the argument lists. Ports lie below the range the kernel
 hands out to outgoing connections, start at a random place and are bound once to see that they are free. Between that
-and the component's own bind another process may still take one: the component then dies with "address already in
-use", and `processes` asks for another port and starts it again.
+and the component's own bind, and while a component is restarted, nobody listens there: so whoever chooses a port here
+also binds the UDP port of that number and keeps it until the process ends, and others who choose here pass it by. A
+stranger may still take one: the component then dies with "address already in use", and `processes` asks for another
+port and starts it again.
 """
 
 import random
@@ -34,7 +36,7 @@ class Ports:
     def _free(self) -> int:
         for _ in range(ATTEMPTS):
             port = self._rng.randrange(FIRST, LAST)
-            if port not in self._by_name.values() and is_free(port):
+            if is_free(port) and _reserved(port):
                 return port
         raise OSError(f"no free loopback port between {FIRST} and {LAST} after {ATTEMPTS} attempts")
 
@@ -49,4 +51,15 @@ def is_free(port: int) -> bool:
             probe.bind(("127.0.0.1", port))
         except OSError:
             return False
+    return True
+
+
+def _reserved(port: int) -> bool:
+    """Whether the port is ours from now on, among all that choose by this module, until this process ends."""
+    with socket.socket(type=socket.SOCK_DGRAM) as held:
+        try:
+            held.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        held.detach()  # the bare descriptor stays open, and children do not inherit it
     return True
