@@ -128,8 +128,7 @@ class World:
 
     def reset(self) -> None:
         """No pods, cool nodes, the extender running, the scheduler asking it."""
-        for pod in self.pods():
-            self.cluster.api.delete(f"api/v1/namespaces/default/pods/{pod.name}")
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
         waiting.eventually(lambda: not self.pods(), 90, "all pods to go")
         waiting.eventually(self._counts_nothing, 90, "the extender to count no pod", self.nodes)
         self.load(node_0=0.1, node_1=0.1, node_2=0.1)
