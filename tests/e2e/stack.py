@@ -35,7 +35,7 @@ class Stack:
         common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", SYSTEM_NAMESPACE]
         prometheus = ["--prometheus", running.prometheus_url]
         self.annotator = services.Service("annotator", [*common, *prometheus], directory)
-        self.extender = services.Service("extender", [*common, "--deadline", "5s"], directory)
+        self.extender = services.Service("tests.e2e.patient_extender", [*common, "--deadline", "90s"], directory)
         self.descheduler = services.Service(
             "descheduler", [*common, *prometheus, "--ledger", str(self.ledger)], directory
         )
@@ -48,8 +48,9 @@ class Stack:
     def use_extender(self) -> None:
         """Restarts kube-scheduler with our extender, as docs/extender.md says but for more time on a busy machine.
 
-        The extender is `ignorable`: a pod whose question it answers too late is placed without it, anywhere. So the
-        time is longer than any stall; what the scheduler does without an extender is shown by killing it.
+        The extender is `ignorable`: a pod whose question it answers too late is placed without it, anywhere, and its
+        own deadline comes before that. So both are longer than any stall; what the scheduler does without an extender
+        is shown by killing it.
         """
         self.cluster.start_scheduler(
             extenders=[
