@@ -140,6 +140,7 @@ def restarted(site: Site, known: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.timeout(1800)  # some thirty rounds of a process each, and every one waits for a new pod
 def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(site: Site) -> None:
     known, seen, rows = 0, [], list[Row]()
     for dies_at in itertools.count(1):
