@@ -6,6 +6,7 @@ here are young.
 """
 
 import contextlib
+import functools
 import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -153,7 +154,7 @@ def guard(
             undo.callback(control_plane.api.delete, f"{PATHS[body['kind']]}/{body['metadata']['name']}")
         for app, why in PROTECTED.items():
             refused(evict, pods[app], why)
-        deletions = lambda: deletion(descheduler, pods["labelled"])  # noqa: E731
+        deletions = functools.partial(deletion, descheduler, pods["labelled"])
         waiting.eventually(lambda: NEVER_DELETES in deletions(), waiting.LIMIT_SECONDS, "no deletions", deletions)
         yield
 
