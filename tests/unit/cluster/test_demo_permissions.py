@@ -1,6 +1,5 @@
 """Everything in deploy/rbac is applied, and each service has an account there."""
 
-import pytest
 import yaml
 
 from cluster.demo import permissions
@@ -22,15 +21,24 @@ def test_each_service_has_an_account() -> None:
     assert {f"evenload-{name}" for name in ("annotator", "extender", "descheduler")} <= accounts
 
 
-@pytest.mark.parametrize("service", ["annotator", "extender", "descheduler"])
-def test_one_right_of_every_rule_is_awaited_before_a_service_starts(service: str) -> None:
-    asked = permissions.rights(service)
-    text = (permissions.FOLDER / f"{service}.yaml").read_text(encoding="utf-8")
-    rules = [rule for document in yaml.safe_load_all(text) for rule in document.get("rules", [])]
-    assert len(asked) == len(rules) > 0
-    assert all(right["verb"] and right["resource"] for right in asked)
+def test_every_rule_of_a_bound_role_is_waited_for_as_its_service_would_ask() -> None:
+    rights = list(permissions.granted(documents()))
+    user = "system:serviceaccount:evenload-system:evenload-descheduler"
+    assert permissions.Right(user, "create", "", "pods/eviction") in rights
+    lease = permissions.Right(user, "get", "coordination.k8s.io", "leases", "evenload-descheduler", "evenload-system")
+    assert lease in rights
+    bound = [one for one in documents() if str(one["kind"]).endswith("Binding")]
+    assert len({(right.user, bool(right.namespace)) for right in rights}) == len(bound)
 
 
-def test_a_right_is_asked_for_as_the_apiserver_reads_it() -> None:
-    heartbeat = {"namespace": permissions.NAMESPACE, "verb": "get", "group": "", "resource": "configmaps"}
-    assert {**heartbeat, "subresource": "", "name": "evenload-heartbeat"} in permissions.rights("extender")
+def test_a_review_asks_for_the_subresource_apart() -> None:
+    asked = permissions.Right("jane", "create", "", "pods/eviction", namespace="shop").review()
+    assert asked["user"] == "jane"
+    assert asked["resourceAttributes"] == {
+        "verb": "create",
+        "group": "",
+        "resource": "pods",
+        "subresource": "eviction",
+        "name": "",
+        "namespace": "shop",
+    }
