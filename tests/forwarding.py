@@ -46,10 +46,14 @@ class Forwarder:
         for target in self._targets:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", target))
-            except OSError:  # the listener was closed, or the target is down: then the client sees its connection end
-                if self._listener.fileno() < 0:
+            except OSError:
+                if self._listener.fileno() < 0:  # closed: the test is over
                     return
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", target))
+            except OSError:  # the target is down: the client sees its connection end
+                _end(client)
                 continue
             self.connections[target] += 1
             self._sockets += [client, server]
