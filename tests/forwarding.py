@@ -49,8 +49,10 @@ class Forwarder:
         for target in self._targets:
             try:
                 client, _ = self._listener.accept()
-            except OSError:  # the listener was closed
-                return
+            except OSError:
+                if self._listener.fileno() < 0:  # closed: the test is over
+                    return
+                continue
             self._sockets.append(client)
             try:
                 server = socket.create_connection(("127.0.0.1", target))
