@@ -3,7 +3,8 @@
 `annotator.service` hands in what its Pod watch tells, and calls `begin` and `settle` around each sync. Two threads, so
 there is a lock. What was placed while nobody led is found in the cluster: the pods bound since the last renewal of the
 Lease before ours. Such results, and those of a process that has not read anything yet, wait for the first levels and
-are judged by them if they were read soon enough; else they are counted as left out, never forgotten.
+are judged by them if they were read soon enough; else they are counted as left out, never forgotten. Who loses its
+Lease and leads again finds what it judged itself after its last renewal: that is remembered, and not judged again.
 """
 
 import threading
@@ -16,6 +17,7 @@ from policy.hotspots import Binding
 
 # Averages over five minutes that were read so long after a placement show at most a tenth of what the pod uses.
 LATE_SECONDS: Final = 30.0
+REMEMBERED_SECONDS: Final = 60.0  # longer than a leader may act after its last renewal
 LONGEST_GAP_SECONDS: Final = 3600.0  # what was placed longer ago belongs to a time without an annotator
 
 
@@ -27,6 +29,7 @@ class Results:
         self._judging = False
         self._taken: frozenset[str] = frozenset()  # uids that `begin` found: the watch may still tell of them
         self._waiting: list[Binding] = []
+        self._judged: dict[str, float] = {}  # uids of the last minute's results with their times, about in order
         self._look_back = looking_back.LookBack()
         self.tally = effectiveness.Tally()
         self.stayed = looking_back.Stayed()
@@ -41,7 +44,7 @@ class Results:
                 return
             since_seconds = max(since_seconds, now_seconds - LONGEST_GAP_SECONDS)
             every = (bindings.scheduling_result(None, pod, since_seconds=since_seconds) for pod in pods())
-            self._waiting = [placed for placed in every if placed is not None]
+            self._waiting = [placed for placed in every if placed is not None and placed.uid not in self._judged]
             self._taken = frozenset(placed.uid for placed in self._waiting)
             self._judging = True
 
@@ -80,7 +83,13 @@ class Results:
                 self._look_back.look(seen)
             self.stayed = self.stayed.plus(self._look_back.over(now_seconds=now_seconds, looks_per_hour=looks_per_hour))
 
+    def _remember(self, placed: Binding) -> None:
+        self._judged[placed.uid] = placed.at_seconds
+        while next(iter(self._judged.values())) < placed.at_seconds - REMEMBERED_SECONDS:
+            del self._judged[next(iter(self._judged))]
+
     def _judge(self, placed: Binding, seen: effectiveness.Levels | None) -> None:
+        self._remember(placed)
         before = self.tally.total_schedule_count
         self.tally = self.tally.with_placement(placed.node, seen)
         if self.tally.total_schedule_count > before:

@@ -4,7 +4,8 @@
 second sync it asks two queries for all pods; it writes when some mean moved by a fifth or an owner came or went, and
 else once in a while so that the means do not turn stale. The larger the ConfigMap, the longer it waits, as every write
 goes to etcd and to each extender as a whole. What fails leaves the last means standing; the extender stops using them
-in time.
+in time. So does an answer without a single pod while measured ones still run: a Prometheus restarted empty, or a scrape
+that all kubelets missed, gives it with a good conscience (`annotator.collecting.doubted` has the same of nodes).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -60,7 +61,7 @@ class OwnerUsage:
 
     def _look(self, pods: Collection[Pod], policy: LoadPolicy, now_seconds: float) -> str:
         try:
-            usage = self._read(policy)
+            usage = self._read(pods, policy)
         except errors.PromqlError as error:
             return str(error)
         if isinstance(usage, str):
@@ -74,7 +75,7 @@ class OwnerUsage:
             return ""
         return self._write(owner_usage.encode(now_seconds, kept), owner_usage.Published(now_seconds, kept))
 
-    def _read(self, policy: LoadPolicy) -> owners.PodUsage | str:
+    def _read(self, pods: Collection[Pod], policy: LoadPolicy) -> owners.PodUsage | str:
         """What pods use, or why the answers are not to be used: a mean over some replicas only is another number."""
         windows = _windows_seconds(policy)
         texts = {
@@ -87,12 +88,24 @@ class OwnerUsage:
                 answer = self._prometheus.query(text)
             if answer.partial:
                 return f"Prometheus calls its answer about pods partial: {answer.warnings[0]}"
+            if not answer.samples and self._is_measured(resource, pods):
+                return (
+                    f"{resource} of pods was answered without a single pod, although measured ones run; "
+                    "check whether Prometheus lost its data, and whether it scrapes the kubelets"
+                )
             judge = _cores_reason if resource == load_metrics.CPU else _bytes_reason
             amounts[resource], refused = readings.by_pod(answer, judge=judge)
             for reason in refused.values():
                 self._telemetry.invalid_samples.labels(reason).inc()
         millicores = {pod: cores * 1000.0 for pod, cores in amounts[load_metrics.CPU].items()}
         return owners.PodUsage(millicores, amounts[load_metrics.MEMORY], max(windows.values()))
+
+    def _is_measured(self, resource: str, pods: Collection[Pod]) -> bool:
+        """Whether pods run whose owner has a published mean of the resource."""
+        running = {owners.key(pod) for pod in pods if not (pod.finished or pod.deleting)}
+        means = [mean for owner, mean in self._published.means.items() if owner in running]
+        amounts = (mean.cpu_millicores if resource == load_metrics.CPU else mean.memory_bytes for mean in means)
+        return any(amount is not None for amount in amounts)
 
     def _worth_writing(self, kept: owner_usage.Means, policy: LoadPolicy, now_seconds: float) -> bool:
         before = self._published

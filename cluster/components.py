@@ -116,6 +116,7 @@ def controller_manager(layout: Layout, *, port: int) -> Arguments:
         "--kube-api-burst=2000",
         "--controllers=*,-ttl-controller",  # it annotates every node with a hint for kubelets that do not exist here
         "--node-monitor-period=2s",  # default 5s; a new node loses its not-ready taint in this rhythm
+        "--node-monitor-grace-period=10m",  # default 50s: a machine on which kwok starves for so long has no dead nodes
         "--concurrent-deployment-syncs=20",
         "--concurrent-replicaset-syncs=20",
         "--concurrent-statefulset-syncs=20",

@@ -96,7 +96,7 @@ def wait_ready(client: api.Api, names: collections.abc.Collection[str], *, timeo
     while missing:
         missing -= {_name(node) for node in client.items("api/v1/nodes", resourceVersion="0") if is_usable(node)}
         # A list of a thousand nodes costs the apiserver as much as twenty writes: watch one straggler, then list again.
-        while missing and not is_usable(client.get(f"api/v1/nodes/{min(missing)}", resourceVersion="0")):
+        while missing and not _is_usable_yet(client, min(missing)):
             if time.monotonic() > limit:
                 raise errors.ComponentError(_not_ready(missing, len(names), timeout_seconds))
             _NEVER.wait(POLL_SECONDS)
@@ -107,6 +107,16 @@ def is_usable(node: api.Json) -> bool:
     conditions = {entry["type"]: entry["status"] for entry in node["status"].get("conditions", [])}
     taints = [taint["key"] for taint in node["spec"].get("taints", [])]
     return conditions.get("Ready") == "True" and not any(key.startswith("node.kubernetes.io/") for key in taints)
+
+
+def _is_usable_yet(client: api.Api, name: str) -> bool:
+    """As the apiserver's cache knows the node, which may not have heard yet of one just created."""
+    try:
+        return is_usable(client.get(f"api/v1/nodes/{name}", resourceVersion="0"))
+    except api.ApiError as error:
+        if error.status == 404:
+            return False
+        raise
 
 
 def _name(node: api.Json) -> str:

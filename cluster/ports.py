@@ -1,41 +1,55 @@
 """Free loopback ports, one per listener of a cluster.
 
-`control_plane` asks for each by name and renders it into the argument lists. Ports lie below the range the kernel
-hands out to outgoing connections, start at a random place and are bound once to see that they are free. Between that
-and the component's own bind another process may still take one: the component then dies with "address already in
-use", and `processes` asks for another port and starts it again.
+`control_plane` asks for each by name and renders it into the argument lists; the end-to-end tests ask for those of our
+services. Ports lie below the range the kernel hands out to outgoing connections and start at a random place. Each is
+claimed for as long as its `Ports` lives, so that no cluster beside this one chooses it before its component has bound
+it, or while that is being restarted. Whoever does not ask here may still take one in between: the component then dies
+with "address already in use", and `processes` asks for another port and starts it again.
 """
 
+import os
 import random
 import socket
+import typing
+import weakref
 
 FIRST, LAST = 20_000, 32_000
 CLASH = ("address already in use", "Address already in use", "EADDRINUSE")
 ATTEMPTS = 500
 
 
+class _Claim(typing.NamedTuple):
+    port: int
+    descriptor: int
+
+
 class Ports:
-    """Names to ports; a name keeps its port until `renew`."""
+    """Names to ports; a name keeps its port until `renew`, and the claim on it until the object or process is gone."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._by_name: dict[str, int] = {}
+        self._by_name: dict[str, _Claim] = {}
+        weakref.finalize(self, _give_back, self._by_name)
 
     def of(self, name: str) -> int:
         """The port of a listener, chosen when it is first asked for."""
         if name not in self._by_name:
             self._by_name[name] = self._free()
-        return self._by_name[name]
+        return self._by_name[name].port
 
     def renew(self, name: str) -> None:
         """Forgets a port that turned out to be taken."""
-        self._by_name.pop(name, None)
+        if name in self._by_name:
+            os.close(self._by_name.pop(name).descriptor)
 
-    def _free(self) -> int:
+    def _free(self) -> _Claim:
         for _ in range(ATTEMPTS):
             port = self._rng.randrange(FIRST, LAST)
-            if port not in self._by_name.values() and is_free(port):
-                return port
+            if (descriptor := _claimed(port)) is None:
+                continue
+            if is_free(port):
+                return _Claim(port, descriptor)
+            os.close(descriptor)
         raise OSError(f"no free loopback port between {FIRST} and {LAST} after {ATTEMPTS} attempts")
 
 
@@ -50,3 +64,22 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _claimed(port: int) -> int | None:
+    """Claims a port: the descriptor that holds the claim, None when another `Ports` of this machine has it.
+
+    The claim is an abstract Unix socket named after the port (unix(7)): one holder per network namespace, as with the
+    port itself, nothing on disk, and the kernel ends it with the process.
+    """
+    with socket.socket(socket.AF_UNIX) as claim:
+        try:
+            claim.bind(f"\0evenload-port-{port}")
+        except OSError:
+            return None
+        return claim.detach()
+
+
+def _give_back(claims: dict[str, _Claim]) -> None:
+    while claims:
+        os.close(claims.popitem()[1].descriptor)

@@ -19,6 +19,7 @@ from cluster import errors, identity, ports
 ROOT = pathlib.Path(__file__).parents[1]
 READY_SECONDS = 180.0  # of a machine that starts three at once: one that died is told at once all the same
 STOP_SECONDS = 15.0
+KILLED_SECONDS = 120.0  # nothing survives SIGKILL, but a busy machine may take its time over the end
 POLL_SECONDS = 0.03
 CLASH_ATTEMPTS = 5
 _NEVER = threading.Event()
@@ -124,7 +125,7 @@ class Process:
     def kill(self) -> int:
         """SIGKILL: what a crash looks like; the exit code."""
         self._signal(signal.SIGKILL)
-        return self._reap(STOP_SECONDS)
+        return self._reap(KILLED_SECONDS)
 
     def pause(self) -> None:
         """SIGSTOP: it keeps its sockets and answers nothing; returns when every thread of it stands still."""

@@ -18,6 +18,7 @@ from cluster import errors, identity
 
 FILE_NAME = "state.json"
 GRACE_SECONDS = 8.0
+KILLED_SECONDS = 120.0  # nothing survives SIGKILL, and nothing may be removed before what writes there is gone
 FOUNDATION = ("kube-apiserver", "etcd")
 # What a cluster makes in its directory and `down` removes again; logs and the audit log stay for whoever asks why.
 TRANSIENT = ("etcd", "prometheus", "pki", "kubeconfigs", "configuration", "kubeconfig")
@@ -76,7 +77,7 @@ def stop(state: State, *, grace_seconds: float = GRACE_SECONDS) -> tuple[str, ..
         _wait(phase, grace_seconds)
         for record in phase:
             identity.send(record.process, signal.SIGKILL)
-        _wait(phase, grace_seconds)
+        _wait(phase, KILLED_SECONDS)
     return tuple(record.name for record in running)
 
 

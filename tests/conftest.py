@@ -9,8 +9,8 @@ import collections.abc
 import pytest
 
 import cluster
-from kube import config
 from kube.door import KubeDoor
+from tests import patience
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +23,6 @@ def control_plane() -> collections.abc.Iterator[cluster.Cluster]:
 @pytest.fixture(scope="module")
 def admin(control_plane: cluster.Cluster) -> collections.abc.Iterator[KubeDoor]:
     """A door with administrator's rights."""
-    door = config.connect(control_plane.kubeconfig)
+    door = patience.connect(control_plane.kubeconfig)
     yield door
     door.close()

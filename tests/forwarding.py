@@ -21,7 +21,8 @@ class Forwarder:
         self._flowing = threading.Event()
         self._flowing.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._sockets: list[socket.socket] = [self._listener]
+        self._sockets: list[socket.socket] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         self.port: int = self._listener.getsockname()[1]
         self.connections = dict.fromkeys(targets, 0)
 
@@ -34,11 +35,13 @@ class Forwarder:
         self._flowing.set()
 
     def __enter__(self) -> "Forwarder":
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.thaw()
+        _end(self._listener)
+        self._accepting.join()  # after it nobody adds a connection that would stay open
         for one in self._sockets:
             _end(one)
 
@@ -46,13 +49,18 @@ class Forwarder:
         for target in self._targets:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", target))
-            except OSError:  # the listener was closed, or the target is down: then the client sees its connection end
-                if self._listener.fileno() < 0:
+            except OSError:
+                if self._listener.fileno() < 0:  # closed: the test is over
                     return
                 continue
+            self._sockets.append(client)
+            try:
+                server = socket.create_connection(("127.0.0.1", target))
+            except OSError:  # the target is down: the client sees its connection end
+                _end(client)
+                continue
             self.connections[target] += 1
-            self._sockets += [client, server]
+            self._sockets.append(server)
             for source, sink in ((client, server), (server, client)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 

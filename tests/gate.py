@@ -33,6 +33,11 @@ class Call(NamedTuple):
         """Whether it changes something."""
         return self.method != "GET"
 
+    @property
+    def watches(self) -> bool:
+        """Whether it waits for what changes."""
+        return "watch=true" in self.path
+
 
 class Reply(NamedTuple):
     """An answer in place of the server's."""
@@ -47,6 +52,7 @@ class Stall:
 
     def __init__(self) -> None:
         self.reached = threading.Event()
+        self._first = threading.Lock()  # taken by the first call and never given back: two at once are not both first
         self._released = threading.Event()
         self._passes = False
 
@@ -57,7 +63,7 @@ class Stall:
 
     def hold(self) -> bool:
         """Whether the call may pass, once that is known."""
-        if self.reached.is_set():
+        if not self._first.acquire(blocking=False):
             return True
         self.reached.set()
         self._released.wait()
@@ -98,6 +104,13 @@ class Gate(http.server.ThreadingHTTPServer):
         for handler in tuple(self._open):
             handler.dead = True
 
+    def settled(self) -> bool:
+        """Whether a client that was killed has nothing under way any more: what it sent has arrived, or never will.
+
+        A watch does not count: it changes nothing, and learns of its client's end when it has something to tell.
+        """
+        return all(handler.watches or handler.dead for handler in tuple(self._open))
+
     def upstream(self) -> http.client.HTTPConnection:
         """A new connection to the server, wherever it listens now."""
         parts = parse.urlsplit(self._target)
@@ -121,6 +134,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 0
     dead = False
+    watches = False
 
     def handle(self) -> None:
         self.gate.entered(self)
@@ -133,6 +147,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self._die_if_dead()
         call = Call(self.command, self.path, time.monotonic())
+        self.watches = call.watches
         self.gate.calls.append(call)
         verdict = self.gate.rule(call)
         if isinstance(verdict, Reply):

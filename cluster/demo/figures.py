@@ -16,7 +16,7 @@ SAME_RATIO = 0.005  # a relative change under half a percent is no news
 
 
 class Effectiveness(NamedTuple):
-    """The annotator's five figures (design.md section 4), and the results it could not judge."""
+    """The annotator's five figures (design.md section 4)."""
 
     cpu_utilization_total_avg: float
     memory_utilization_total_avg: float

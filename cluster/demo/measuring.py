@@ -35,10 +35,19 @@ def node_load(prometheus: door.PrometheusDoor, resource: str, start_seconds: flo
 
 def effectiveness(metrics_text: str) -> figures.Effectiveness:
     """The five figures from the annotator's /metrics; MeasuringError names one that is not there."""
+    return figures.Effectiveness(*_exported(metrics_text, *figures.Effectiveness._fields))
+
+
+def placed(metrics_text: str) -> int:
+    """How many placements the annotator has seen, those it could not judge included; MeasuringError as above."""
+    return round(sum(_exported(metrics_text, "total_schedule_count", "schedule_results_left_out")))
+
+
+def _exported(metrics_text: str, *names: str) -> list[float]:
     families = parser.text_string_to_metric_families(metrics_text)
     values = {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
     try:
-        return figures.Effectiveness(*(values[f"evenload_{name}"] for name in figures.Effectiveness._fields))
+        return [values[f"evenload_{name}"] for name in names]
     except KeyError as error:
         raise MeasuringError(f"the annotator exports no {error.args[0]}") from error
 

@@ -6,6 +6,7 @@ no history in Prometheus, no ledger. The trace's clock starts at zero with the a
 """
 
 import contextlib
+import math
 import pathlib
 import random
 import tempfile
@@ -27,7 +28,8 @@ TICK_SECONDS = 0.2
 VIEW_SECONDS = 1.0
 READINGS_SECONDS = 150.0
 SPEED = 60  # a step of the trace, five minutes, lasts five seconds: the averaging window of deploy/policies/demo.yaml
-REQUEST_SECONDS = 15.0
+PLACING_SECONDS = 60.0
+REQUEST_SECONDS = 60.0
 NEEDED_METRICS = 6
 
 
@@ -118,8 +120,8 @@ class Phase:
         guard = self._guard(kube)
         self._await_readings(watcher)
         start_seconds = self._restart_trace(running)
-        self._play(arriving.Player(kube, self._settings.plan, NAMESPACE), watcher, own, guard, start_seconds)
-        end_seconds = start_seconds + self._settings.total_seconds
+        player = arriving.Player(kube, self._settings.plan, NAMESPACE)
+        end_seconds = start_seconds + self._play(player, watcher, own, guard, start_seconds)
         return Outcome(self._figures(running, own, watcher, guard, start_seconds, end_seconds), guard.violations)
 
     def _prepare(self, running: cluster.Cluster, kube: door.KubeDoor, own: services.Services) -> None:
@@ -168,19 +170,45 @@ class Phase:
     def _play(
         self, player: arriving.Player, watcher: watching.Watcher, own: services.Services, guard: budgets.Watcher,
         start_seconds: float,
-    ) -> None:  # fmt: skip
-        shown_at = -VIEW_SECONDS
-        for elapsed_seconds in self._ticks(start_seconds):
-            player.play(elapsed_seconds)
+    ) -> float:  # fmt: skip
+        """How long it was: longer than planned where the last batch came late, which then gets its time to settle."""
+        shown_at, end_seconds, owners = -VIEW_SECONDS, math.inf, len(self._settings.plan.owners)
+        while (elapsed_seconds := self._clock.now() - start_seconds) < end_seconds:
+            if player.play(elapsed_seconds) == owners and end_seconds == math.inf:
+                settled_seconds = self._clock.now() - start_seconds + self._settings.settle_seconds
+                end_seconds = max(self._settings.total_seconds, settled_seconds)
             if elapsed_seconds - shown_at >= VIEW_SECONDS:
                 shown_at = elapsed_seconds
                 own.check()
                 total_seconds = self._settings.total_seconds
                 self._screen.show(watcher.view(self._name, elapsed_seconds, total_seconds, guard.violations))
+            interrupting.pause(self._clock, self._settings.interrupted, TICK_SECONDS)
+        return end_seconds
 
-    def _ticks(self, start_seconds: float) -> Iterator[float]:
-        while (elapsed_seconds := self._clock.now() - start_seconds) < self._settings.total_seconds:
-            yield elapsed_seconds
+    def _pending(self, watcher: watching.Watcher) -> int:
+        """Pods without a node at the end that find none for a while after either: some are always on their way."""
+        waiting = {pod.uid for pod in watcher.pods() if not pod.node_name}
+        for _ in self._a_while():
+            if not waiting:
+                break
+            waiting &= {pod.uid for pod in watcher.pods() if not pod.node_name}
+        return len(waiting)
+
+    def _counted(self, watcher: watching.Watcher, annotator: services.Service) -> str:
+        """The annotator's metrics, once it has counted every placement: it hears of them by a watch."""
+        bound = sum(bool(pod.node_name) for pod in watcher.pods())
+        metrics = annotator.text("/metrics")
+        for _ in self._a_while():
+            if measuring.placed(metrics) >= bound:
+                break
+            metrics = annotator.text("/metrics")
+        return metrics
+
+    def _a_while(self) -> Iterator[None]:
+        """Ticks for a minute at most, for what follows within moments unless the machine is busy."""
+        limit = self._clock.monotonic() + PLACING_SECONDS
+        while self._clock.monotonic() < limit:
+            yield
             interrupting.pause(self._clock, self._settings.interrupted, TICK_SECONDS)
 
     def _figures(
@@ -188,16 +216,15 @@ class Phase:
         start_seconds: float, end_seconds: float,
     ) -> figures.Figures:  # fmt: skip
         prometheus = client.connect(running.prometheus_url)
-        effectiveness = measuring.effectiveness(own.by_name["annotator"].text("/metrics"))
-        pods = watcher.pods()
+        pending, metrics = self._pending(watcher), self._counted(watcher, own.by_name["annotator"])
         return figures.Figures(
-            effectiveness=effectiveness,
+            effectiveness=measuring.effectiveness(metrics),
             cpu=measuring.node_load(prometheus, "cpu", start_seconds, end_seconds),
             memory=measuring.node_load(prometheus, "memory", start_seconds, end_seconds),
             evictions=len(measuring.evictions(own.by_name["descheduler"])) if self.with_evenload else 0,
             pdb_violations=len(guard.violations),
-            pods_bound=round(effectiveness.total_schedule_count),
-            pods_pending=sum(not pod.node_name for pod in pods),
+            pods_bound=measuring.placed(metrics),
+            pods_pending=pending,
         )
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -41,6 +41,20 @@ class Replica(NamedTuple):
         """What it sent to nodes and the heartbeat."""
         return [one for one in self.kube.calls if one.writes and (is_patch_of(one) or HEARTBEAT in one.path)]
 
+    def leads(self) -> bool:
+        """Whether it says that it publishes."""
+        return self.service.metric("evenload_annotator_leader") == 1
+
+    def kill(self) -> None:
+        """A crash. Returns when what it had sent has arrived: the gate forwards a dead client's last patch, too."""
+        self.service.kill()
+        waiting.eventually(self.kube.settled, LIMIT, "the last calls of a killed annotator to end")
+
+    def await_sync(self) -> None:
+        """Wait until a sync that runs now, if one does, has ended with all its writes."""
+        ended = self.service.metric(SYNCS)
+        waiting.eventually(lambda: self.service.metric(SYNCS) > ended, LIMIT, "a sync to end")
+
 
 class Site:
     """The cluster, the gate before Prometheus, and two replicas of which one usually runs."""
@@ -64,12 +78,10 @@ class Site:
             self.replicas.append(Replica(services.Service("annotator", arguments, folder), one))
         self.first, self.second = self.replicas
 
-    def dry_run(self) -> Any:
-        """The document of `--once --dry-run -o json`, as a process of its own."""
+    def dry_run(self) -> subprocess.CompletedProcess[str]:
+        """What became of `--once --dry-run -o json`, as a process of its own."""
         command = [sys.executable, "-m", "annotator", *self._arguments, "--once", "--dry-run", "-o", "json"]
-        ran = subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, check=False, timeout=300)
-        assert ran.returncode == 0, ran.stderr
-        return json.loads(ran.stdout)
+        return subprocess.run(command, cwd=services.ROOT, capture_output=True, text=True, check=False, timeout=300)
 
     def load(self, node: str, memory_ratio: float) -> None:
         """What a node uses from now on."""
@@ -83,6 +95,10 @@ class Site:
         nodes = self.cluster.api.items("api/v1/nodes")
         found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in nodes}
         return {name: carried[annotations.KEY] for name, carried in found.items() if annotations.KEY in carried}
+
+    def values(self) -> dict[str, Mapping[str, float]]:
+        """What stands on the nodes, by node and metric."""
+        return {node: reading(text).values for node, text in self.texts().items()}
 
     def memory(self, node: str) -> float | None:
         """A node's annotated memory average."""

@@ -5,9 +5,11 @@ client of its own; the ledger must tell the same.
 """
 
 import contextlib
+import functools
 import json
 import pathlib
 import threading
+import urllib.error
 import urllib.request
 from typing import Any, NamedTuple
 
@@ -51,10 +53,14 @@ class Replica(NamedTuple):
 
 
 class Watcher:
-    """Lists the pods many times a second: which there were, and the fewest that were ready of each workload."""
+    """Lists the pods many times a second: which there were, and the fewest that were ready of each workload.
+
+    One look after the other, whoever looks: by an older list than the last, pods made since would seem to have left.
+    """
 
     def __init__(self, door: KubeDoor) -> None:
         self._door = door
+        self._looking = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.seen: dict[str, Pod] = {}
@@ -71,6 +77,10 @@ class Watcher:
 
     def look(self) -> None:
         """Once."""
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
         pods = {pod.uid: pod for pod in self._door.list(kinds.PODS, namespace=NAMESPACE).items}
         staying = {uid for uid, pod in pods.items() if not pod.deleting}
         self.left |= set(self.seen) - staying
@@ -120,14 +130,14 @@ class Site:
         for one in (self.first, self.second):
             one.service.kill()
 
+    def close(self) -> None:
+        """Ends what runs."""
+        self.stop()
+        self.door.close()
+
     def ready(self) -> None:
-        """Wait until every replica of every workload is ready, and its controller has counted it."""
-
-        def counted() -> bool:
-            found = self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items
-            return bool(found) and all(one.ready_replicas == REPLICAS for one in found) and self._none_leaves()
-
-        waiting.eventually(counted, LIMIT, "all pods to be ready")
+        """Wait until every replica of every workload is there and ready, and its controller has counted it."""
+        waiting.eventually(self._all_ready, LIMIT, "all pods to be ready", self._places)
 
     def heat(self) -> None:
         """Makes the node of all pods hot, whatever leaves it."""
@@ -146,9 +156,16 @@ class Site:
         found: list[dict[str, Any]] = answer["evictions"]
         return found
 
-    def verdicts(self, replica: Replica) -> set[str]:
-        """What GET /plan says of the pods of hot nodes."""
-        answer = replica.service.json("/plan")
+    def judged(self, replica: Replica, verdict: str) -> None:
+        """Wait until GET /plan says so of a pod of a hot node: a node without a reading at a moment is not in it."""
+        verdicts = functools.partial(self._verdicts, replica)
+        waiting.eventually(lambda: verdict in verdicts(), LIMIT, f"the verdict {verdict}", verdicts)
+
+    def _verdicts(self, replica: Replica) -> set[str]:
+        try:
+            answer = replica.service.json("/plan")
+        except urllib.error.HTTPError:  # 503: a door does not answer at this moment
+            return set()
         assert isinstance(answer, dict)
         return {str(one["verdict"]) for node in answer["nodes"] for one in node["candidates"]}
 
@@ -169,17 +186,21 @@ class Site:
         waiting.eventually(lambda: told() == sorted(watcher.left), LIMIT, "ledger and apiserver to agree", told)
         assert len(watcher.left) <= PER_HOUR
         per_run = [(row["run"], row["node"]) for row in self.rows(replica) if row["result"] in DONE]
-        assert len(per_run) == len(set(per_run)), "one pod of a node in one run"
+        assert len(per_run) == len(set(per_run)), f"one pod of a node in one run: {per_run}"
 
     def _gather(self) -> None:
         """Every pod on one node, however they were spread by the test before."""
         self.close_all_but_the_hot_node()
-        for pod in self.door.list(kinds.PODS, namespace=NAMESPACE).items:
-            if pod.node_name != HOT:
-                with contextlib.suppress(errors.NotFound):
-                    self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
-        self.ready()
+        waiting.eventually(self._gathered, LIMIT, f"all pods to be ready on {HOT}", self._places)
         self.open_all()
+
+    def _gathered(self) -> bool:
+        """Sends away what is elsewhere: also what a scheduler put there that had not heard of the cordons yet."""
+        elsewhere = [name for name, node in self._places().items() if node not in ("", HOT)]
+        for name in elsewhere:
+            with contextlib.suppress(errors.KubeError):
+                self.door.delete(kinds.PODS, name, namespace=NAMESPACE)
+        return not elsewhere and self._all_ready()
 
     def close_all_but_the_hot_node(self) -> None:
         """Cordons them."""
@@ -191,9 +212,18 @@ class Site:
         for node in self.door.list(kinds.NODES).items:
             self.door.merge_patch(kinds.NODES, node.name, {"spec": {"unschedulable": None}})
 
-    def _none_leaves(self) -> bool:
-        pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
-        return not any(pod.deleting for pod in pods) and all(pod.ready for pod in pods)
+    def _all_ready(self) -> bool:
+        try:
+            found = self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items
+            pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
+        except errors.KubeError:  # the apiserver was killed a moment ago
+            return False
+        counted = bool(found) and all(one.ready_replicas == REPLICAS for one in found)
+        whole = len(pods) == REPLICAS * len(found)  # the status may not have heard yet that one has gone
+        return counted and whole and all(pod.ready and not pod.deleting for pod in pods)
+
+    def _places(self) -> dict[str, str]:
+        return {pod.name: pod.node_name for pod in self.door.list(kinds.PODS, namespace=NAMESPACE).items}
 
     def _replicas(self) -> list[Replica]:
         return [self._replica(number, one) for number, one in enumerate(self._gates)]

@@ -22,7 +22,7 @@ from descheduler.reading import NodeLabel, Reader
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from descheduler.usage import NodeUsage, PodUsage
-from kube import client, config
+from kube import client
 from kube.door import KubeDoor
 from kube.events import EventWriter
 from kube.objects import Node
@@ -30,6 +30,7 @@ from policy import loading
 from policy.schema import LoadPolicy
 from runtime.clock import WallClock
 from runtime.reloading import Reloading
+from tests import patience
 
 POD_BYTES = 2.0**30
 
@@ -103,7 +104,7 @@ class Heated(Reader):
 def run(order: Order) -> None:
     """The whole run, in a process of its own; exit code 0 if it lives to its end."""
     clock, steps = WallClock(), Steps(order.dies_at)
-    door = Mortal(config.connect(order.kubeconfig), steps)
+    door = Mortal(patience.connect(order.kubeconfig), steps)
     ledger = Ledger(order.ledger)
     ledger.open_or_set_aside(at_seconds=clock.now())
     writer = ledger._file._writer

@@ -6,6 +6,7 @@ its end. After each death a client of our own looks which pods are gone, a resta
 too, and both must agree.
 """
 
+import contextlib
 import itertools
 import math
 import multiprocessing
@@ -23,11 +24,12 @@ import cluster
 from cluster.demo import permissions
 from descheduler import following
 from descheduler.ledger import DONE, OPEN, Ledger, Query, Row
-from kube import config, kinds
+from kube import kinds
 from kube.door import KubeDoor
 from kube.objects import Pod
 from policy import relief
 from runtime.clock import WallClock
+from tests import patience
 from tests.contract import mortal
 from tests.e2e import bodies, waiting
 
@@ -101,7 +103,7 @@ def oldest(pods: Mapping[str, Pod]) -> Pod:
 @pytest.fixture
 def site(control_plane: cluster.Cluster, tmp_path: pathlib.Path) -> Iterator[Site]:
     """Three victims of one Deployment, and the descheduler's own rights."""
-    api, admin = control_plane.api, config.connect(control_plane.kubeconfig)
+    api, admin = control_plane.api, patience.connect(control_plane.kubeconfig)
     if not api.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):
         api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
         permissions.apply(control_plane)
@@ -120,7 +122,7 @@ def run_until_killed(order: mortal.Order) -> bool:
     context.set_forkserver_preload(["tests.contract.mortal"])
     process = context.Process(target=mortal.run, args=(order,))
     process.start()
-    process.join(waiting.LIMIT_SECONDS)
+    process.join(waiting.START_SECONDS)
     assert process.exitcode in (0, -signal.SIGKILL), f"the run ended with {process.exitcode} at step {order.dies_at}"
     return process.exitcode == 0
 
@@ -128,7 +130,7 @@ def run_until_killed(order: mortal.Order) -> bool:
 def restarted(site: Site, known: int) -> list[Row]:
     """The rows after `known` that a descheduler finds and closes when it starts a minute after the death."""
     path = site.directory / "ledger.sqlite"
-    with sqlite3.connect(path) as stored:
+    with contextlib.closing(sqlite3.connect(path)) as stored:
         assert stored.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     ledger = Ledger(path).open()
     following.reconcile(ledger, site.admin, now_seconds=WallClock().now() + following.ANSWER_SECONDS)
@@ -138,6 +140,7 @@ def restarted(site: Site, known: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.timeout(1800)  # some thirty rounds of a process each, and every one waits for a new pod
 def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(site: Site) -> None:
     known, seen, rows = 0, [], list[Row]()
     for dies_at in itertools.count(1):

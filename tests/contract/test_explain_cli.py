@@ -24,6 +24,11 @@ pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
 STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 LOADS = {"node-0": 0.9, "node-1": 0.1, "node-2": 0.5}
+POLICY = """
+apiVersion: evenload.io/v1alpha1
+kind: LoadPolicy
+sync: {staleAfter: 1h}  # over what all tests take: the readings are written once
+"""
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
 
 
@@ -33,10 +38,10 @@ class World:
     def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
         self.door = config.connect(str(running.kubeconfig), None)
         self.kubeconfig = str(running.kubeconfig)
-        policy = ROOT / "deploy" / "policies" / "default.yaml"
-        self.extender = services.Service(
-            "extender", ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "4s"], directory
-        )
+        policy = directory / "policy.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
+        arguments = ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "90s"]
+        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory)
 
     def run(self, *words: str) -> click.testing.Result:
         """`evenload ...`, pointed at this extender."""
@@ -48,6 +53,12 @@ class World:
         assert result.exit_code == 0, result.output
         found: dict[str, Any] = json.loads(result.stdout)
         return found
+
+    def remembered(self, pod: str) -> set[str]:
+        """The verbs whose decisions about a pod the extender remembers: it notes them after it has answered."""
+        answer = self.extender.json(f"/decisions?pod={pod}")
+        assert isinstance(answer, dict)
+        return {decision["verb"] for decision in answer["decisions"]}
 
     def annotate(self) -> None:
         """Give the nodes their loads and wait until the extender has them."""
@@ -72,18 +83,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The control plane with the extender in charge and the nodes annotated."""
     with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
         made = World(running, tmp_path_factory.mktemp("explain"))
-        made.extender.start()
         try:
+            made.extender.start()
             stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
-            running.start_scheduler(extenders=[stanza | {"urlPrefix": made.extender.url, "httpTimeout": "5s"}])
+            running.start_scheduler(extenders=[stanza | {"urlPrefix": made.extender.url, "httpTimeout": "60s"}])
             made.annotate()
             yield made
         finally:
             made.extender.stop()
+            made.door.close()
 
 
 def test_explain_tells_the_real_decision_node_by_node(world: World) -> None:
     chosen = world.place("explained")
+    waiting.eventually(lambda: world.remembered("explained") >= {"filter", "prioritize"}, 90, "both decisions")
     story = world.document("explain", "pod", "explained")
     assert story["source"] == "decision"
     rows = {row["name"]: row for row in story["nodes"]}

@@ -27,7 +27,7 @@ from tests.goclient import asking
 
 ROOT = pathlib.Path(__file__).parents[2]
 ASKED = '{"Pod": {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}, "NodeNames": ["a", "b"]}'
-PER_CONNECTION = 10
+CLIENTS = 8  # of a Go client that is not told another number
 FILTERS = r'evenload_extender_request_duration_seconds_count{[^}]*verb="filter"[^}]*} (\S+)'
 
 
@@ -109,7 +109,11 @@ class Replica:
     def __enter__(self) -> "Replica":
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", *self._command], cwd=ROOT, stdout=log, stderr=log)
-        waiting.eventually(self._alive, waiting.START_SECONDS, f"the extender to serve; log: {self.log_path}")
+        try:
+            waiting.eventually(self._alive, waiting.START_SECONDS, "the extender to serve", self.log)
+        except BaseException:
+            self.__exit__()  # nobody else ends it
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,10 +140,6 @@ class Replica:
         """Waits until it has answered so many filters since it started, so that clients are surely at work."""
         waiting.eventually(lambda: self._filters() >= count, waiting.LIMIT_SECONDS, f"{count} filters", self._filters)
 
-    def await_connections(self) -> None:
-        """Waits until clients that change connections surely made new ones: one of 8 has asked twice PER_CONNECTION."""
-        self.await_filters(int(self._filters()) + 8 * 2 * PER_CONNECTION)
-
     def _filters(self) -> float:
         return sum(float(count) for count in re.findall(FILTERS, self.status("GET", "/metrics")[1]))
 
@@ -154,7 +154,7 @@ class Replica:
         context = ssl.create_default_context(cafile=self.place.path("ca.pem"))
         if client:
             context.load_cert_chain(self.place.path(f"{client}.crt"), self.place.path(f"{client}.key"))
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=90, context=context)
 
     def status(self, method: str, path: str, client: str = "") -> tuple[int, str]:
         """Status and body of one request on a connection of its own."""
@@ -181,26 +181,38 @@ def place(tmp_path: pathlib.Path) -> Place:
     return Place(tmp_path)
 
 
-def gaps_around_one_second(place: Place, keepalive: int) -> asking.Report:
-    """Hundreds of schedulers whose pauses lie around a keep-alive of one second."""
+def until(client: asking.Asking, reached: collections.abc.Callable[[asking.Report], bool], what: str) -> None:
+    """Wait until the client has counted so much, and not only the server for it."""
+    waiting.eventually(lambda: reached(client.so_far()), waiting.START_SECONDS, what, client.so_far)
+
+
+def failed(seen: asking.Report) -> dict[str, int]:
+    """The errors by kind; without those of a client that the machine let wait for longer than an extender that stops
+    serves on. Such a pause is no failure of the extender.
+    """
+    return {kind: count for kind, count in seen.errors.items() if kind != "late"}
+
+
+def gaps_around_one_second(
+    place: Place, keepalive: int, enough: collections.abc.Callable[[asking.Report], bool]
+) -> asking.Report:
+    """Hundreds of schedulers whose pauses lie around a keep-alive of one second, until they have seen enough."""
     with Replica(place, keepalive=keepalive) as replica:
         replica.take_new_connections()
         with place.ask("-clients", "300", "-min-gap", "970ms", "-max-gap", "1070ms") as client:
-            replica.await_filters(2000)
+            until(client, enough, "enough idle gaps")
             return client.finish()
 
 
 def test_idle_gaps_lose_no_request_with_our_keepalive(place: Place) -> None:
-    seen = gaps_around_one_second(place, 120)
+    seen = gaps_around_one_second(place, 120, lambda now: now.requests >= 2000 and sum(now.connections.values()) >= 300)
     assert seen.errors == {}, seen
-    assert seen.requests >= 2000
-    assert sum(seen.connections.values()) == 300
+    assert sum(seen.connections.values()) == 300, seen
 
 
 def test_the_same_gaps_lose_requests_when_the_server_closes_first(place: Place) -> None:
-    seen = gaps_around_one_second(place, 1)
-    assert sum(seen.errors.values()) > 0, seen
-    assert set(seen.errors) <= {"closed", "reset"}, seen
+    seen = gaps_around_one_second(place, 1, lambda now: bool(failed(now)))
+    assert set(seen.errors) <= {"closed", "reset", "late"}, seen
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
@@ -211,14 +223,21 @@ def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool
     with one, two:
         one.take_new_connections()
         with ask("-max-gap", "20ms") as client:
+            connected(client, one, CLIENTS)
             roll(one, two)
+            connected(client, two, CLIENTS)
             with one:  # again, on its port
                 roll(two, one)
+                connected(client, one, 2 * CLIENTS)
                 seen = client.finish()
-    assert seen.errors == {}, seen
-    assert seen.requests > 100
-    assert seen.connections[one.address] >= 16
-    assert seen.connections[two.address] >= 8
+    assert failed(seen) == {}, seen
+
+
+def connected(client: asking.Asking, replica: Replica, times: int) -> None:
+    """Wait until the clients have connected to a replica so often in all: each of them to each that was the only one,
+    as it is one connection that each needs.
+    """
+    until(client, lambda now: now.connections.get(replica.address, 0) >= times, f"{times} connections")
 
 
 def roll(old: Replica, new: Replica) -> None:
@@ -235,12 +254,12 @@ def test_a_stop_ends_by_itself_though_new_connections_keep_coming(place: Place) 
     with Replica(place) as replica:
         replica.take_new_connections()
         with place.ask("-per-connection", "1", "-max-gap", "5ms") as client:
-            waiting.eventually(lambda: replica.status("GET", "/livez")[0] == 200, 90, "an answer under load")
+            replica.await_filters(100)
             code = replica.stop()
             seen = client.finish()
     assert code == 0
     assert "Worker exiting" in replica.log()
-    assert set(seen.errors) <= {"refused", "reset", "closed"}, seen
+    assert set(seen.errors) <= {"refused", "reset", "closed", "late"}, seen
 
 
 def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
@@ -248,32 +267,33 @@ def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
         replica.take_new_connections()
         with place.ask("-max-gap", "20ms", "-per-connection", "10") as client:
             for boots in (2, 3):
+                asked_more(client)
                 replica.signal(signal.SIGHUP)
                 waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 90, "a new worker")  # type: ignore[misc]
                 waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 90, "the drain")  # type: ignore[misc]
+            asked_more(client)
             seen = client.finish()
-    assert seen.errors == {}, seen
-    assert seen.requests > 100
+    assert failed(seen) == {}, seen
+
+
+def asked_more(client: asking.Asking) -> None:
+    """Wait until the clients have asked so often that some have changed connections meanwhile."""
+    enough = client.so_far().requests + 200
+    until(client, lambda now: now.requests >= enough, f"{enough} requests")
 
 
 def test_a_new_certificate_is_served_without_a_failed_filter(place: Place) -> None:
     with Replica(place, *place.tls_options()) as replica:
         replica.take_new_connections()
-        with place.ask_securely("-max-gap", "20ms", "-per-connection", str(PER_CONNECTION)) as client:
-            replica.await_connections()
-            for count in (1, 2):
+        with place.ask_securely("-max-gap", "20ms", "-per-connection", "10") as client:
+            until(client, lambda now: len(now.serials) == 1, "a certificate seen")
+            for count in (2, 3):
+                asked_more(client)
                 place.renew()
-                waiting.eventually(lambda n=count: reloads(replica) == n, 90, "the certificate to be reloaded")  # type: ignore[misc]
-                replica.await_connections()
+                until(client, lambda now, n=count: len(now.serials) == n, f"{count} certificates seen")  # type: ignore[misc]
+            asked_more(client)
             seen = client.finish()
-    assert seen.errors == {}, seen
-    assert len(seen.serials) == 3, seen
-    assert seen.requests > 100
-
-
-def reloads(replica: Replica) -> int:
-    """How many certificates were taken over."""
-    return replica.log().count("certificate reloaded")
+    assert failed(seen) == {}, seen
 
 
 def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: Place) -> None:
@@ -283,7 +303,7 @@ def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: P
         assert "certificate_last_reload_successful 0.0" in replica.status("GET", "/metrics")[1]
         assert replica.status("POST", "/filter", "scheduler")[0] == 200
         place.renew()
-        waiting.eventually(lambda: reloads(replica) == 1, 90, "the certificate to be reloaded")
+        waiting.eventually(lambda: "certificate reloaded" in replica.log(), 90, "the certificate to be reloaded")
         assert "certificate_last_reload_successful 1.0" in replica.status("GET", "/metrics")[1]
 
 
@@ -334,7 +354,7 @@ def test_another_client_of_the_ca_is_refused_by_name(guarded: Replica) -> None:
 
 
 def test_a_client_of_another_ca_is_refused_in_the_handshake(guarded: Replica) -> None:
-    with pytest.raises(OSError, match=r"unknown ca|reset|EOF|closed"):
+    with pytest.raises(OSError, match=r"unknown ca|reset|EOF|closed|[Bb]roken pipe"):  # whichever side is quicker
         guarded.status("POST", "/filter", "foreign")
 
 

@@ -17,8 +17,7 @@ import yaml
 
 import cluster
 from extender import direct
-from kube import config, kinds, objects
-from kube import door as kube_door
+from kube import config, errors, kinds, objects
 from policy import annotations
 from runtime import clock
 from tests.e2e import services, waiting
@@ -28,6 +27,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 STANZA = ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 NODES = ("node-0", "node-1", "node-2")
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
+POLICY = """
+apiVersion: evenload.io/v1alpha1
+kind: LoadPolicy
+sync: {staleAfter: 1h}  # over what the slowest test takes: nobody renews the readings here
+"""
 REASON = "cpu_avg_5m over 0.65"
 
 
@@ -36,15 +40,18 @@ class World:
 
     def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
         self.cluster = running
-        self.door: kube_door.KubeDoor = config.connect(str(running.kubeconfig), None)
-        policy = ROOT / "deploy" / "policies" / "default.yaml"
-        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "4s"]
-        self.extender = services.Service("extender", arguments, directory)
+        self.door = config.connect(str(running.kubeconfig), None)
+        policy = directory / "policy.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
+        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
+        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory)
 
     def use_extender(self, **changes: object) -> None:
-        """Restart the scheduler with the stanza we ship, pointed at our process; a slow machine gets more time."""
+        """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
+        a pod that was scheduled without us, after a time-out, would say nothing about our answers.
+        """
         stanza = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"][0]
-        stanza |= {"urlPrefix": self.extender.url, "httpTimeout": "5s", **changes}
+        stanza |= {"urlPrefix": self.extender.url, "httpTimeout": "60s", **changes}
         self.cluster.start_scheduler(extenders=[stanza])
 
     def load(self, **cpu_ratio: float) -> None:
@@ -54,11 +61,15 @@ class World:
             text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
             body = {"metadata": {"annotations": {annotations.KEY: text}}}
             self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
-        waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}")
+        waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}", self.nodes)
 
     def _shows(self, cpu_ratio: dict[str, float]) -> bool:
         rows = {row["name"]: row for row in self.nodes()}
         return all(rows[k.replace("_", "-")]["values"].get("cpu_avg_5m") == ratio for k, ratio in cpu_ratio.items())
+
+    def _counts_nothing(self) -> bool:
+        """Whether no placement counts in any window, of another test's pods or assumed."""
+        return not any(count for row in self.nodes() for count in row["hot"].values())
 
     def nodes(self) -> list[dict[str, Any]]:
         """The rows of GET /nodes."""
@@ -78,6 +89,17 @@ class World:
             if priority_class:
                 spec["priorityClassName"] = priority_class
             self.door.create(kinds.PODS, {"metadata": {"name": f"{prefix}-{at}"}, "spec": spec}, namespace="default")
+
+    def admits(self, priority_class: str) -> bool:
+        """Whether the apiserver would take a pod of a priority class: its admission learns of a new one by a watch."""
+        spec = {"containers": [{"name": "main", "image": "pause"}], "priorityClassName": priority_class}
+        try:
+            self.door.create(
+                kinds.PODS, {"metadata": {"name": "asks"}, "spec": spec}, namespace="default", dry_run=True
+            )
+        except errors.Forbidden:
+            return False
+        return True
 
     def pods(self, prefix: str = "") -> list[objects.Pod]:
         """The pods there are."""
@@ -106,9 +128,9 @@ class World:
 
     def reset(self) -> None:
         """No pods, cool nodes, the extender running, the scheduler asking it."""
-        for pod in self.pods():
-            self.cluster.api.delete(f"api/v1/namespaces/default/pods/{pod.name}")
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
         waiting.eventually(lambda: not self.pods(), 90, "all pods to go")
+        waiting.eventually(self._counts_nothing, 90, "the extender to count no pod", self.nodes)
         self.load(node_0=0.1, node_1=0.1, node_2=0.1)
 
 
@@ -117,12 +139,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A control plane with three nodes and the extender in charge of them."""
     with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
         world = World(running, tmp_path_factory.mktemp("extender"))
-        world.extender.start()
-        world.use_extender()
         try:
+            world.extender.start()
+            world.use_extender()
             yield world
         finally:
             world.extender.stop()
+            world.door.close()
 
 
 @pytest.fixture
@@ -152,7 +175,7 @@ def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
         values = dict.fromkeys(METRICS, 0.6)
         text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
-    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 90, "scores 9 and 4")
+    waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 90, "scores 9 and 4", world.nodes)
     world.create(prefix, 1)
     assert world.placed(prefix, 1) == {"node-0": 1}
 
@@ -170,7 +193,7 @@ def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> Non
 def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
     for node in NODES:
         world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: None}}})
-    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 90, "no node to be usable")
+    waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 90, "no usable node", world.nodes)
     world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
     assert len(world.placed(prefix, 9)) == 3
 
@@ -206,6 +229,7 @@ def classes(plane: World) -> Callable[[str], str]:
     values = {"lowest": 10, "low": 20, "urgent": 1000}
     for name, value in values.items():
         plane.door.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": f"extender-{name}"}, "value": value})
+        waiting.eventually(lambda n=name: plane.admits(f"extender-{n}"), 90, f"pods of the class {name} to be admitted")  # type: ignore[misc]
     return lambda name: f"extender-{name}"
 
 
@@ -255,7 +279,7 @@ def test_the_schedulers_requests_are_of_the_form_that_is_taken_without_a_parser(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(waiting.LIMIT_SECONDS)
         try:
-            world.use_extender(urlPrefix=f"http://127.0.0.1:{listener.getsockname()[1]}", httpTimeout="1s")
+            world.use_extender(urlPrefix=f"http://127.0.0.1:{listener.getsockname()[1]}", httpTimeout="60s")
             world.create("asked-about")
             seen = first_head(listener)
         finally:

@@ -5,6 +5,8 @@ protection of ours stands between them and the apiserver. The limit of age is 0 
 here are young.
 """
 
+import contextlib
+import functools
 import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +20,10 @@ from cluster.demo import permissions
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger, Run
 from descheduler.telling import CONTROLLER, Announcer
-from kube import config, errors, events, kinds, objects
+from kube import errors, events, kinds, objects
 from kube.door import KubeDoor
 from runtime import clock
+from tests import patience
 from tests.contract import test_descheduler_evicting as by_hand
 from tests.e2e import waiting
 
@@ -34,6 +37,13 @@ PATHS = {
 }
 EVICTIONS = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-evictions"
 CLASS = "guard-test-high"
+PROTECTED = {
+    "labelled": "the pod is labelled evenload.io/protected",
+    "opted-out": "the pod is annotated evictable",
+    "high": "the pod's priority is 1000000000, protected from 1000000000 on",
+    "guarded": "pods of namespace kube-system are protected",
+}
+DELETE = permissions.Right(f"system:serviceaccount:{permissions.NAMESPACE}:evenload-descheduler", "delete", "", "pods")
 Document = dict[str, Any]
 
 
@@ -67,11 +77,13 @@ def descheduler(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
     api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "guard-test"}, "rules": [rule]})
     bound = {"metadata": {"name": "guard-test"}, "roleRef": role, "subjects": [subject]}
     api.create(f"{RBAC}/clusterrolebindings", bound)
-    door = config.connect(permissions.kubeconfig(control_plane, "descheduler"))
+    permissions.await_right(control_plane, DELETE)
+    door = patience.connect(permissions.kubeconfig(control_plane, "descheduler"))
     yield door
     door.close()
     for plural in ("clusterrolebindings", "clusterroles"):
         api.delete(f"{RBAC}/{plural}/guard-test")
+    permissions.await_right(control_plane, DELETE, allowed=False)  # other suites prove that it has none
 
 
 Evict = Callable[..., EvictionOutcome]
@@ -128,21 +140,54 @@ def namespace(admin: KubeDoor, control_plane: cluster.Cluster) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def guard(control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, namespace: str) -> Iterator[None]:
-    """The guard, in force: the apiserver takes up a policy some moments after it was created."""
-    labelled = found(admin, namespace, "labelled")
-    for body in documents():
-        if "variables" in body["spec"]:
-            body["spec"]["variables"] = variables("0s")
-        control_plane.api.create(PATHS[body["kind"]], body)
-    try:
-        waiting.eventually(
-            lambda: evict(labelled, mode="DryRun").http_status == 403, waiting.LIMIT_SECONDS, "the guard to be in force"
-        )
+def guard(
+    control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, descheduler: KubeDoor, namespace: str
+) -> Iterator[None]:
+    """The guard, in force: the apiserver takes up each policy and each pod that is judged by it some moments later."""
+    pods = {app: found(admin, where(app, namespace), app) for app in ("plain", *PROTECTED)}
+    with contextlib.ExitStack() as undo:
+        undo.callback(lambda: refused(evict, pods["labelled"], ""))  # other suites use this control plane, too
+        for body in documents():
+            if "variables" in body["spec"]:
+                body["spec"]["variables"] = variables("0s")
+            control_plane.api.create(PATHS[body["kind"]], body)
+            undo.callback(control_plane.api.delete, f"{PATHS[body['kind']]}/{body['metadata']['name']}")
+        for app, why in PROTECTED.items():
+            refused(evict, pods[app], why)
+        deletions = functools.partial(deletion, descheduler, pods["labelled"])
+        waiting.eventually(lambda: NEVER_DELETES in deletions(), waiting.LIMIT_SECONDS, "no deletions", deletions)
         yield
-    finally:  # other suites use this control plane, too
-        for body in reversed(documents()):
-            control_plane.api.delete(f"{PATHS[body['kind']]}/{body['metadata']['name']}")
+
+
+NEVER_DELETES = "evicts pods, it never deletes them"
+
+
+def deletion(door: KubeDoor, pod: objects.Pod) -> str:
+    """Why the pod could not be deleted, "" if it could."""
+    try:
+        door.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=True)
+    except errors.Forbidden as error:
+        return str(error)
+    return ""
+
+
+def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
+    """Wait until an eviction of the pod is refused for that reason; for "", until it is not refused."""
+
+    def told() -> tuple[str, int | None, str]:
+        outcome = evict(pod, mode="DryRun")
+        return outcome.result, outcome.http_status, outcome.message
+
+    def as_expected() -> bool:
+        result, status, message = told()
+        return status == 403 and why in message if why else result == "dry_run"
+
+    waiting.eventually(as_expected, waiting.LIMIT_SECONDS, why or f"{pod.key} to be free to go", told)
+
+
+def where(app: str, namespace: str) -> str:
+    """The namespace of a Deployment."""
+    return "kube-system" if app == "guarded" else namespace
 
 
 def found(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
@@ -159,23 +204,20 @@ def found(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
 
 @pytest.mark.usefixtures("guard")
 @pytest.mark.parametrize(
-    ("app", "why"),
+    "app",
     [
-        pytest.param("labelled", "the pod is labelled evenload.io/protected", id="a label"),
-        pytest.param("opted-out", "the pod is annotated evictable", id="the annotation that opts out"),
-        pytest.param("high", "the pod's priority is 1000000000, protected from 1000000000 on", id="its priority"),
-        pytest.param("guarded", "pods of namespace kube-system are protected", id="its namespace"),
+        pytest.param("labelled", id="a label"),
+        pytest.param("opted-out", id="the annotation that opts out"),
+        pytest.param("high", id="its priority"),
+        pytest.param("guarded", id="its namespace"),
     ],
 )
-def test_what_is_protected_is_refused_by_the_apiserver(
-    admin: KubeDoor, evict: Evict, namespace: str, app: str, why: str
-) -> None:
-    where = "kube-system" if app == "guarded" else namespace
-    pod = found(admin, where, app)
+def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: Evict, namespace: str, app: str) -> None:
+    pod = found(admin, where(app, namespace), app)
     outcome = evict(pod)
     assert (outcome.accepted, outcome.http_status) == (False, 403)
-    assert why in outcome.message
-    assert found(admin, where, app).uid == pod.uid
+    assert PROTECTED[app] in outcome.message
+    assert found(admin, where(app, namespace), app).uid == pod.uid
 
 
 @pytest.mark.usefixtures("guard")
@@ -185,15 +227,11 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
     plain = found(admin, namespace, "plain")
     assert evict(plain, mode="DryRun").result == "dry_run"
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("1h")}})
-    waiting.eventually(
-        lambda: evict(plain, mode="DryRun").http_status == 403, waiting.LIMIT_SECONDS, "the new limit to be in force"
-    )
+    refused(evict, plain, "less than 3600s")
     assert "less than 3600s" in evict(plain).message
     assert found(admin, namespace, "plain").uid == plain.uid
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("0s")}})
-    waiting.eventually(
-        lambda: evict(plain, mode="DryRun").result == "dry_run", waiting.LIMIT_SECONDS, "the old limit to be in force"
-    )
+    refused(evict, plain, "")
     assert evict(plain).result == "evicted"
 
 
@@ -202,7 +240,7 @@ def test_nothing_is_deleted_by_the_descheduler_and_others_are_not_concerned(
     admin: KubeDoor, descheduler: KubeDoor, namespace: str
 ) -> None:
     labelled = found(admin, namespace, "labelled")
-    with pytest.raises(errors.Forbidden, match="evicts pods, it never deletes them"):
+    with pytest.raises(errors.Forbidden, match=NEVER_DELETES):
         descheduler.delete(kinds.PODS, labelled.name, namespace=namespace)
     answer = admin.evict(namespace=namespace, name=labelled.name, uid=labelled.uid, dry_run=True)
     assert answer.accepted
@@ -210,9 +248,12 @@ def test_nothing_is_deleted_by_the_descheduler_and_others_are_not_concerned(
 
 @pytest.mark.usefixtures("guard")
 def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: cluster.Cluster) -> None:
-    def checked() -> bool:
-        status = control_plane.api.get(EVICTIONS).get("status", {})
-        return "typeChecking" in status
+    def checked() -> list[dict[str, object]]:
+        """Of the expressions as they are now: another test changes one."""
+        policy = control_plane.api.get(EVICTIONS)
+        status = policy.get("status", {})
+        known = status.get("observedGeneration") == policy["metadata"]["generation"] and "typeChecking" in status
+        return [status["typeChecking"]] if known else []
 
-    waiting.eventually(checked, waiting.LIMIT_SECONDS, "the expressions to be checked")
-    assert not control_plane.api.get(EVICTIONS)["status"]["typeChecking"].get("expressionWarnings")
+    (found_wrong,) = waiting.eventually(checked, waiting.LIMIT_SECONDS, "the expressions to be checked")
+    assert not found_wrong.get("expressionWarnings"), found_wrong

@@ -15,7 +15,8 @@ import pytest
 import cluster
 from kube import config, door, errors, events, kinds, lease, objects
 from runtime import clock
-from tests import builders
+from tests import builders, clocks
+from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 WATCH_SECONDS = 90
@@ -36,6 +37,14 @@ def namespace(api: door.KubeDoor) -> Iterator[str]:
     api.create(kinds.NAMESPACES, {"metadata": {"name": name}})
     yield name
     api.delete(kinds.NAMESPACES, name)
+
+
+@pytest.fixture
+def home(namespace: str, control_plane: cluster.Cluster) -> str:
+    """A fresh namespace that takes pods: until it has a ServiceAccount they are refused, after a second's patience."""
+    account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
+    waiting.eventually(lambda: control_plane.api.exists(account), waiting.LIMIT_SECONDS, account)
+    return namespace
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -232,48 +241,48 @@ def test_a_watch_closed_by_another_thread_ends_its_reader(api: door.KubeDoor, na
     assert list(watch) == []
 
 
-def test_nodes_and_pods_decode_with_what_the_services_read(api: door.KubeDoor, namespace: str) -> None:
+def test_nodes_and_pods_decode_with_what_the_services_read(api: door.KubeDoor, home: str) -> None:
     node = api.list(kinds.NODES).items[0]
     assert node.ready
     assert node.allocatable.cpu_millicores >= 1000
     assert any(address.type == "InternalIP" for address in node.addresses)
-    pod = running_pod(api, namespace, "web-1")
+    pod = running_pod(api, home, "web-1")
     assert (pod.phase, pod.qos_class, pod.owner) == ("Running", "Burstable", None)
     assert pod.requests.cpu_millicores == 250.0
     assert pod.node_name in {one.name for one in api.list(kinds.NODES).items}
     assert pod.scheduled_at_seconds is not None
 
 
-def test_an_eviction_takes_the_pod_and_a_dry_run_does_not(api: door.KubeDoor, namespace: str) -> None:
-    pod = running_pod(api, namespace, "web-1")
-    assert api.evict(namespace=namespace, name=pod.name, uid=pod.uid, dry_run=True).accepted
-    assert not api.get(kinds.PODS, pod.name, namespace=namespace).deleting
-    assert api.evict(namespace=namespace, name=pod.name, uid=pod.uid, dry_run=False).accepted
+def test_an_eviction_takes_the_pod_and_a_dry_run_does_not(api: door.KubeDoor, home: str) -> None:
+    pod = running_pod(api, home, "web-1")
+    assert api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=True).accepted
+    assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
+    assert api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=False).accepted
     try:
-        assert api.get(kinds.PODS, pod.name, namespace=namespace).deleting
+        assert api.get(kinds.PODS, pod.name, namespace=home).deleting
     except errors.NotFound:
-        assert not api.list(kinds.PODS, namespace=namespace).items
+        assert not api.list(kinds.PODS, namespace=home).items
 
 
-def test_evictions_that_cannot_be_are_answers(api: door.KubeDoor, namespace: str) -> None:
-    gone = api.evict(namespace=namespace, name="none", uid="", dry_run=False)
+def test_evictions_that_cannot_be_are_answers(api: door.KubeDoor, home: str) -> None:
+    gone = api.evict(namespace=home, name="none", uid="", dry_run=False)
     assert (gone.accepted, gone.status) == (False, 404)
-    pod = running_pod(api, namespace, "web-1")
-    namesake = api.evict(namespace=namespace, name=pod.name, uid=str(uuid.uuid4()), dry_run=False)
+    pod = running_pod(api, home, "web-1")
+    namesake = api.evict(namespace=home, name=pod.name, uid=str(uuid.uuid4()), dry_run=False)
     assert (namesake.accepted, namesake.status) == (False, 409)
-    assert not api.get(kinds.PODS, pod.name, namespace=namespace).deleting
+    assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
 
 
 @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
-def test_a_budget_refuses_an_eviction_and_says_which(api: door.KubeDoor, namespace: str, dry_run: bool) -> None:
-    pod = running_pod(api, namespace, "web-1")
+def test_a_budget_refuses_an_eviction_and_says_which(api: door.KubeDoor, home: str, dry_run: bool) -> None:
+    pod = running_pod(api, home, "web-1")
     body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
-    api.create(kinds.BUDGETS, body, namespace=namespace)
-    await_state(api, kinds.BUDGETS, namespace, lambda one: one.observed_generation == one.generation)
-    answer = api.evict(namespace=namespace, name=pod.name, uid=pod.uid, dry_run=dry_run)
+    api.create(kinds.BUDGETS, body, namespace=home)
+    await_state(api, kinds.BUDGETS, home, lambda one: one.observed_generation == one.generation)
+    answer = api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=dry_run)
     assert (answer.accepted, answer.status, answer.reason) == (False, 429, "DisruptionBudget")
     assert "web" in answer.message
-    assert not api.get(kinds.PODS, pod.name, namespace=namespace).deleting
+    assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
 
 
 def test_events_about_a_pod_and_a_node_are_taken(api: door.KubeDoor, namespace: str) -> None:
@@ -282,19 +291,19 @@ def test_events_about_a_pod_and_a_node_are_taken(api: door.KubeDoor, namespace: 
     node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
     about = events.Reason.NODE_OVERLOADED
     assert writer.write(about, "é" * 2000, regarding=pod, related=node, action="Evict", annotations={"a": "b"})
-    assert writer.write(events.Reason.NO_FITTING_NODE, "nowhere", regarding=node, action="Plan", warning=True)
+    note = f"nowhere in {namespace}"  # the namespace of a Node's Events is everybody's
+    assert writer.write(events.Reason.NO_FITTING_NODE, note, regarding=node, action="Plan", warning=True)
     (found,) = api.list(kinds.EVENTS, namespace=namespace).items
     assert (found.reason, found.type, found.regarding.name) == ("NodeOverloaded", "Normal", "web-1")
     assert found.related == node
-    ours = [one for one in api.list(kinds.EVENTS, namespace="default").items if one.reason == "NoFittingNode"]
-    assert {one.regarding.kind for one in ours} == {"Node"}
+    ours = [one for one in api.list(kinds.EVENTS, namespace="default").items if one.note == note]
+    assert [(one.reason, one.regarding.kind) for one in ours] == [("NoFittingNode", "Node")]
 
 
 def test_of_two_candidates_one_leads_and_the_other_follows_on_release(api: door.KubeDoor, namespace: str) -> None:
+    held_still = clocks.ManualClock()  # no lease runs out between two lines, however slow the machine
     first, second = (
-        lease.Election(
-            api, namespace=namespace, name="ours", identity=name, clock=clock.WallClock(), rng=random.Random(7)
-        )
+        lease.Election(api, namespace=namespace, name="ours", identity=name, clock=held_still, rng=random.Random(7))
         for name in ("first", "second")
     )
     first.attempt()

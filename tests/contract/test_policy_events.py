@@ -3,6 +3,7 @@
 The real apiserver decides whether the Events are valid and whether a service may write them where it does.
 """
 
+import contextlib
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -96,7 +97,6 @@ def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(wo
 
 @pytest.mark.parametrize("name", ["annotator", "extender"])
 def test_events_in_other_namespaces_are_beyond_their_rights(world: World, name: str) -> None:
-    door = config.connect(str(permissions.kubeconfig(world.cluster, name)), None)
     body = events.event_body(
         reason=events.Reason.POLICY_REFUSED,
         action="Reload",
@@ -107,5 +107,6 @@ def test_events_in_other_namespaces_are_beyond_their_rights(world: World, name: 
         instance="x",
         now_seconds=1_795_233_600.0,
     )
-    with pytest.raises(errors.Forbidden):
+    door = config.connect(str(permissions.kubeconfig(world.cluster, name)), None)
+    with contextlib.closing(door), pytest.raises(errors.Forbidden):
         door.create(kinds.EVENTS, body, namespace="default")

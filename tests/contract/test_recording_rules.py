@@ -1,6 +1,7 @@
 """The recording rules under promtool, and beside the raw queries on a real Prometheus: both say the same of a node."""
 
 import collections.abc
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -32,6 +33,7 @@ WINDOWS = {
 LOADS = {"node-0": 0.2, "node-1": 0.5, "node-2": 0.8}
 TOLERANCE_RATIO = 0.05
 PATIENCE_SECONDS = 180
+ANSWER_SECONDS = 60.0  # of a Prometheus that is busy with something else
 Values = dict[str, float]
 
 
@@ -61,18 +63,22 @@ def recorded() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client]
         given = yaml.safe_load(configuration.read_text(encoding="utf-8"))
         configuration.write_text(yaml.safe_dump(given | {"rule_files": [str(rules)]}), encoding="utf-8")
         reload = urllib.request.Request(f"{running.prometheus_url}/-/reload", method="POST")
-        urllib.request.urlopen(reload, timeout=30).close()
-        door = client.connect(running.prometheus_url)
-        yield running, door
-        door.close()
+        urllib.request.urlopen(reload, timeout=ANSWER_SECONDS).close()
+        with contextlib.closing(client.connect(running.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
+            yield running, door
 
 
 def set_loads(running: cluster.Cluster, ratios: dict[str, float]) -> None:
     """What each node uses, CPU and memory alike."""
     for node, ratio in ratios.items():
-        body = json.dumps({"cpu_ratio": ratio, "memory_ratio": ratio, "hidden": False}).encode()
-        request = urllib.request.Request(f"{running.exporter_url}/nodes/{node}", data=body, method="POST")
-        urllib.request.urlopen(request, timeout=30).close()
+        control(running, node, cpu_ratio=ratio, memory_ratio=ratio, hidden=False)
+
+
+def control(running: cluster.Cluster, node: str, **values: object) -> None:
+    """What the exporter plays for a node."""
+    body = json.dumps(values).encode()
+    request = urllib.request.Request(f"{running.exporter_url}/nodes/{node}", data=body, method="POST")
+    urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
 
 
 def values(door: client.Client, expression: str, at_seconds: float) -> Values:
@@ -141,8 +147,8 @@ def test_rules_and_raw_queries_agree_and_the_maxima_remember(
 
 def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Cluster, client.Client]) -> None:
     running, door = recorded
-    gone = next(node["status"]["addresses"][0]["address"] for node in running.api.items("api/v1/nodes"))
-    name = running.api.items("api/v1/nodes")[0]["metadata"]["name"]
+    node = running.api.items("api/v1/nodes")[0]
+    name, gone = node["metadata"]["name"], node["status"]["addresses"][0]["address"]
 
     def shown() -> dict[str, tuple[Values, Values]]:
         return pairs(door, WINDOWS)
@@ -153,9 +159,7 @@ def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Clust
         "all rules to know all nodes",
         shown,
     )
-    body = json.dumps({"hidden": True}).encode()
-    request = urllib.request.Request(f"{running.exporter_url}/nodes/{name}", data=body, method="POST")
-    urllib.request.urlopen(request, timeout=30).close()
+    control(running, name, hidden=True)
     waiting.eventually(
         lambda: all(len(rule) == 2 and not any(gone in label for label in rule) for _, rule in shown().values()),
         PATIENCE_SECONDS,

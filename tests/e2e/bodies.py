@@ -15,6 +15,7 @@ class PodOptions(typing.TypedDict, total=False):
     labels: collections.abc.Mapping[str, str]
     annotations: collections.abc.Mapping[str, str]
     priority_class: str
+    node_selector: collections.abc.Mapping[str, str]
 
 
 DEFAULTS: typing.Final[PodOptions] = {
@@ -25,6 +26,7 @@ DEFAULTS: typing.Final[PodOptions] = {
     "labels": {},
     "annotations": {},
     "priority_class": "",
+    "node_selector": {},
 }
 
 
@@ -72,4 +74,5 @@ def _spec(options: PodOptions) -> dict[str, object]:
     requests = {"cpu": said["cpu_request"], "memory": said["memory_request"]}
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
     priority = {"priorityClassName": said["priority_class"]} if said["priority_class"] else {}
-    return {"terminationGracePeriodSeconds": 0, "containers": [container], **priority}
+    selector = {"nodeSelector": dict(said["node_selector"])} if said["node_selector"] else {}
+    return {"terminationGracePeriodSeconds": 0, "containers": [container], **priority, **selector}

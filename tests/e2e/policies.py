@@ -25,7 +25,8 @@ BASE: dict[str, object] = {
     "kind": "LoadPolicy",
     "sync": {"period": "1s", "staleAfter": f"{STALE_SECONDS}s"},
     "metrics": METRICS,
-    "hotSpots": [{"window": "10s", "pods": 2, "penalty": 1}, {"window": "2m", "pods": 5, "penalty": 1}],
+    # minutes, unlike the rest: a burst that a stalled machine places slowly is still one burst
+    "hotSpots": [{"window": "2m", "pods": 2, "penalty": 1}, {"window": "10m", "pods": 5, "penalty": 1}],
     "descheduler": {
         "interval": "2s",
         "overloadedFor": "4s",

@@ -5,6 +5,7 @@ dies by itself fails the test with the end of its log.
 """
 
 import collections.abc
+import http.client
 import itertools
 import json
 import os
@@ -13,7 +14,6 @@ import random
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 
 from cluster import ports
@@ -103,7 +103,7 @@ class Service:
         assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}:\n{self.log()[-3000:]}"
         try:
             return bool(self.text("/readyz"))
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):
             return False
 
     def _end(self, signal_number: signal.Signals) -> int:

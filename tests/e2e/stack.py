@@ -15,7 +15,6 @@ import urllib.request
 
 import cluster
 from kube import config, errors, kinds, objects
-from kube import door as kube_door
 from tests.e2e import bodies, services, waiting
 
 NAMESPACE = "default"
@@ -31,12 +30,12 @@ class Stack:
         self.cluster = running
         self.policy = policy
         self.directory = directory
-        self.door: kube_door.KubeDoor = config.connect(str(running.kubeconfig), None)
+        self.door = config.connect(str(running.kubeconfig), None)
         self.ledger = directory / "ledger.db"
         common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", SYSTEM_NAMESPACE]
         prometheus = ["--prometheus", running.prometheus_url]
         self.annotator = services.Service("annotator", [*common, *prometheus], directory)
-        self.extender = services.Service("extender", [*common, "--deadline", "5s"], directory)
+        self.extender = services.Service("tests.e2e.patient_extender", [*common, "--deadline", "90s"], directory)
         self.descheduler = services.Service(
             "descheduler", [*common, *prometheus, "--ledger", str(self.ledger)], directory
         )
@@ -47,7 +46,12 @@ class Stack:
             part.start()
 
     def use_extender(self) -> None:
-        """Restarts kube-scheduler with our extender, as docs/extender.md says but for more time on a busy machine."""
+        """Restarts kube-scheduler with our extender, as docs/extender.md says but for more time on a busy machine.
+
+        The extender is `ignorable`: a pod whose question it answers too late is placed without it, anywhere, and its
+        own deadline comes before that. So both are longer than any stall; what the scheduler does without an extender
+        is shown by killing it.
+        """
         self.cluster.start_scheduler(
             extenders=[
                 {
@@ -56,7 +60,7 @@ class Stack:
                     "prioritizeVerb": "prioritize",
                     "preemptVerb": "preempt",
                     "weight": 2,
-                    "httpTimeout": "10s",
+                    "httpTimeout": "120s",
                     "nodeCacheCapable": True,
                     "ignorable": True,
                 }
@@ -167,27 +171,42 @@ class Stack:
             self.door.create(kinds.PODS, bodies.pod(f"{prefix}{index}", **options), namespace=NAMESPACE)
 
     def reset(self) -> None:
-        """Removes every pod and workload, makes all nodes idle, and waits until all of them read so."""
+        """Removes every pod and workload, makes all nodes idle, and waits until all of them read so and are free of
+        placements, as annotated and as the extender goes by them.
+        """
         for deployment in self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items:
             self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
         for budget in self.door.list(kinds.BUDGETS, namespace=NAMESPACE).items:
             self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
-        waiting.eventually(self._no_pods_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
+        waiting.eventually(self._nothing_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
         for node in self.nodes():
             self.set_load(node, **IDLE)
         waiting.eventually(self._all_cool, waiting.LIMIT_SECONDS, "every node to read cool again", self._told)
+        what = "the placements of the last test to be forgotten"
+        waiting.eventually(lambda: not self._crowded(), waiting.LIMIT_SECONDS, what, self._crowded)
 
-    def _no_pods_left(self) -> bool:
+    def _nothing_left(self) -> bool:
+        """Deletes what still stands. While a ReplicaSet does, it makes pods anew, however few there are."""
+        sets = self.door.list(kinds.REPLICA_SETS, namespace=NAMESPACE).items
         pods = self.door.list(kinds.PODS, namespace=NAMESPACE).items
         for pod in pods:
             if not pod.deleting:
                 with contextlib.suppress(errors.NotFound):
                     self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
-        return not pods
+        return not (sets or pods)
 
     def _all_cool(self) -> bool:
         nodes = self.nodes()
         return all(_cool(values.get(node, {})) for values in self._told() for node in nodes)
+
+    def _crowded(self) -> list[str]:
+        """The nodes that placements are still counted on, each with who counts them."""
+        texts = {name: node.annotations.get("evenload.io/load", "{}") for name, node in self.nodes().items()}
+        annotated = [
+            f"{name}: annotated" for name, text in texts.items() if any(json.loads(text).get("hot", {}).values())
+        ]
+        rows = self.view() if self.extender.running else []
+        return annotated + [f"{row['name']}: extender" for row in rows if any(row["hot"].values())]
 
 
 def _cool(values: collections.abc.Mapping[str, float]) -> bool:
@@ -200,15 +219,21 @@ def started(
     write_policy: collections.abc.Callable[[pathlib.Path], pathlib.Path],
     scheduler_gates: collections.abc.Mapping[str, bool] | None = None,
 ) -> typing.Iterator[Stack]:
-    """A stack on a cluster of its own; no service of ours runs yet."""
+    """A stack on a cluster of its own; no service of ours runs yet.
+
+    Without the real node_exporter: one process plays those of all nodes, so a scrape that it misses on a stalled
+    machine must not leave the series of another machine standing. Then all nodes would have vanished beside one that
+    goes on, and lose their values at once; an answer without any series is none, and the values are held.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name,
-        cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates) as running,
+        cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates, node_exporter=False) as running,
     ):
         directory = pathlib.Path(name)
         stack = Stack(running, write_policy(directory / "policy.yaml"), directory)
-        stack.door.create(kinds.NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
         try:
+            stack.door.create(kinds.NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
             yield stack
         finally:
             stack.stop()
+            stack.door.close()

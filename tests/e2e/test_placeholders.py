@@ -10,12 +10,13 @@ import pathlib
 import pytest
 import yaml
 
-from kube import kinds, objects
-from tests.e2e import policies, stack, waiting
+from kube import errors, kinds, objects
+from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
 MANIFESTS = pathlib.Path(__file__).parents[2] / "deploy" / "placeholder"
 PLACEHOLDER = "evenload.io/placeholder=true"
+BURST: bodies.PodOptions = {"cpu_request": "600m", "memory_request": "512Mi", "priority_class": "high-priority"}
 FITTING = 26  # of 300 millicores each, on a node of 8 cores
 # As docs/placeholder.md says to: with it a burst may be left waiting (kubernetes/kubernetes#141694).
 GATES = {"SchedulerAsyncPreemption": False}
@@ -30,6 +31,7 @@ def full() -> collections.abc.Iterator[stack.Stack]:
         waiting.eventually(lambda: len(running.readings()) == 3, 90, "three annotated nodes")
         apply(running, replicas=3 * FITTING + 6)
         waiting.eventually(lambda: len(placeholders(running, pending=False)) == 3 * FITTING, 90, "the nodes to be full")
+        waiting.eventually(lambda: admits_burst(running), 90, "pods of the burst's priority class to be admitted")
         yield running
 
 
@@ -45,6 +47,15 @@ def apply(running: stack.Stack, *, replicas: int) -> None:
                 running.door.create(kinds.DEPLOYMENTS, document, namespace=stack.NAMESPACE)
 
 
+def admits_burst(running: stack.Stack) -> bool:
+    """Whether the apiserver would take a pod of the burst: its admission learns of a new class by a watch."""
+    try:
+        running.door.create(kinds.PODS, bodies.pod("burst", **BURST), namespace=stack.NAMESPACE, dry_run=True)
+    except errors.Forbidden:
+        return False
+    return True
+
+
 def placeholders(running: stack.Stack, *, pending: bool) -> list[objects.Pod]:
     """The living placeholder pods, either those that wait or those that hold room."""
     pods = running.door.list(kinds.PODS, namespace=stack.NAMESPACE, label_selector=PLACEHOLDER).items
@@ -53,7 +64,7 @@ def placeholders(running: stack.Stack, *, pending: bool) -> list[objects.Pod]:
 
 def test_a_high_priority_burst_takes_the_placeholders_room_and_starts_at_once(full: stack.Stack) -> None:
     held_before = len(placeholders(full, pending=False))
-    full.create_pods("burst-", 8, cpu_request="600m", memory_request="512Mi", priority_class="high-priority")
+    full.create_pods("burst-", 8, **BURST)
     full.placed("burst-", 8)
     waiting.eventually(lambda: all(pod.ready for pod in full.pods("burst-")), 90, "the burst to run")
     assert len(placeholders(full, pending=False)) < held_before
@@ -64,7 +75,7 @@ def test_a_burst_does_not_kill_placeholders_on_a_node_that_stays_hot(full: stack
     full.heat("node-0", cpu_ratio=0.9)
     held = {pod.uid for pod in placeholders(full, pending=False) if pod.node_name == "node-0"}
     assert held
-    full.create_pods("burst-", 6, cpu_request="600m", memory_request="512Mi", priority_class="high-priority")
+    full.create_pods("burst-", 6, **BURST)
     landed = full.placed("burst-", 6)
     assert not [pod.name for pod in landed if pod.node_name == "node-0"]
     assert held == {pod.uid for pod in placeholders(full, pending=False) if pod.node_name == "node-0"}

@@ -34,11 +34,3 @@ def eventually(
         if time.monotonic() >= limit:
             raise AssertionError(f"waited {timeout_seconds:g} s for {what}; seen: {seen() if seen else answer!r}")
         _NEVER.wait(0.2)
-
-
-def throughout(probe: collections.abc.Callable[[], bool], span_seconds: float, what: str) -> None:
-    """Asserts that `probe` stays true during the whole span: for things that must not happen."""
-    limit = time.monotonic() + span_seconds
-    while time.monotonic() < limit:
-        assert probe(), f"{what} did not hold"
-        _NEVER.wait(0.2)

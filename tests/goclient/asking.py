@@ -1,4 +1,4 @@
-"""The Go client beside this file: built once into the user cache, started, stopped, and its report read.
+"""The Go client beside this file: built once into the user cache, started, asked what it counted, and stopped.
 
 Contract tests use it where it matters that the other side is Go's http.Transport, as kube-scheduler's is. It needs
 the standard library only, so building it needs no network.
@@ -26,24 +26,32 @@ class Report(NamedTuple):
 
 
 class Asking:
-    """A running client; `finish` ends it between two requests."""
+    """A running client; `so_far` asks it while it runs, `finish` ends it between two requests."""
 
     def __init__(self, address_file: pathlib.Path, *options: str) -> None:
         command = [str(program()), "-address-file", str(address_file), *options]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
+    def so_far(self) -> Report:
+        """What was counted until now: what a test waits for before it goes on."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return _report(self._process.stdout.readline())
+
     def finish(self) -> Report:
         """Let every client end its request, and read what was counted."""
-        out, _ = self._process.communicate(timeout=150)
+        out, _ = self._process.communicate(timeout=300)
         return _report(out)
 
     def __enter__(self) -> "Asking":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.communicate()
+        self._process.kill()  # nothing, where it has ended
+        with self._process:  # closes its pipes and waits for it
+            pass
 
 
 def program() -> pathlib.Path:

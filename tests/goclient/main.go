@@ -5,13 +5,14 @@
 // the body is closed. tests/contract/test_extender_connections.py runs it and reads the JSON that it prints.
 //
 // A new connection goes to the address that stands in -address-file at that moment, as a Service sends new connections
-// to other replicas. A request is never sent twice. It runs for -seconds, or until its stdin is closed.
+// to other replicas. A request is never sent twice. It runs for -seconds, or until its stdin is closed. What it counted is
+// printed then, and so far for each line that comes on stdin.
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"flag"
-	"io"
 	"log"
 	"math/rand/v2"
 	"os"
@@ -47,6 +48,13 @@ func (t *tally) note(err error) {
 	}
 }
 
+// print writes what was counted until now as one line.
+func (t *tally) print() {
+	t.Lock()
+	defer t.Unlock()
+	json.NewEncoder(os.Stdout).Encode(t.report)
+}
+
 func main() {
 	addressFile := flag.String("address-file", "", "file with HOST:PORT for new connections")
 	scheme := flag.String("scheme", "http", "http or https")
@@ -67,7 +75,9 @@ func main() {
 	end := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
 	var stop atomic.Bool
 	go func() {
-		io.Copy(io.Discard, os.Stdin)
+		for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
+			counted.print()
+		}
 		stop.Store(true)
 	}()
 	var waiting sync.WaitGroup
@@ -88,7 +98,7 @@ func main() {
 		})
 	}
 	waiting.Wait()
-	json.NewEncoder(os.Stdout).Encode(counted.report)
+	counted.print()
 }
 
 func between(random *rand.Rand, shortest, longest time.Duration) time.Duration {

@@ -11,15 +11,21 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// httpTimeout is wide, so that a slow machine is not taken for a lost connection.
-const httpTimeout = 30 * time.Second
+// timeout is wide, so that a slow machine is not taken for a lost connection.
+const timeout = 120 * time.Second
+
+// linger is a little less than how long a stopping extender serves on. A client that itself takes longer between a reply and
+// its next request, because the machine let it wait, was promised nothing: should that request fail, its kind is "late".
+const linger = 1900 * time.Millisecond
 
 type files struct{ ca, certificate, key string }
 
@@ -48,6 +54,7 @@ func (f files) config() (*tls.Config, error) {
 type scheduler struct {
 	url    string
 	client *http.Client
+	ended  time.Time // when the last request had ended
 }
 
 // filterResult is what the scheduler reads of an answer.
@@ -72,7 +79,7 @@ func newScheduler(scheme, addressFile string, own files, counted *tally) (*sched
 		}
 		return nil
 	}
-	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address, err := readAddress(addressFile)
 		if err != nil {
@@ -89,16 +96,33 @@ func newScheduler(scheme, addressFile string, own files, counted *tally) (*sched
 	transport := &http.Transport{
 		DialContext:         dial,
 		TLSClientConfig:     config,
-		TLSHandshakeTimeout: 10 * time.Second,
+		TLSHandshakeTimeout: timeout,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 	}
-	return &scheduler{url: scheme + "://127.0.0.1/filter", client: &http.Client{Transport: transport, Timeout: httpTimeout}}, nil
+	return &scheduler{url: scheme + "://127.0.0.1/filter", client: &http.Client{Transport: transport, Timeout: timeout}}, nil
 }
 
-// filter asks once about `names` nodes and expects all of them back, as of an extender that knows nothing of them.
+// filter asks once and says whether it was this client that came late, if that fails.
 func (s *scheduler) filter(body []byte, names int) error {
-	request, err := http.NewRequest(http.MethodPost, s.url, bytes.NewReader(body))
+	var wrote atomic.Pointer[time.Time] // the transport says so on a goroutine of its own
+	note := func(httptrace.WroteRequestInfo) { now := time.Now(); wrote.Store(&now) }
+	err := s.ask(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{WroteRequest: note}), body, names)
+	ended := time.Now()
+	sent := wrote.Load()
+	if sent == nil {
+		sent = &ended
+	}
+	if err != nil && !s.ended.IsZero() && sent.Sub(s.ended) > linger {
+		err = lateError{err}
+	}
+	s.ended = ended
+	return err
+}
+
+// ask expects all of `names` nodes back, as of an extender that knows nothing of them.
+func (s *scheduler) ask(ctx context.Context, body []byte, names int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -121,6 +145,8 @@ func (s *scheduler) filter(body []byte, names int) error {
 	return nil
 }
 
+type lateError struct{ error }
+
 type statusError int
 
 func (s statusError) Error() string { return fmt.Sprintf("status %d", int(s)) }
@@ -133,7 +159,10 @@ func (w wrongAnswer) Error() string { return "not all names came back: " + strin
 func kindOf(err error) string {
 	var status statusError
 	var wrong wrongAnswer
+	var late lateError
 	switch {
+	case errors.As(err, &late):
+		return "late"
 	case errors.As(err, &status):
 		return status.Error()
 	case errors.As(err, &wrong):

@@ -65,6 +65,16 @@ def test_what_waited_too_long_for_levels_is_left_out_and_never_forgotten() -> No
     assert counts(made) == (0, 1)
 
 
+def test_who_loses_the_lease_and_leads_again_counts_once_what_it_judged_since_its_last_renewal() -> None:
+    judged, missed = scheduled("judged", NOW + 1), scheduled("missed", NOW + 20)
+    made = begun()
+    made.add(placement(judged), levels(NOW))
+    made.end()
+    made.begin(lambda: (judged, missed), since_seconds=NOW, now_seconds=NOW + 25)
+    made.settle(levels(NOW + 26), now_seconds=NOW + 26)
+    assert counts(made) == (2, 0)
+
+
 def test_a_pod_that_the_watch_tells_of_after_it_was_found_counts_once() -> None:
     pod = scheduled("p", NOW)
     made = begun(pod)

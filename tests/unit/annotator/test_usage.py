@@ -122,6 +122,18 @@ def test_a_partial_answer_changes_nothing_and_is_told(bench: Bench) -> None:
     assert bench.written() == before
 
 
+@pytest.mark.parametrize("text", [CPU, MEMORY])
+def test_an_answer_without_a_single_pod_is_none_while_pods_of_owners_run(bench: Bench, text: str) -> None:
+    bench.sync()
+    before = bench.written()
+    bench.prometheus.answer_samples(text)
+    assert "without a single pod" in bench.sync()
+    assert bench.written() == before
+    bench.use(0.4)
+    assert bench.sync() == ""
+    assert bench.written().means[WEB].cpu_millicores == 400
+
+
 def test_a_failing_query_or_write_is_told_and_tried_again(bench: Bench) -> None:
     bench.prometheus.fail(CPU, errors.Unreachable("no route"))
     assert "no route" in bench.sync()

@@ -125,3 +125,7 @@ def test_a_missing_figure_is_named() -> None:
     text = METRICS.replace("evenload_effective_schedule_ratio", "evenload_something_else") + "\n"
     with pytest.raises(measuring.MeasuringError, match="evenload_effective_schedule_ratio"):
         measuring.effectiveness(text)
+
+
+def test_placements_that_could_not_be_judged_were_made_all_the_same() -> None:
+    assert measuring.placed(METRICS + "\nevenload_schedule_results_left_out 4\n") == 3 + 4

@@ -35,3 +35,25 @@ def test_a_pause_without_an_interrupt_only_waits() -> None:
     begun = clock.monotonic()
     interrupting.pause(clock, threading.Event(), 0.2)
     assert clock.monotonic() == pytest.approx(begun + 0.2)
+
+
+def test_an_interrupt_while_a_process_is_started_comes_once_it_is_known() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    known = []
+
+    def start() -> None:
+        with interrupting.held_back():
+            signal.raise_signal(signal.SIGINT)
+            known.append("the process")
+
+    try:
+        interrupted = interrupting.noticed()
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert known
+        assert interrupted.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])

@@ -72,7 +72,7 @@ def test_a_paused_process_runs_and_can_be_stopped(tmp_path: pathlib.Path, chosen
         process.start()
         process.pause()
         assert process.running
-        assert process.stop() == -signal.SIGTERM
+        assert process.stop(timeout_seconds=120) == -signal.SIGTERM, "it acts on it once it goes on"
 
 
 def test_a_port_taken_meanwhile_is_given_up_for_another(tmp_path: pathlib.Path, chosen: ports.Ports) -> None:

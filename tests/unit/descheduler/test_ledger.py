@@ -74,7 +74,7 @@ def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_hal
     path = tmp_path / "ledger.sqlite"
     victim = multiprocessing.get_context("spawn").Process(target=_die_after_intent, args=(path,))
     victim.start()
-    victim.join(60)
+    victim.join(300)  # it starts Python and imports all of us; waiting costs nothing when it works
     assert victim.exitcode == 9
     ledger = Ledger(path).open()
     assert [row.result for row in ledger.open_rows()] == ["intended"]

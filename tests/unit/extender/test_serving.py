@@ -56,7 +56,7 @@ def run(tmp_path: pathlib.Path, policy: str, kubeconfig: str, *more: str) -> sub
     (tmp_path / "config").write_text(kubeconfig, encoding="utf-8")
     command = [sys.executable, "-m", "extender", "--policy", str(tmp_path / "policy.yaml")]
     command += ["--kubeconfig", str(tmp_path / "config"), "--listen", "127.0.0.1:0", *more]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Wire:
 def wire(tmp_path: Path) -> Iterator[Wire]:
     with scripted_http.serving(lambda exchange: exchange.answer(NODE)) as server:
         clock = clocks.ManualClock()
-        door = config.connect(scripted_http.kubeconfig(tmp_path, server.url), clock=clock, watch_idle_seconds=0.3)
+        door = config.connect(scripted_http.kubeconfig(tmp_path, server.url), clock=clock)
         with contextlib.closing(door):
             yield Wire(server, door, clock)
 
@@ -369,10 +369,11 @@ def test_a_watch_that_breaks_off_is_unreachable(wire: Wire) -> None:
         watch(wire)
 
 
-def test_a_silent_watch_is_unreachable_after_the_idle_time(wire: Wire) -> None:
+def test_a_silent_watch_is_unreachable_after_the_idle_time(wire: Wire, tmp_path: Path) -> None:
     wire.script(streamed(line("ADDED"), then=Exchange.hang))
-    with pytest.raises(errors.Unreachable, match="timed out"):
-        watch(wire)
+    impatient = config.connect(scripted_http.kubeconfig(tmp_path, wire.server.url), watch_idle_seconds=0.3)
+    with contextlib.closing(impatient), pytest.raises(errors.Unreachable, match="timed out"):
+        list(impatient.watch(kinds.NODES, resource_version="7"))
 
 
 def test_a_refused_watch_raises_at_once(wire: Wire) -> None:

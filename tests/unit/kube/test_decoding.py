@@ -58,7 +58,7 @@ first.join()
 
 
 def test_a_decoder_made_while_another_thread_makes_one_is_whole() -> None:
-    done = subprocess.run([sys.executable, "-c", TWO_THREADS], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", TWO_THREADS], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
 
 

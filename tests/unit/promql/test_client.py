@@ -106,11 +106,10 @@ def test_every_bad_answer_has_its_error_and_its_next_step(
 
 def test_a_connection_refused_is_unreachable_and_says_what_to_check() -> None:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    door = client.connect(f"http://user:hush@127.0.0.1:{port}")
-    with pytest.raises(errors.Unreachable, match="check --prometheus") as caught:
-        door.query("up")
+        listener.bind(("127.0.0.1", 0))  # and does not listen; nobody else can meanwhile
+        door = client.connect(f"http://user:hush@127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(errors.Unreachable, match="check --prometheus") as caught:
+            door.query("up")
     assert "hush" not in str(caught.value)
     assert "refused" in str(caught.value)
     door.close()

@@ -101,10 +101,15 @@ def test_the_server_answers_over_a_socket(server: ops.Server) -> None:
 )
 def test_garbage_neither_hangs_nor_kills_the_server(server: ops.Server, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as peer:
-        peer.sendall(sent)
-        peer.shutdown(socket.SHUT_WR)
-        while peer.recv(4096):
-            pass
+        try:
+            peer.sendall(sent)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(4096):
+                pass
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # a server that closes before it has read all resets the connection: an end as good as any
     test_the_server_answers_over_a_socket(server)
 
 
