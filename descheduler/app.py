@@ -15,8 +15,9 @@ import werkzeug.exceptions
 from prometheus_client import CollectorRegistry
 
 from descheduler import views
-from descheduler.ledger import RESULTS, Ledger, Query
+from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerError
+from descheduler.rows import RESULTS, Query
 from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema import LoadPolicy

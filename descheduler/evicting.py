@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 
 from descheduler import answers, telling
 from descheduler.answers import Told
-from descheduler.ledger import Ledger, Run
-from descheduler.planning import Eviction, EvictionPlan
+from descheduler.ledger import Ledger
+from descheduler.plans import Eviction, EvictionPlan
+from descheduler.rows import Run
 from descheduler.telling import Announcer
 from kube import errors, kinds
 from kube.door import EvictionAnswer, KubeDoor

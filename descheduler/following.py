@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from descheduler import usage
 from descheduler.history import HOUR_SECONDS
-from descheduler.ledger import Ledger, Row
+from descheduler.ledger import Ledger
+from descheduler.rows import Row
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage
 from kube import errors, kinds

@@ -1,7 +1,7 @@
 """What the past says to a plan: counts and times out of the ledger, as one immutable value.
 
-`ledger.py` reads it from its rows, so caps and cool-downs survive restarts; `limits.py` and `planning.py` decide by
-it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
+`past.py` makes it of the ledger's rows, so caps and cool-downs survive restarts; `limits.py` and `planning.py` decide
+by it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
 """
 
 import collections.abc

@@ -1,109 +1,24 @@
 """The eviction ledger: SQLite rows that say what was intended, what became of it, and why; caps and cool-downs count
 from here.
 
-`evicting.py` writes the intent before every Eviction call (synced to disk, so a crash cannot lose it) and the outcome
-after; `following.py` adds what became of the workload and the node; `reconcile` closes intents that a crash left open.
+`rows.py` says what a row is, `past.py` what rows say to the next plan. `evicting.py` writes the intent before every
+Eviction call (synced to disk, so a crash cannot lose it) and the outcome after; `following.py` adds what became of the
+workload and the node; its `reconcile` closes intents that a crash left open.
 One writer: the descheduler's own thread; readers (GET /evictions, GET /events) open connections of their own. `prune`
 deletes what is older than retention; a corrupt file is set aside (`ledger_file.py`) and the new one remembers it.
-
-    intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
-    after a crash: intended, unknown -> evicted_unconfirmed (the pod has gone) | not_done (it still stands)
 """
 
-import collections
 import collections.abc
-import dataclasses
 import json
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from descheduler import schema_sql
-from descheduler.history import HOUR_SECONDS, Departed, Failures, History, Passed
+from descheduler import past, schema_sql
+from descheduler.history import HOUR_SECONDS, History
 from descheduler.ledger_file import LedgerCorrupt, LedgerFile
-from descheduler.planning import Eviction, EvictionPlan
-
-DONE: Final = ("evicted", "evicted_unconfirmed")
-# What occupies caps: also intents whose end is not known yet, so that a crash loop cannot evict without limit.
-COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
-OPEN: Final = ("intended", "unknown")
-FAILED: Final = ("failed", "refused")
-ENDS_FAILURES: Final = (*DONE, "dry_run")
-RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
-
-
-class Run(NamedTuple):
-    """What all rows of one run share."""
-
-    run: str
-    at_seconds: float
-    mode: str
-    policy_hash: str
-
-
-class Row(NamedTuple):
-    """One eviction as recorded: column names and types of `schema_sql`."""
-
-    id: int
-    run: str
-    at_seconds: float
-    mode: str
-    policy_hash: str
-    namespace: str
-    pod: str
-    pod_uid: str
-    owner_uid: str
-    workload: str
-    workload_uid: str
-    node: str
-    metric: str
-    value_ratio: float
-    threshold_ratio: float
-    target_ratio: float
-    before_ratio: float
-    projected_ratio: float
-    cpu_millicores: float
-    memory_bytes: float
-    destination: str
-    result: str
-    intended_at_seconds: float
-    http_status: int | None
-    message: str
-    decided_at_seconds: float | None
-    gone_at_seconds: float | None
-    landed_pod: str | None
-    landed_node: str | None
-    landed_at_seconds: float | None
-    ready_at_seconds: float | None
-    load_5m_ratio: float | None
-    load_30m_ratio: float | None
-    returned: int | None
-    flow: str = ""  # `flow.key` of the rule that let it pass
-
-
-class Posted(NamedTuple):
-    """An Event as it was posted: the cluster drops its own after an hour."""
-
-    at_seconds: float
-    reason: str
-    warning: int
-    kind: str
-    namespace: str
-    name: str
-    related: str
-    note: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Query:
-    """What GET /evictions may ask; "" and None mean any."""
-
-    since_seconds: float | None = None
-    namespace: str = ""
-    node: str = ""
-    workload: str = ""
-    outcome: str = ""
-    limit: int = 500
-    before_id: int | None = None  # for the next page: the last id of the page before
+from descheduler.past import Kept
+from descheduler.plans import Eviction, EvictionPlan
+from descheduler.rows import DONE, FAILED, OPEN, Posted, Query, Row, Run, intent
 
 
 class Ledger:
@@ -145,7 +60,7 @@ class Ledger:
 
     def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> int:
         """Writes the intent and syncs it to disk; the row's id."""
-        columns = _columns(run, eviction) | {"intended_at_seconds": at_seconds}
+        columns = intent(run, eviction) | {"intended_at_seconds": at_seconds}
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         with self._file.written() as writer:
             cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))  # noqa: S608
@@ -229,23 +144,8 @@ class Ledger:
         """What rows of this mode in the last `window_seconds` (at least an hour) say to the next plan."""
         since_seconds = now_seconds - max(HOUR_SECONDS, window_seconds)
         rows = self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
-        counted = [row for row in rows if row.result in COUNTED]
-        done = [row for row in counted if row.result in DONE]
-        resets = self._resets()
-        return History(
-            in_last_hour=sum(1 for row in counted if row.at_seconds > now_seconds - HOUR_SECONDS),
-            last_by_workload={row.workload_uid: row.at_seconds for row in counted},
-            last_by_node={row.node: row.at_seconds for row in counted},
-            returned=collections.Counter(
-                row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
-            ),
-            failures=_failures(self._failing(mode), resets),
-            refusals=_refusals(rows, resets),
-            flow=_flows(counted),
-            in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
-            departed=tuple(_departed(row) for row in done),
-            undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
-        )
+        kept = Kept(rows, self._failing(mode), self._resets())
+        return past.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
 
     def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
         """The newest Events about objects of that name ("" for any), newest first."""
@@ -296,87 +196,8 @@ class Ledger:
         return [Row(*one) for one in found]
 
 
-def _columns(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
-    pod, overload, workload = eviction.pod, eviction.overload, eviction.workload
-    return {
-        "run": run.run,
-        "at_seconds": run.at_seconds,
-        "mode": run.mode,
-        "policy_hash": run.policy_hash,
-        "namespace": pod.namespace,
-        "pod": pod.name,
-        "pod_uid": pod.uid,
-        "owner_uid": pod.owner.uid if pod.owner is not None else "",
-        "workload": str(workload) if workload is not None else "",
-        "workload_uid": workload.uid if workload is not None else pod.uid,
-        "node": pod.node_name,
-        "metric": overload.metric,
-        "value_ratio": overload.value_ratio,
-        "threshold_ratio": overload.evict_above_ratio,
-        "target_ratio": overload.evict_until_ratio,
-        "before_ratio": eviction.before_ratio,
-        "projected_ratio": eviction.projected_ratio,
-        "cpu_millicores": eviction.used.cpu_millicores,
-        "memory_bytes": eviction.used.memory_bytes,
-        "destination": eviction.destination,
-        "result": "intended",
-        "flow": eviction.flow,
-    }
-
-
 def _marks(values: collections.abc.Sequence[str]) -> str:
     return ", ".join("?" * len(values))
 
 
 _FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"
-
-
-def _failed(row: Row) -> bool:
-    """As _FAILURE: also a 5xx after which the pod was found standing."""
-    return row.result in FAILED or (row.result == "not_done" and (row.http_status or 0) >= 500)
-
-
-def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
-    return row.at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
-
-
-def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
-    """Failures since the last success or reset, by workload; `rows` oldest first."""
-    found: dict[str, Failures] = {}
-    for row in rows:
-        if row.result in ENDS_FAILURES:
-            found.pop(row.workload_uid, None)
-        elif _failed(row) and _since_reset(row, resets):
-            before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
-            found[row.workload_uid] = Failures(before + 1, row.at_seconds)
-    return found
-
-
-def _refusals(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
-    """How often a budget refused each pod since the last reset, by pod uid; `rows` oldest first."""
-    found: dict[str, Failures] = {}
-    for row in rows:
-        if row.result == "refused" and _since_reset(row, resets):
-            before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
-            found[row.pod_uid] = Failures(before + 1, row.at_seconds)
-    return found
-
-
-def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
-    """What each flow rule let through, by its key."""
-    times: dict[str, list[float]] = {}
-    waiting: dict[str, set[str]] = {}
-    for row in counted:
-        if row.flow:
-            times.setdefault(row.flow, []).append(row.intended_at_seconds)
-            waiting.setdefault(row.flow, set()).update({row.workload_uid} if _in_flight(row) else ())
-    return {key: Passed(tuple(times[key]), frozenset(waiting[key])) for key in times}
-
-
-def _in_flight(row: Row) -> bool:
-    return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
-
-
-def _departed(row: Row) -> Departed:
-    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.at_seconds
-    return Departed(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)

@@ -9,7 +9,7 @@ import collections.abc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from descheduler.evicting import EvictionOutcome
-from descheduler.planning import EvictionPlan
+from descheduler.plans import EvictionPlan
 
 
 class Telemetry:

@@ -10,112 +10,22 @@ metrics:
 
     projected_m = u_m - sum of usage / capacity, over pods chosen, terminating, or just gone (fading with the window)
 
-until projected_m <= evictUntil_m. A pod is chosen if its protection, usage, cap, cool-down, budget and destination
-verdicts all agree.
+until projected_m <= evictUntil_m; `echoes.py` has what is deducted before the first choice. A pod is chosen if its
+protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in `plans.py`.
 """
 
-import collections.abc
 import dataclasses
-from typing import NamedTuple
 
-from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage, verdicts
-from descheduler.budgets import BudgetLeft
-from descheduler.history import Departed, History
+from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage
+from descheduler.echoes import Echoes
+from descheduler.history import History
 from descheduler.overload import Overload
+from descheduler.plans import Eviction, EvictionPlan, Headroom, Judged, NodePlan
 from descheduler.snapshot import Snapshot
-from descheduler.usage import PodUsage
 from descheduler.verdicts import Cause, Verdict
-from descheduler.workloads import Standing, Workload
+from descheduler.workloads import Standing
 from kube.objects import Node, Pod
 from policy.schema import LoadPolicy
-
-
-class Judged(NamedTuple):
-    """A candidate, its one verdict, and what it uses where that is known."""
-
-    pod: Pod
-    workload: Workload | None
-    verdict: Verdict
-    used: PodUsage | None = None
-
-
-class Headroom(NamedTuple):
-    """What is left after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
-    takes pods the distance to each target line (negative: over it), coolest node first.
-    """
-
-    run: int = 0
-    hour: int = 0
-    budgets: tuple[BudgetLeft, ...] = ()
-    destinations: tuple[tuple[str, collections.abc.Mapping[str, float]], ...] = ()
-
-
-NO_HEADROOM = Headroom()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Eviction:
-    """One eviction of a plan with its figures: ratios of the node before, after, and of the destination with the pod
-    on it.
-    """
-
-    pod: Pod
-    workload: Workload | None
-    overload: Overload
-    used: PodUsage
-    before_ratio: float
-    projected_ratio: float
-    destination: str
-    destination_ratio: float
-    budget: str
-    flow: str = ""  # key of the flow rule that let it pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodePlan:
-    """One overloaded node: the projected ratio per metric after the plan, every candidate's verdict, and why it is
-    left alone ("").
-    """
-
-    node: Node
-    overloads: tuple[Overload, ...]
-    projected: collections.abc.Mapping[str, float]
-    candidates: tuple[Judged, ...] = ()
-    left_alone: str = ""
-
-    @property
-    def chosen(self) -> int:
-        """How many pods would leave this node."""
-        return sum(1 for one in self.candidates if one.verdict.cause is Cause.CHOSEN)
-
-    @property
-    def summary(self) -> str:
-        """What happens to the node in one line."""
-        if self.left_alone:
-            return f"left alone: {self.left_alone}"
-        return verdicts.summary(self.chosen, (one.verdict.cause for one in self.candidates), verb="to evict")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EvictionPlan:
-    """Everything one run decided; `blocked` says why the run as a whole does nothing ("" if it may act)."""
-
-    at_seconds: float
-    nodes: tuple[NodePlan, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
-    blocked: str = ""
-    headroom: Headroom = NO_HEADROOM
-
-    @property
-    def causes(self) -> tuple[Cause, ...]:
-        """The verdicts of all candidates of all overloaded nodes."""
-        return tuple(one.verdict.cause for node in self.nodes for one in node.candidates)
-
-    def summary(self, *, verb: str = "to evict", count: int | None = None) -> str:
-        """One line such as "0 to evict: 41 protected, 3 PDB, 7 without a destination"; `count` if not all left."""
-        evicted = len(self.evictions) if count is None else count
-        blocked = f"; blocked: {self.blocked}" if self.blocked else ""
-        return verdicts.summary(evicted, self.causes, verb=verb) + blocked
 
 
 def plan(taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, history: History) -> EvictionPlan:
@@ -180,7 +90,7 @@ class _Draft:
         self.blocked: Verdict | None = None
         self._taken = taken
         self._policy = policy
-        self._departed = history.departed
+        self._echoes = Echoes(taken, policy, history.departed)
         self._standings = taken.standings()
         self._movable_claims = taken.movable_claims()
         self._headroom = budgets.Headroom(taken.budgets)
@@ -202,7 +112,8 @@ class _Draft:
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
-        projected = self._without_the_gone(node, overloads)
+        here = self._pods_on.get(node.name, [])
+        projected = self._echoes.without_the_gone(node, overloads, here)
         left_alone = placement.leaving(node) or self._unfit(node, overloads)
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone)
@@ -211,7 +122,7 @@ class _Draft:
             self._relieve_metric(work, overload)
         for pod in work.open_pods.values():
             work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, "the target is reached without it"))
-        pods = sorted(self._pods_on.get(node.name, []), key=lambda pod: (pod.key, pod.uid))
+        pods = sorted(here, key=lambda pod: (pod.key, pod.uid))
         used = self._taken.pod_usage
         found = tuple(
             Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
@@ -306,28 +217,6 @@ class _Draft:
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio
         used = usage.amount(self._taken.pod_usage[pod.key], resource)
         return used, excess_ratio * usage.size(work.node.capacity, resource)
-
-    def _without_the_gone(self, node: Node, overloads: tuple[Overload, ...]) -> dict[str, float]:
-        """The node's ratios without the pods that are leaving it or have just left it."""
-        projected = {overload.metric: overload.value_ratio for overload in overloads}
-        here = self._pods_on.get(node.name, [])
-        leaving = [used for pod in here if pod.deleting and (used := self._taken.pod_usage.get(pod.key)) is not None]
-        present = {pod.uid for pod in here}
-        gone = [one for one in self._departed if one.node == node.name and one.uid not in present]
-        for metric in projected:
-            resource = self._resources[metric]
-            projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in leaving)
-            projected[metric] -= sum(self._echo(one, metric, node) for one in gone)
-        return projected
-
-    def _echo(self, one: Departed, metric: str, node: Node) -> float:
-        """What the metric's window still shows of a pod that has gone: its share, fading linearly over the window."""
-        age_seconds = self._taken.at_seconds - one.gone_at_seconds
-        left_ratio = 1.0 - age_seconds / usage.window_of(self._policy, metric)
-        if left_ratio <= 0:
-            return 0.0
-        used = PodUsage("", one.cpu_millicores, one.memory_bytes, one.gone_at_seconds)
-        return left_ratio * usage.share(used, node.capacity, self._resources[metric])
 
 
 def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, usage.Resource]) -> tuple[float, str]:

@@ -15,12 +15,13 @@ import threading
 from descheduler import breakers, following, keeping, overload, planning, schedule, telling, usage
 from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.ledger import Ledger, Query, Run
+from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.metrics import Telemetry
 from descheduler.overload import Memory
-from descheduler.planning import EvictionPlan, NodePlan
+from descheduler.plans import EvictionPlan, NodePlan
 from descheduler.reading import Reader
+from descheduler.rows import Query, Run
 from descheduler.snapshot import Snapshot
 from descheduler.telling import Announcer
 from kube import reloads

@@ -10,9 +10,10 @@ import json
 from typing import NamedTuple
 
 from descheduler import verdicts
-from descheduler.ledger import Ledger, Posted, Row, Run
+from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerError
-from descheduler.planning import Eviction, NodePlan
+from descheduler.plans import Eviction, NodePlan
+from descheduler.rows import Posted, Row, Run
 from descheduler.verdicts import Cause
 from kube import events, kinds
 from kube.events import Reason

@@ -8,8 +8,8 @@ import re
 
 from descheduler import verdicts
 from descheduler.breakers import Breaker
-from descheduler.ledger import Posted, Row
-from descheduler.planning import Eviction, Headroom, NodePlan
+from descheduler.plans import Eviction, Headroom, NodePlan
+from descheduler.rows import Posted, Row
 from descheduler.service import Report
 from runtime import clock
 

@@ -17,7 +17,7 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from descheduler.ledger import DONE
+from descheduler.rows import DONE
 from kube import config, errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Pod

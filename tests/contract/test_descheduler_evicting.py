@@ -20,10 +20,11 @@ from cluster.demo import permissions
 from descheduler import owners, planning, usage
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.history import History
-from descheduler.ledger import Ledger, Query, Run
+from descheduler.ledger import Ledger
 from descheduler.overload import Overload
-from descheduler.planning import Eviction, EvictionPlan, NodePlan
+from descheduler.plans import Eviction, EvictionPlan, NodePlan
 from descheduler.reading import NodeLabel, Reader
+from descheduler.rows import Query, Run
 from descheduler.snapshot import Snapshot
 from descheduler.telling import CONTROLLER, Announcer
 from descheduler.usage import PodUsage

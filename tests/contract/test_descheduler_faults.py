@@ -17,7 +17,7 @@ import pytest
 import cluster
 from cluster.demo import permissions
 from descheduler import following
-from descheduler.ledger import DONE
+from descheduler.rows import DONE
 from kube import kinds
 from promql import client
 from promql.errors import PromqlError

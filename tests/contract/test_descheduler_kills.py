@@ -23,7 +23,8 @@ import yaml
 import cluster
 from cluster.demo import permissions
 from descheduler import following
-from descheduler.ledger import DONE, OPEN, Ledger, Query, Row
+from descheduler.ledger import Ledger
+from descheduler.rows import DONE, OPEN, Query, Row
 from kube import kinds
 from kube.door import KubeDoor
 from kube.objects import Pod

@@ -18,7 +18,8 @@ import yaml
 import cluster
 from cluster.demo import permissions
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.ledger import Ledger, Run
+from descheduler.ledger import Ledger
+from descheduler.rows import Run
 from descheduler.telling import CONTROLLER, Announcer
 from kube import errors, events, kinds, objects
 from kube.door import KubeDoor

@@ -18,7 +18,7 @@ import click.testing
 import pytest
 
 import cli.__main__
-from descheduler import ledger
+from descheduler import rows
 from kube import errors, kinds, objects
 from policy import relief
 from runtime import clock, exits, reloading
@@ -131,7 +131,7 @@ def ledger_rows(evenload: stack.Stack) -> list[dict[str, object]]:
 
 def evicted(evenload: stack.Stack) -> list[dict[str, object]]:
     """The rows of evictions that took place, also where the answer was lost and the pod found gone."""
-    return [row for row in ledger_rows(evenload) if row["result"] in ledger.DONE]
+    return [row for row in ledger_rows(evenload) if row["result"] in rows.DONE]
 
 
 def replacements(evenload: stack.Stack, first: set[str], count: int) -> list[objects.Pod]:

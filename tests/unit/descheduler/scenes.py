@@ -13,7 +13,7 @@ from typing import Any
 from descheduler import overload, planning, workloads
 from descheduler.history import History
 from descheduler.overload import Memory, Overload
-from descheduler.planning import EvictionPlan, Judged
+from descheduler.plans import EvictionPlan, Judged
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage, PodUsage
 from kube import objects

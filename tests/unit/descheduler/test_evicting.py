@@ -8,8 +8,9 @@ import pytest
 
 from descheduler import evicting
 from descheduler.evicting import Evicter, Terms
-from descheduler.ledger import Ledger, Query, Run
-from descheduler.planning import EvictionPlan
+from descheduler.ledger import Ledger
+from descheduler.plans import EvictionPlan
+from descheduler.rows import Query, Run
 from descheduler.telling import CONTROLLER, Announcer
 from kube import errors
 from kube.door import EvictionAnswer

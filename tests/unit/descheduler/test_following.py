@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler import following
-from descheduler.ledger import Ledger, Query, Row
+from descheduler.ledger import Ledger
+from descheduler.rows import Query, Row
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage
 from kube import errors

@@ -11,9 +11,10 @@ import pytest
 
 from descheduler import schema_sql
 from descheduler.history import Failures, Passed
-from descheduler.ledger import Ledger, Posted, Query, Row, Run
+from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError
-from descheduler.planning import Eviction
+from descheduler.plans import Eviction
+from descheduler.rows import Posted, Query, Row, Run
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 

@@ -13,9 +13,9 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
-from descheduler import destinations, limits, planning, protections, usage
+from descheduler import destinations, limits, protections, usage
 from descheduler.history import Failures, History
-from descheduler.planning import EvictionPlan
+from descheduler.plans import Eviction, EvictionPlan
 from descheduler.verdicts import Cause
 from policy.schema import LoadPolicy
 from tests import builders
@@ -163,7 +163,7 @@ def test_no_protected_or_unseen_pod_is_chosen(scene: Scene, caps: dict[str, Any]
 def test_no_destination_is_brought_over_its_line(scene: Scene, caps: dict[str, Any], history: History) -> None:
     obeyed, taken = obeying(caps), scene.snapshot()
     plan = scene.plan(obeyed, history)
-    arriving: dict[str, list[planning.Eviction]] = {}
+    arriving: dict[str, list[Eviction]] = {}
     for one in plan.evictions:
         assert one.destination != one.overload.node
         arriving.setdefault(one.destination, []).append(one)

@@ -13,7 +13,7 @@ import hypothesis
 from hypothesis import strategies as st
 
 from descheduler.history import History
-from descheduler.planning import EvictionPlan
+from descheduler.plans import EvictionPlan
 from descheduler.verdicts import Cause
 from tests import builders
 from tests.unit.descheduler import oracle, scenes

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from descheduler.ledger import Query
+from descheduler.rows import Query
 from kube import errors as kube_errors
 from promql import errors as promql_errors
 from tests.unit.descheduler import doors, scenes

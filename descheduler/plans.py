@@ -1,0 +1,105 @@
+"""What a run decided, as values: every candidate with its verdict, every eviction with its figures, and what is left.
+
+`planning.py` makes an `EvictionPlan`; `evicting.py` carries it out, the Events, the ledger, the metrics and GET /plan
+repeat it.
+"""
+
+import collections.abc
+import dataclasses
+from typing import NamedTuple
+
+from descheduler import verdicts
+from descheduler.budgets import BudgetLeft
+from descheduler.overload import Overload
+from descheduler.usage import PodUsage
+from descheduler.verdicts import Cause, Verdict
+from descheduler.workloads import Workload
+from kube.objects import Node, Pod
+
+
+class Judged(NamedTuple):
+    """A candidate, its one verdict, and what it uses where that is known."""
+
+    pod: Pod
+    workload: Workload | None
+    verdict: Verdict
+    used: PodUsage | None = None
+
+
+class Headroom(NamedTuple):
+    """What is left after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
+    takes pods the distance to each target line (negative: over it), coolest node first.
+    """
+
+    run: int = 0
+    hour: int = 0
+    budgets: tuple[BudgetLeft, ...] = ()
+    destinations: tuple[tuple[str, collections.abc.Mapping[str, float]], ...] = ()
+
+
+NO_HEADROOM = Headroom()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Eviction:
+    """One eviction of a plan with its figures: ratios of the node before, after, and of the destination with the pod
+    on it.
+    """
+
+    pod: Pod
+    workload: Workload | None
+    overload: Overload
+    used: PodUsage
+    before_ratio: float
+    projected_ratio: float
+    destination: str
+    destination_ratio: float
+    budget: str
+    flow: str = ""  # key of the flow rule that let it pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One overloaded node: the projected ratio per metric after the plan, every candidate's verdict, and why it is
+    left alone ("").
+    """
+
+    node: Node
+    overloads: tuple[Overload, ...]
+    projected: collections.abc.Mapping[str, float]
+    candidates: tuple[Judged, ...] = ()
+    left_alone: str = ""
+
+    @property
+    def chosen(self) -> int:
+        """How many pods would leave this node."""
+        return sum(1 for one in self.candidates if one.verdict.cause is Cause.CHOSEN)
+
+    @property
+    def summary(self) -> str:
+        """What happens to the node in one line."""
+        if self.left_alone:
+            return f"left alone: {self.left_alone}"
+        return verdicts.summary(self.chosen, (one.verdict.cause for one in self.candidates), verb="to evict")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvictionPlan:
+    """Everything one run decided; `blocked` says why the run as a whole does nothing ("" if it may act)."""
+
+    at_seconds: float
+    nodes: tuple[NodePlan, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    blocked: str = ""
+    headroom: Headroom = NO_HEADROOM
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The verdicts of all candidates of all overloaded nodes."""
+        return tuple(one.verdict.cause for node in self.nodes for one in node.candidates)
+
+    def summary(self, *, verb: str = "to evict", count: int | None = None) -> str:
+        """One line such as "0 to evict: 41 protected, 3 PDB, 7 without a destination"; `count` if not all left."""
+        evicted = len(self.evictions) if count is None else count
+        blocked = f"; blocked: {self.blocked}" if self.blocked else ""
+        return verdicts.summary(evicted, self.causes, verb=verb) + blocked
