@@ -15,13 +15,15 @@ import collections.abc
 import dataclasses
 import math
 import operator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from extender import estimates
 from policy import hotspots, metrics, recent, schema
+
+PUT_OFF: Final = 8  # rows that wait until somebody asks for one of them
 
 
 class Placement(NamedTuple):
@@ -110,8 +112,12 @@ class Rows:
         amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
         return Crowding(self._counts[rows], np.maximum(amounts, 0.0))
 
-    def touched(self) -> list[int]:
-        """The rows written since this was last asked, by the one who keeps the others."""
+    def touched(self, asked: npt.NDArray[np.intp] | None) -> list[int]:
+        """The rows written since this last gave them, to the one who keeps the others; none of them while there are
+        few and none is `asked` for (None: all are).
+        """
+        if asked is not None and len(self._touched) < PUT_OFF and not any(row in asked for row in self._touched):
+            return []
         written, self._touched = sorted(self._touched), set()
         return written
 
