@@ -30,7 +30,6 @@ _JSON: Final = frozenset({"", "application/json"})
 _CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 _NAMES: Final = b',"NodeNames":["'
 _END: Final = b'"]}'
-_NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
 
 
@@ -169,7 +168,7 @@ class Lean:
         current, rows = asked.current, asked.rows
         causes = current.causes(rows)
         ranking = current.ranking(rows)
-        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores.tolist())
+        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
     def _prioritized(self, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
@@ -199,13 +198,13 @@ class Lean:
         app.note(self._parts, verbs.decision(verb, seen, pod, judged, best=best, assumed=assumed, mean=mean))
 
     def _assume(self, asked: Question, winner: str) -> None:
-        """Note the winner, and make the board that the next request needs while nobody waits for it: who was asked
-        about most nodes will be so again, others are asked about other nodes next.
+        """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
+        made while nobody waits for it.
         """
         if winner:
             self._parts.view.assume(asked.pod, winner, asked.current.standing.now_seconds)
-            most = 2 * len(asked.rows) >= len(asked.current.labels.rows)
-            self._boards.current(self._parts.clock.now(), asked.rows if most else _NO_ROWS)
+            if 2 * len(asked.rows) >= len(asked.current.labels.rows):
+                self._boards.current(self._parts.clock.now())
 
     def _question(self, body: bytes, now_seconds: float) -> Question | None:
         """The request in a body as Go writes it, with known names; None for any other."""

@@ -14,6 +14,8 @@ import functools
 from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from kube import objects
 from policy import scoring
@@ -171,7 +173,7 @@ _POD: Final = b'{"Pod":'
 _NO_NODES: Final = b',"Nodes":null'
 _NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
 _ENCODER: Final = msgspec.json.Encoder()
-_CLOSINGS: Final = tuple(b"%d}," % score for score in range(scoring.MAX_SCORE + 1))
+_CLOSINGS: Final = np.array([b"%d}," % score for score in range(scoring.MAX_SCORE + 1)], dtype=np.object_)
 
 
 def decode_args(body: bytes) -> Args:
@@ -254,10 +256,10 @@ def joined_filter(passed: bytes, refusals: collections.abc.Iterable[bytes]) -> b
     return b"".join((b'{"NodeNames":', passed, middle, b",".join(refusals), b'},"Error":""}'))
 
 
-def joined_scores(openings: list[bytes], scores: list[int]) -> bytes:
+def joined_scores(openings: list[bytes], scores: npt.NDArray[np.int64]) -> bytes:
     """The prioritize reply from its openings and the scores that belong to them, 0..10."""
     parts = [b""] * (2 * len(openings))
-    parts[::2], parts[1::2] = openings, map(_CLOSINGS.__getitem__, scores)
+    parts[::2], parts[1::2] = openings, _CLOSINGS[scores].tolist()
     return b"[%b]" % b"".join(parts)[:-1]
 
 
