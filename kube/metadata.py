@@ -89,7 +89,10 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> OwnerReference | None:
         """The controlling owner (controller: true), or None for a bare object."""
-        return next((one for one in self.metadata.owner_references if one.controller), None)
+        for one in self.metadata.owner_references:  # a generator takes three times as long, and this is asked often
+            if one.controller:
+                return one
+        return None
 
 
 class Object(Identified, frozen=True, kw_only=True):
