@@ -5,13 +5,13 @@ reach, 4 the one run of `--once` saw only part.
 """
 
 import contextlib
-import json
 import random
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from descheduler import app, keeping, reading, views
@@ -157,7 +157,7 @@ def _once(running: Service) -> Exit:
     if report is None:
         click.echo("paused by the policy, nothing done", err=True)
         return Exit.OK
-    click.echo(json.dumps(views.report(report), indent=2))
+    click.echo(msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2))
     click.echo(report.summary, err=True)
     return Exit.PARTIAL if report.partial else Exit.OK
 

@@ -2,11 +2,13 @@
 /breaker and POST /breaker/reset.
 
 `__main__.py` serves the application beside the plain routes of runtime.ops. Nothing here evicts; the pages are JSON
-for `evenload plan`, `evenload evictions` and for people with curl.
+for `evenload plan`, `evenload evictions` and for people with curl. Whoever reaches the port may read; the one route
+that changes something answers this machine only (docs/decisions/0008).
 """
 
 import collections.abc
 import functools
+import ipaddress
 
 import flask
 import werkzeug.exceptions
@@ -19,10 +21,12 @@ from descheduler.service import Service
 from kube.errors import KubeError
 from policy.schema import LoadPolicy
 from promql.errors import PromqlError
-from runtime import clock, ops, reload_metrics
+from runtime import clock, logs, ops, reload_metrics
 from runtime.clock import Clock
 from runtime.health import Check
 from runtime.reloading import Reloading
+
+log = logs.get(__name__)
 
 LIMIT, MOST = 500, 10_000
 
@@ -58,9 +62,12 @@ def create_app(
         return ops.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
 
     def reset() -> flask.Response:
-        """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's."""
+        """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's. From this machine."""
+        _known(flask.request.args, "workload")
+        _from_this_machine(flask.request)
         workload_uid = flask.request.args.get("workload", "")
         ledger.reset_breaker(workload_uid, clock.now())
+        log.info("breaker reset by hand", workload=workload_uid or "all")
         return ops.json_response({"reset": workload_uid or "all"})
 
     app.add_url_rule("/evictions", "evictions", functools.partial(_evictions, ledger, clock))
@@ -71,6 +78,22 @@ def create_app(
     for kind in (KubeError, PromqlError, LedgerError):
         app.register_error_handler(kind, _unavailable)
     return app
+
+
+def _from_this_machine(request: flask.Request) -> None:
+    """403 for a request that came over the network, and for a web page's.
+
+    `kubectl port-forward` arrives on the pod's loopback, so Kubernetes' own RBAC (pods/portforward, pods/exec) says who
+    may. A browser puts Origin on every POST; the command line never does: a page that somebody with an open forward
+    happens to visit can reset nothing.
+    """
+    asks = ipaddress.ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104 - no address is no loopback
+    asks = getattr(asks, "ipv4_mapped", None) or asks
+    if not asks.is_loopback or "Origin" in request.headers:
+        raise werkzeug.exceptions.Forbidden(
+            f"a breaker is reset from this machine only, not from {asks}{' by a web page' * asks.is_loopback}: "
+            "kubectl -n evenload-system port-forward to the pod, then evenload breaker reset"
+        )
 
 
 def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:

@@ -3,13 +3,13 @@
 `planning.py` asks for one destination per pod it would choose and commits the room of the chosen only. A node
 qualifies if it is open, the pod fits beside what is there (`rooms.py`; placeholders of lower priority make way), the
 rules about nodes (`placement.py`), other pods (`neighbours.py`) and our own filter (`admission.py`) agree, its volumes
-can be mounted, and for every metric with a descheduler line
+can be mounted and attached (`attachments.py`), and for every metric with a descheduler line
 
     max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
 metric never qualifies. Not checked, because only kube-scheduler can: device claims (such a pod finds no destination),
-how many volumes a node can attach, plugins and extenders of others.
+plugins and extenders of others.
 """
 
 import collections
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from descheduler import admission, neighbours, placement, snapshot, usage
+from descheduler import admission, attachments, neighbours, placement, snapshot, usage
 from descheduler.neighbours import Judgement
 from descheduler.rooms import Room
 from descheduler.snapshot import Snapshot
@@ -59,6 +59,7 @@ class Destinations:
         self._resources = usage.resources_of(policy)
         self._neighbours = neighbours.Neighbours(taken)
         self._volumes = taken.volumes
+        self._attachments = attachments.Attachments(taken)
         self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, taken, policy, excluded))}
         nodes = [node for node in taken.nodes if node.name not in self._out]
         expected = expected_ratios(nodes, taken, policy)
@@ -104,6 +105,7 @@ class Destinations:
         for metric in self._bands:
             room.ratios[metric] += usage.share(used, room.node.allocatable, self._resources[metric])
         self._filter.add(name, used)
+        self._attachments.take(pod, name)
         self._neighbours.move(pod, name)
         self._ranking = None
 
@@ -152,6 +154,7 @@ class Destinations:
             or room.why_not(pod)
             or self._filter.why_not(room.node.name, pod)
             or ("" if self._mounts(room.node, pod) else "volume")
+            or ("" if self._attachments.allow(pod, room.node.name) else "volume limit")
             or ("device claims" if pod.resource_claims else "")
             or judgement.why_not(room.node)
         )

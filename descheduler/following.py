@@ -93,10 +93,13 @@ def follow(ledger: Ledger, taken: Snapshot) -> tuple[Returned, ...]:
     left.
     """
     since_seconds = taken.at_seconds - FOLLOWED_SECONDS
+    rows = ledger.unfinished(since_seconds)
+    if not rows:
+        return ()
     known = set(ledger.landed_pods(since_seconds))
     sight = Sight.of(taken)
     returned: list[Returned] = []
-    for row in ledger.unfinished(since_seconds):
+    for row in rows:
         columns = findings(row, sight, known)
         ledger.fill(row.id, **columns)
         landed = str(columns.get("landed_pod") or "")

@@ -1,8 +1,8 @@
 """The order in which an overloaded node's pods are considered: who may best be moved comes first.
 
-`planning.py` takes the smallest key among the pods still in question, again after every choice, because the remaining
-excess has changed by then. The order is total (uids end every tie), so a plan does not depend on the order in which
-anything was listed.
+`planning.py` takes the smallest key among the pods still in question, and orders them anew after every choice, because
+the remaining excess has changed by then. The order is total (uids end every tie), so a plan does not depend on the
+order in which anything was listed.
 """
 
 from typing import NamedTuple

@@ -225,11 +225,13 @@ class _Draft:
         return "" if sized else "its capacity is not known"
 
     def _relieve_metric(self, work: _Work, overload: Overload) -> None:
-        waiting = dict(work.open_pods)
+        key = lambda pod: ordering.key(pod, *self._used_and_excess(work, overload, pod))  # noqa: E731
+        waiting = sorted(work.open_pods.values(), key=key, reverse=True)
         while waiting and work.projected[overload.metric] > overload.evict_until_ratio:
-            pod = min(waiting.values(), key=lambda one: ordering.key(one, *self._used_and_excess(work, overload, one)))
-            del waiting[pod.uid]
+            pod = waiting.pop()
             work.judged[pod.uid] = found = self._verdict(work, overload, pod)
+            if found.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
+                waiting.sort(key=key, reverse=True)
             if found.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
                 del work.open_pods[pod.uid]
 

@@ -9,7 +9,7 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import owners, usage, workloads
+from descheduler import listed, owners, usage, workloads
 from descheduler.owners import Custom
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
@@ -47,19 +47,22 @@ class Reader:
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
-        pod_usage = self._pod_usage(policy, gaps)
-        pods = self._kube.list(kinds.PODS, field_selector=UNFINISHED).items
-        listed = self._owners()
+        pods = self._kube.list(listed.PODS, field_selector=UNFINISHED).items
+        hot = relievable(node_usage, policy)
+        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
+        controllers = self._owners()
+        volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
             nodes=nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,
-            workloads=workloads.index(listed, self._custom(listed, pods, relievable(node_usage, policy))),
+            workloads=workloads.index(controllers, self._custom(controllers, pods, hot)),
             namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
             node_usage=node_usage,
             pod_usage=pod_usage,
-            volumes=self._volumes(pods),
+            volumes=volumes,
+            attach_limits=self._attach_limits(volumes.values()),
             gaps=tuple(dict.fromkeys(gaps)),
         )
 
@@ -73,10 +76,10 @@ class Reader:
         }
 
     def _custom(
-        self, listed: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
+        self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
     ) -> dict[str, Workload]:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
-        above = {one.uid: one.owner for one in listed["ReplicaSet"]}
+        above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:
             if pod.node_name in nodes and pod.owner is not None:
@@ -117,8 +120,12 @@ class Reader:
             found.append(self._by_node(answer, directory, _invalid_amount))
         return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
 
-    def _pod_usage(self, policy: LoadPolicy, gaps: list[str]) -> dict[str, PodUsage]:
-        """Usage over the longest averaging window of each resource, for pods that have both and the time of both."""
+    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
+        """Usage over the longest averaging window of each resource, for those of the pods that have both and the time
+        of both; nothing is asked where no pod can be relieved.
+        """
+        if not keys:
+            return {}
         windows = pod_windows(policy)
         texts = (
             pod_queries.cpu_cores(windows[Resource.CPU]),
@@ -126,7 +133,9 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
+        cores, sizes, *times = (
+            readings.by_pod(self._ask(text, gaps), judge=_invalid_amount, wanted=keys)[0] for text in texts
+        )
         known = set(cores) & set(sizes) & set(times[0]) & set(times[1])
         return {key: PodUsage(key, cores[key] * 1000.0, sizes[key], min(one[key] for one in times)) for key in known}
 
@@ -138,6 +147,12 @@ class Reader:
         by_name = {volume.name: volume for volume in self._kube.list(kinds.VOLUMES).items}
         claims = (claim for claim in self._kube.list(kinds.CLAIMS).items if claim.key in used)
         return {claim.key: by_name[claim.volume_name] for claim in claims if claim.volume_name in by_name}
+
+    def _attach_limits(self, volumes: collections.abc.Iterable[PersistentVolume]) -> dict[str, dict[str, int]]:
+        """By node how many volumes of each driver it can hold; nothing is asked where no claim has a CSI volume."""
+        if all(volume.csi is None for volume in volumes):
+            return {}
+        return {one.name: one.limits for one in self._kube.list(kinds.CSI_NODES).items}
 
     def _by_node(
         self, answer: Answer, directory: identity.Directory, judge: readings.Judge

@@ -12,7 +12,7 @@ import math
 import random
 import threading
 
-from descheduler import breakers, following, keeping, overload, planning, schedule, telling
+from descheduler import breakers, following, keeping, overload, planning, schedule, telling, usage
 from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger, Query, Run
@@ -116,9 +116,16 @@ class Service:
         )
         report = self._act(self._decided(taken, policy, self._memory), policy)
         self._record(report)
-        self._pruning.prune(policy, now_seconds=now_seconds)
+        if self._clock_is_confirmed(taken, policy):
+            self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
+
+    def _clock_is_confirmed(self, taken: Snapshot, policy: LoadPolicy) -> bool:
+        """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""
+        stale_after_seconds = policy.sync.stale_after_seconds
+        seen = taken.node_usage.values()
+        return any(usage.fresh(one.at_seconds, taken.at_seconds, stale_after_seconds) for one in seen)
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment for a replica that may become the leader."""

@@ -19,9 +19,10 @@ PLACEHOLDER_LABEL = "evenload.io/placeholder"
 class Snapshot:
     """Nodes, pods, budgets, owners and usage at one moment.
 
+    `pod_usage` is of pods on nodes over a target line only: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
-    claim ("namespace/name") to the volume it is bound to; `gaps` says in words what
-    could not be read (an unanswered query, an answer that was not whole).
+    claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
+    can hold; `gaps` says in words what could not be read (an unanswered query, an answer that was not whole).
     """
 
     at_seconds: float
@@ -35,6 +36,9 @@ class Snapshot:
     node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
     pod_usage: collections.abc.Mapping[str, PodUsage] = dataclasses.field(default_factory=dict)
     volumes: collections.abc.Mapping[str, PersistentVolume] = dataclasses.field(default_factory=dict)
+    attach_limits: collections.abc.Mapping[str, collections.abc.Mapping[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
     gaps: tuple[str, ...] = ()
 
     def workload_of(self, pod: Pod) -> Workload | None:

@@ -35,6 +35,7 @@ SERVICES = Kind("api/v1", "services", "Service", objects.Service)
 ENDPOINT_SLICES = Kind("apis/discovery.k8s.io/v1", "endpointslices", "EndpointSlice", objects.EndpointSlice)
 CLAIMS = Kind("api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)
 VOLUMES = Kind("api/v1", "persistentvolumes", "PersistentVolume", objects.PersistentVolume, namespaced=False)
+CSI_NODES = Kind("apis/storage.k8s.io/v1", "csinodes", "CSINode", objects.CsiNode, namespaced=False)
 REPLICATION_CONTROLLERS = Kind(
     "api/v1", "replicationcontrollers", "ReplicationController", objects.ReplicationController
 )
@@ -58,6 +59,7 @@ ALL: tuple[Kind[Any], ...] = (
     ENDPOINT_SLICES,
     CLAIMS,
     VOLUMES,
+    CSI_NODES,
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,
     DEPLOYMENTS,

@@ -127,7 +127,10 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 def holding(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of a type if its status is True, else None: Unknown and absent do not hold."""
-    return next((one for one in conditions if one.type == kind and one.status == "True"), None)
+    for one in conditions:
+        if one.type == kind and one.status == "True":
+            return one
+    return None
 
 
 def holding_since_seconds(conditions: tuple[Condition, ...], kind: str) -> float | None:

@@ -14,6 +14,8 @@ from kube.pods import Pod, Volume
 from kube.records import (
     ApiResource,
     ConfigMap,
+    CsiNode,
+    CsiSource,
     EndpointSlice,
     Event,
     Lease,
@@ -37,6 +39,8 @@ __all__ = [
     "Condition",
     "ConfigMap",
     "Container",
+    "CsiNode",
+    "CsiSource",
     "Deployment",
     "DisruptionBudget",
     "EndpointSlice",

@@ -122,21 +122,65 @@ class VolumeNodeAffinity(msgspec.Struct, frozen=True, gc=False):
     required: NodeSelector | None = None
 
 
+class CsiSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A volume as its CSI driver knows it."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a PersistentVolume."""
 
     node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiSource | None = None
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
-    """A volume: the nodes it can be reached from."""
+    """A volume: the nodes it can be reached from, and the driver that attaches it."""
 
     spec: VolumeSpec = VolumeSpec()
+
+    @property
+    def csi(self) -> CsiSource | None:
+        """How a CSI driver knows it; None for volumes of other kinds."""
+        return self.spec.csi
 
     @property
     def node_selector(self) -> NodeSelector | None:
         """The nodes it can be mounted on, None for all."""
         return None if self.spec.node_affinity is None else self.spec.node_affinity.required
+
+
+class DriverLimit(msgspec.Struct, frozen=True, gc=False):
+    """How many volumes of a driver a node can hold; absent means that nobody said."""
+
+    count: int | None = None
+
+
+class NodeDriver(msgspec.Struct, frozen=True, gc=False):
+    """A CSI driver as it runs on a node."""
+
+    name: str = ""
+    allocatable: DriverLimit | None = None
+
+
+class CsiNodeSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a CSINode."""
+
+    drivers: tuple[NodeDriver, ...] | None = None
+
+
+class CsiNode(Object, frozen=True, kw_only=True):
+    """The CSI drivers of the node of the same name; servers write `null` for none."""
+
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Volumes at most, by driver; drivers without a limit are absent."""
+        known = ((one.name, one.allocatable) for one in self.spec.drivers or ())
+        return {name: limit.count for name, limit in known if limit is not None and limit.count is not None}
 
 
 class ScaleSpec(msgspec.Struct, frozen=True, gc=False):

@@ -70,7 +70,13 @@ class Stall:
         return self._passes
 
 
-Rule = Callable[[Call], "Reply | Stall | None"]
+class Changed(NamedTuple):
+    """The server's own answer with another body."""
+
+    change: Callable[[bytes], bytes]
+
+
+Rule = Callable[[Call], "Reply | Stall | Changed | None"]
 
 
 def apiserver_reply(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -152,6 +158,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         verdict = self.gate.rule(call)
         if isinstance(verdict, Reply):
             self._answer(verdict)
+        elif isinstance(verdict, Changed):
+            self._forward(body, verdict.change)
         elif verdict is None or verdict.hold():
             self._forward(body)
         else:
@@ -167,13 +175,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _forward(self, body: bytes) -> None:
+    def _forward(self, body: bytes, change: Callable[[bytes], bytes] | None = None) -> None:
         self.close_connection = True  # until the answer is whole
         with contextlib.closing(self.gate.upstream()) as upstream:
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in _NOT_FORWARDED}
+            left_out = _NOT_FORWARDED if change is None else (*_NOT_FORWARDED, "accept-encoding")
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in left_out}
             upstream.request(self.command, self.path, body or None, headers)
             with upstream.getresponse() as answer:  # which holds the socket of a server that ends the connection
-                self._pass_on(answer)
+                if change is None:
+                    self._pass_on(answer)
+                else:
+                    kind = {"Content-Type": answer.getheader("Content-Type", "")}
+                    self._answer(Reply(answer.status, change(answer.read()).decode(), kind))
         self.close_connection = False
 
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:

@@ -22,6 +22,7 @@ from kube import config, errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Pod
 from tests import gate
+from tests.contract import shifted
 from tests.e2e import bodies, policies, services, waiting
 
 NAMESPACE = "shop"
@@ -29,7 +30,7 @@ REPLICAS = 4
 PER_HOUR = 6
 HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 2 * 2**30, "memory_request": "64Mi"}
 HOT = "node-0"
-LAST_RUN = "evenload_descheduler_last_run_timestamp_seconds"
+RUNS = "evenload_descheduler_run_duration_seconds_count"  # that ended well, whatever the time was
 LIMIT = waiting.LIMIT_SECONDS
 
 
@@ -46,10 +47,10 @@ class Replica(NamedTuple):
     def more_runs(self, count: int) -> None:
         """Wait until so many further runs have ended well."""
         for _ in range(count):
-            self._another_run(self.service.metric(LAST_RUN))
+            self._another_run(self.service.metric(RUNS))
 
-    def _another_run(self, last_seconds: float) -> None:
-        waiting.eventually(lambda: self.service.metric(LAST_RUN) > last_seconds, LIMIT, "another whole run")
+    def _another_run(self, before: float) -> None:
+        waiting.eventually(lambda: self.service.metric(RUNS) > before, LIMIT, "another whole run")
 
 
 class Watcher:
@@ -105,9 +106,8 @@ class Site:
         self.prometheus = prometheus
         self.door = config.connect(running.kubeconfig)
         self._directory = directory
-        self._policy = policies.write(
-            directory / "policy.yaml", descheduler__mode="Enforce", descheduler__limits={"perHour": PER_HOUR}
-        )
+        self._policy = directory / "policy.yaml"
+        self.obey()
         self._round = 0
         self._gates = gates
         self.first, self.second = self._replicas()
@@ -120,10 +120,23 @@ class Site:
             one.rule = passing
             one.calls.clear()
         self._round += 1
+        self.obey()
         self.first, self.second = self._replicas()
         for node in self.door.list(kinds.NODES).items:
             self.load(node.name, memory_ratio=0.1)
         self._gather()
+
+    def obey(self, **overrides: object) -> None:
+        """Writes the policy file, with these keys laid over it, for replicas that are started from now on."""
+        limits = {"perHour": PER_HOUR}
+        policies.write(self._policy, descheduler__mode="Enforce", descheduler__limits=limits, **overrides)
+
+    def on_a_clock_of_its_own(self) -> shifted.Shift:
+        """Makes the first replica one whose machine's clock can be set while it runs."""
+        shift = shifted.Shift(self._directory / f"{self._round}.shift")
+        shift.set(0.0)
+        self.first = self._replica(0, self._gates[0], shift)
+        return shift
 
     def stop(self) -> None:
         """Ends both replicas."""
@@ -161,13 +174,22 @@ class Site:
         verdicts = functools.partial(self._verdicts, replica)
         waiting.eventually(lambda: verdict in verdicts(), LIMIT, f"the verdict {verdict}", verdicts)
 
-    def _verdicts(self, replica: Replica) -> set[str]:
+    def plan(self, replica: Replica) -> dict[str, Any]:
+        """GET /plan; of nothing while a door does not answer (503)."""
         try:
             answer = replica.service.json("/plan")
-        except urllib.error.HTTPError:  # 503: a door does not answer at this moment
-            return set()
+        except urllib.error.HTTPError as refused:
+            refused.close()
+            return {"nodes": [], "blocked": ""}
         assert isinstance(answer, dict)
-        return {str(one["verdict"]) for node in answer["nodes"] for one in node["candidates"]}
+        return answer
+
+    def candidates(self, replica: Replica) -> list[dict[str, Any]]:
+        """What GET /plan says of the pods of hot nodes."""
+        return [one for node in self.plan(replica)["nodes"] for one in node["candidates"]]
+
+    def _verdicts(self, replica: Replica) -> set[str]:
+        return {str(one["verdict"]) for one in self.candidates(replica)}
 
     def given_up(self, replica: Replica) -> int:
         """How many runs were given up so far."""
@@ -228,9 +250,9 @@ class Site:
     def _replicas(self) -> list[Replica]:
         return [self._replica(number, one) for number, one in enumerate(self._gates)]
 
-    def _replica(self, number: int, one: gate.Gate) -> Replica:
+    def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
         folder = self._directory / f"{self._round}-{number}"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         ledger = self._directory / f"{self._round}.sqlite"
         arguments = [
             "--policy",
@@ -241,7 +263,9 @@ class Site:
             str(ledger),
         ]
         arguments += ["--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
-        return Replica(services.Service("descheduler", arguments, folder), one)
+        if shift is None:
+            return Replica(services.Service("descheduler", arguments, folder), one)
+        return Replica(services.Service(shifted.__name__, [shifted.OPTION, str(shift.file), *arguments], folder), one)
 
     def _through(self, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
         """The descheduler's own kubeconfig, but to the apiserver behind a gate."""

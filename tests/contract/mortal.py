@@ -22,7 +22,7 @@ from descheduler.reading import NodeLabel, Reader
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from descheduler.usage import NodeUsage, PodUsage
-from kube import client, kinds
+from kube import client
 from kube.door import KubeDoor
 from kube.events import EventWriter
 from kube.objects import Node
@@ -96,9 +96,8 @@ class Heated(Reader):
             for name, ratio in ratios.items()
         }
 
-    def _pod_usage(self, policy: LoadPolicy, gaps: list[str]) -> dict[str, PodUsage]:
+    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
         now_seconds = self._clock.now()
-        keys = (pod.key for pod in self._kube.list(kinds.PODS).items)
         return {key: PodUsage(key, 10.0, POD_BYTES, now_seconds) for key in keys}
 
 

@@ -304,7 +304,8 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
         {"name": f"{resource}_avg_5m", "resource": resource, "statistic": "avg", "window": "6s"}
         for resource in ("cpu", "memory")
     ]
-    obeyed = schema.LoadPolicy.of({"metrics": windows})
+    lines = {f"{resource}_avg_5m": {"evictAbove": 0.0002, "evictUntil": 0.0001} for resource in ("cpu", "memory")}
+    obeyed = schema.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
     wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
         reader = Reader(descheduler, asked, NodeLabel())
@@ -328,3 +329,46 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     hot = Overload(pod.node_name, "memory_avg_5m", 0.9, 0.8, 0.6, 0.0)
     plan = planning.plan(taken, (hot,), obeyed, History())
     assert pod.uid in {one.pod.uid for one in plan.nodes[0].candidates}, plan.nodes[0].summary
+
+
+@pytest.fixture
+def claimed(admin: KubeDoor, namespace: str) -> Iterator[str]:
+    """A claim `data` on a volume of a CSI driver, used by a Deployment's pods, and a node's limit: all of that name."""
+    body = deployment_body()
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
+    driver = f"{namespace}.csi.test"
+    size = {"storage": "1Gi"}
+    shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    source = {"driver": driver, "volumeHandle": "volume-1"}
+    reference = {"namespace": namespace, "name": "data"}
+    volume = {**shared, "capacity": size, "csi": source, "claimRef": reference}
+    claim = {**shared, "resources": {"requests": size}, "volumeName": namespace}
+    drivers = [{"name": driver, "nodeID": "node-1", "topologyKeys": [], "allocatable": {"count": 7}}]
+    admin.create(kinds.VOLUMES, {"metadata": {"name": namespace}, "spec": volume})
+    admin.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=namespace)
+    admin.create(kinds.CSI_NODES, {"metadata": {"name": namespace}, "spec": {"drivers": drivers}})
+    admin.create(kinds.DEPLOYMENTS, body, namespace=namespace)
+    yield driver
+    admin.delete(kinds.CSI_NODES, namespace)
+    admin.delete(kinds.VOLUMES, namespace)
+
+
+def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
+    control_plane: cluster.Cluster, descheduler: ScalesDoor, namespace: str, claimed: str
+) -> None:
+    wall = clock.WallClock()
+    with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
+        reader = Reader(descheduler, asked, NodeLabel())
+
+        def seen() -> Snapshot | None:
+            try:
+                taken = reader.take(schema.LoadPolicy.of({}), now_seconds=wall.now())
+            except PromqlError:
+                return None
+            return taken if f"{namespace}/data" in taken.volumes else None
+
+        taken = waiting.eventually(seen, 90, "the pods with their volume")
+    assert taken is not None
+    assert taken.volumes[f"{namespace}/data"].csi == objects.CsiSource(claimed, "volume-1")
+    assert taken.attach_limits[namespace] == {claimed: 7}

@@ -1,15 +1,16 @@
 """The descheduler among failing neighbours: the real Prometheus, apiserver and scheduler, killed or behind gates.
 
 A watcher of its own looks at the pods all the time. After each fault the same must hold: budgets were kept at every
-look, caps were kept, and the ledger tells exactly what left. One cluster for the file. A clock that jumps and an answer
-that Prometheus calls partial are in tests/unit/descheduler/test_service.py.
+look, caps were kept, and the ledger tells exactly what left. One cluster for the file.
 """
 
 import contextlib
 import itertools
+import json
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -199,24 +200,43 @@ def test_a_workload_whose_pod_finds_no_place_loses_no_other(site: Site, watcher:
     assert min(watcher.fewest.values()) >= REPLICAS - 1, f"one pod of a workload at a time: {watcher.fewest}"
 
 
-def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_told(
-    site: Site, watcher: Watcher
-) -> None:
+def returned(site: Site) -> list[dict[str, Any]]:
+    """The rows of replacements that came back."""
+    return [row for row in site.rows(site.first) if row["returned"]]
+
+
+def sent_back(site: Site, watcher: Watcher, times: int) -> None:
+    """One pod leaves the hot node, its destinations close before its replacement is placed, and the return is known."""
     scheduler = site.cluster.processes["kube-scheduler"]
     scheduler.kill()  # one that is started after the cordons knows them when it places the replacement
-    started(site, OneEviction())
-    waiting.eventually(lambda: watcher.left, waiting.START_SECONDS, "a pod to leave")
+    site.first.kube.rule = OneEviction()
+    site.open_all()
+    if not site.first.service.running:
+        started(site, site.first.kube.rule)
+    waiting.eventually(lambda: len(watcher.left) == times, waiting.START_SECONDS, "a pod to leave")
     site.close_all_but_the_hot_node()
     site.first.more_runs(RUNS)
     site.first.kube.rule = passing
     scheduler.start()
     waiting.eventually(
-        lambda: any(row["returned"] for row in site.rows(site.first)),
-        LIMIT,
-        "the return to be recorded",
-        lambda: site.rows(site.first),
+        lambda: len(returned(site)) == times, LIMIT, "the return to be recorded", lambda: site.rows(site.first)
     )
-    (row,) = [row for row in site.rows(site.first) if row["returned"]]
+
+
+def rests(site: Site) -> list[str]:
+    """What GET /plan says of the cool-downs of workloads."""
+    return [one["detail"] for one in site.candidates(site.first) if one["verdict"] == "workload_cooldown"]
+
+
+def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_told_and_remembered(
+    site: Site, watcher: Watcher
+) -> None:
+    only_web = [{"match": {"labelSelector": {"matchLabels": {"app": "api"}}}, "allow": "Never"}]
+    growing = {"initial": "1s", "factor": 300, "max": "1h", "window": "1h"}
+    cooldown = {"workload": "1s", "node": "1s", "returned": growing}
+    site.obey(descheduler__flow=only_web, descheduler__cooldown=cooldown)
+    sent_back(site, watcher, 1)
+    (row,) = returned(site)
     assert row["result"] in DONE, row
     assert (row["node"], row["landed_node"]) == (HOT, HOT)
 
@@ -228,7 +248,56 @@ def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_to
     assert site.first.service.metric("evenload_eviction_returned_total") == 1
     watcher.look()
     assert len(watcher.left) == 1, "there is nowhere to go, so nothing more is evicted"
+    sent_back(site, watcher, 2)
     site.open_all()
+    twice = lambda: [text for text in rests(site) if text.endswith("came back 2 times")]  # noqa: E731
+    (left, *_) = waiting.eventually(twice, LIMIT, "the workload to rest after its second return", lambda: rests(site))
+    assert float(left.partition(" ")[0]) > 1, f"longer than after the first return: {left}"
+    site.first.more_runs(RUNS)
+    site.hold(watcher, site.first)
+    assert len(watcher.left) == 2, "while it rests, nothing of it leaves"
+
+
+def not_whole(body: bytes) -> bytes:
+    """An answer of Prometheus with the warning of one that could not ask all its stores."""
+    return json.dumps({**json.loads(body), "warnings": ["store 2 of 2 did not answer"]}).encode()
+
+
+def blocked(site: Site) -> str:
+    """Why the plan for the hot node may not be carried out."""
+    plan = site.plan(site.first)
+    return str(plan["blocked"]) if plan["nodes"] else ""
+
+
+def busy(call: gate.Call) -> gate.Reply | None:
+    """The rule of an apiserver that has no time for evictions: what is asked for is seen, and nothing happens."""
+    return gate.apiserver_reply(429, "TooManyRequests") if is_eviction(call) else None
+
+
+def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is_wrong(
+    site: Site, watcher: Watcher
+) -> None:
+    shift = site.on_a_clock_of_its_own()
+
+    def asked() -> int:
+        return len(site.first.evictions())
+
+    site.prometheus.rule = lambda _: gate.Changed(not_whole)
+    started(site, busy)
+    waiting.eventually(lambda: "store 2 of 2" in blocked(site), LIMIT, "a blocked plan", lambda: blocked(site))
+    site.first.more_runs(RUNS)
+    assert asked() == 0
+    site.prometheus.rule = passing
+    waiting.eventually(asked, LIMIT, "an eviction by whole answers")
+    for jump_seconds in (7200.0, -7200.0):
+        shift.set(jump_seconds)
+        site.first.more_runs(1)  # one may have begun before
+        before = asked()
+        site.first.more_runs(RUNS)
+        assert asked() == before, f"with a clock that is {jump_seconds:+.0f} s wrong all data is too old or to come"
+    shift.set(0.0)
+    waiting.eventually(lambda: asked() > before, LIMIT, "evictions by the right time")
+    site.first.kube.rule = passing
     site.hold(watcher, site.first)
 
 

@@ -19,8 +19,9 @@ import pytest
 
 import cli.__main__
 from descheduler import ledger
-from kube import kinds, objects
-from runtime import clock, exits
+from kube import errors, kinds, objects
+from policy import relief
+from runtime import clock, exits, reloading
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -94,9 +95,14 @@ def ready(evenload: stack.Stack, prefix: str, count: int) -> list[objects.Pod]:
 
 
 def overload(
-    evenload: stack.Stack, *, replicas: int = 4, budget: int | None = 3, **options: typing.Unpack[bodies.PodOptions]
+    evenload: stack.Stack,
+    *,
+    replicas: int = 4,
+    budget: int | None = 3,
+    kind: kinds.Kind[typing.Any] = kinds.DEPLOYMENTS,
+    **options: typing.Unpack[bodies.PodOptions],
 ) -> None:
-    """Brings HOT over 80 % of memory by the pods of Deployment `web` that were made to land there.
+    """Brings HOT over 80 % of memory by the pods of Deployment (or `kind`) `web` that were made to land there.
 
     They want a label that only HOT has at first, which holds however far behind the scheduler's view of the nodes is.
     """
@@ -104,7 +110,8 @@ def overload(
     open_to_web = {"metadata": {"labels": {label: "yes"}}}
     evenload.door.merge_patch(kinds.NODES, HOT, open_to_web)
     shape: bodies.PodOptions = {**HEAVY, **options, "node_selector": {label: "yes"}}
-    evenload.door.create(kinds.DEPLOYMENTS, bodies.deployment("web", replicas, **shape), namespace=stack.NAMESPACE)
+    body = {**bodies.deployment("web", replicas, **shape), "apiVersion": kind.api_version, "kind": kind.name}
+    evenload.door.create(kind, body, namespace=stack.NAMESPACE)
     if budget is not None:
         evenload.door.create(kinds.BUDGETS, bodies.budget("web", budget), namespace=stack.NAMESPACE)
     ready(evenload, "web-", replicas)
@@ -244,3 +251,113 @@ def plan_of(evenload: stack.Stack, node: str) -> dict[str, typing.Any]:
     assert isinstance(answer, dict)
     rows: list[dict[str, typing.Any]] = answer["nodes"]
     return next((row for row in rows if row["node"] == node), {})
+
+
+def obey(evenload: stack.Stack, **overrides: object) -> None:
+    """Changes the policy file and waits until extender and annotator go by it; the descheduler is not running."""
+    policies.write(evenload.policy, descheduler__mode="Enforce", **overrides)
+    name = reloading.content_hash(evenload.policy.read_bytes())
+    for service in (evenload.annotator, evenload.extender):
+        waiting.eventually(
+            lambda service=service: f'hash="{name}"' in service.text("/metrics"),  # type: ignore[misc]
+            90,
+            f"{service.name} to go by the new policy",
+            service.log,
+        )
+
+
+@pytest.fixture
+def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
+    """No threshold rejects a node, only a relief hint does; a workload rests for ten minutes, for hours after a return.
+
+    The ReplicaSet `web` that the test makes is gone afterwards.
+    """
+    cooldown = {"workload": "10m", "node": "1s", "returned": {"initial": "3h", "max": "6h", "window": "1h"}}
+    obey(evenload, filter__thresholds={}, descheduler__cooldown=cooldown)
+    yield
+    evenload.descheduler.kill()
+    with contextlib.suppress(errors.NotFound):
+        evenload.door.delete(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
+    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief.KEY: None}}})
+    obey(evenload)
+
+
+def hinted(evenload: stack.Stack) -> bool:
+    """Whether HOT carries a hint about the ReplicaSet, and the extender knows just that hint."""
+    hint = relief.decode(evenload.nodes()[HOT].annotations.get(relief.KEY))
+    uid = evenload.door.get(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE).uid
+    known = evenload.view_of(HOT).get("relief_until")
+    return hint is not None and uid in hint.workloads and known == clock.to_rfc3339(hint.until_seconds)
+
+
+def unplaced(evenload: stack.Stack) -> dict[str, str]:
+    """The pods that are not bound, each with what kube-scheduler says of it."""
+    found = evenload.cluster.api.items(f"api/v1/namespaces/{stack.NAMESPACE}/pods")
+    return {
+        one["metadata"]["name"]: "; ".join(str(said.get("message")) for said in one["status"].get("conditions", []))
+        for one in found
+        if not one["spec"].get("nodeName")
+    }
+
+
+def replaced_only_on_the_hot_node(evenload: stack.Stack) -> None:
+    """From now on the pods that `web` makes can go to HOT only, and kube-scheduler waits for a word before it looks.
+
+    The pods that are there keep their own spec, by which every node would take them.
+    """
+    label = f"e2e.evenload.io/open-{next(_OPEN)}"
+    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"labels": {label: "yes"}}})
+    spec = {"nodeSelector": {label: "yes"}, "schedulingGates": [{"name": "e2e.evenload.io/wait"}]}
+    patch = {"spec": {"template": {"spec": spec}}}
+    evenload.door.merge_patch(kinds.REPLICA_SETS, "web", patch, namespace=stack.NAMESPACE)
+
+    def observed() -> bool:
+        made = evenload.door.get(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
+        return made.status.observed_generation >= made.metadata.generation
+
+    waiting.eventually(observed, 90, "the new template to be known to its controller")
+
+
+def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and_remembered(
+    evenload: stack.Stack, one_replica_set: None
+) -> None:
+    overload(evenload, budget=None, kind=kinds.REPLICA_SETS)
+    replaced_only_on_the_hot_node(evenload)
+    evenload.descheduler.start()
+    (name,) = waiting.eventually(lambda: unplaced(evenload), 90, "a replacement that waits", evenload.descheduler.log)
+    waiting.eventually(lambda: hinted(evenload), 90, "the extender to know the hint", lambda: evenload.view_of(HOT))
+    evenload.door.merge_patch(kinds.PODS, name, {"spec": {"schedulingGates": None}}, namespace=stack.NAMESPACE)
+    waiting.eventually(
+        lambda: relief.REASON in unplaced(evenload).get(name, ""),
+        90,
+        "the replacement to be kept off the only node that could take it, which is hot",
+        lambda: (unplaced(evenload), evenload.view_of(HOT)),
+    )
+    evenload.set_load(HOT, memory_ratio=0.0)
+    placed = waiting.eventually(
+        lambda: [pod for pod in evenload.pods(name) if pod.node_name == HOT and pod.ready],
+        RELIEF_SECONDS,
+        "the replacement to come back once the node is relieved",
+        lambda: (unplaced(evenload), evenload.view_of(HOT)),
+    )
+    (row,) = waiting.eventually(
+        lambda: [one for one in evicted(evenload) if one["returned"]], 90, "the return", lambda: ledger_rows(evenload)
+    )
+    assert (row["node"], row["landed_pod"], row["landed_node"]) == (HOT, placed[0].uid, HOT)
+
+    def told() -> set[str]:
+        found = evenload.door.list(kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=EvictionLoop").items
+        return {event.regarding.kind for event in found if event.regarding.name in (name, "web")}
+
+    waiting.eventually(lambda: told() >= {"Pod", "ReplicaSet"}, 90, "the Events about it", told)
+    evenload.set_load(HOT, memory_ratio=0.25)
+    rests = lambda: [one["detail"] for one in candidates(evenload) if one["verdict"] == "workload_cooldown"]  # noqa: E731
+    (text, *_) = waiting.eventually(rests, RELIEF_SECONDS, "the workload to rest", lambda: candidates(evenload))
+    assert text.endswith("came back 1 times")
+    assert float(text.partition(" ")[0]) > 600, f"longer than the ten minutes of a workload that did not: {text}"
+
+
+def candidates(evenload: stack.Stack) -> list[dict[str, typing.Any]]:
+    """What GET /plan says of the pods of HOT."""
+    found: list[dict[str, typing.Any]] = plan_of(evenload, HOT).get("candidates", [])
+    return found

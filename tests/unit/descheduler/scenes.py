@@ -42,6 +42,7 @@ class Scene:
     owners: list[objects.ReplicaSet] = dataclasses.field(default_factory=list)
     budgets: list[objects.DisruptionBudget] = dataclasses.field(default_factory=list)
     volumes: dict[str, objects.PersistentVolume] = dataclasses.field(default_factory=dict)
+    attach_limits: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
 
     def node(self, name: str, *, memory: float = 0.1, cpu: float = 0.1, **fields: Any) -> "Scene":
         """A node with its 5-minute readings; `fields` are those of builders.node."""
@@ -98,6 +99,7 @@ class Scene:
             node_usage={name: NodeUsage(name, ratios, NOW - 10) for name, ratios in self.readings.items()},
             pod_usage=dict(self.used),
             volumes=self.volumes,
+            attach_limits=self.attach_limits,
         )
 
     def overloads(self, obeyed: LoadPolicy) -> tuple[Overload, ...]:

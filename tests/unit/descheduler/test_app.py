@@ -8,7 +8,7 @@ import pytest
 from promql import breaker, telemetry
 from promql import client as promql_client
 from tests import metric_docs
-from tests.unit.descheduler import scenes
+from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.worlds import World
 
 
@@ -102,6 +102,30 @@ def test_the_breaker_is_reset_by_post_only(world: World) -> None:
     client = world.pages().test_client()
     assert client.get("/breaker/reset").status_code == 405
     assert client.post("/breaker/reset?workload=uid-web").get_json() == {"reset": "uid-web"}
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        pytest.param("127.0.0.1", {}, 200, id="kubectl port-forward"),
+        pytest.param("::1", {}, 200, id="the same by IPv6"),
+        pytest.param("::ffff:127.0.0.1", {}, 200, id="IPv4 on a port for both"),
+        pytest.param("10.2.7.31", {}, 403, id="another pod"),
+        pytest.param("::ffff:10.2.7.31", {}, 403, id="another pod on a port for both"),
+        pytest.param("127.0.0.1", {"Origin": "http://127.0.0.1:8902"}, 403, id="a web page behind a forward"),
+    ],
+)
+def test_breakers_are_reset_from_this_machine_only(
+    world: World, peer: str, headers: dict[str, str], status: int
+) -> None:
+    world.door.answers = [doors.BLOCKED]
+    world.service.run()
+    world.clock.advance(1)
+    asking = world.pages().test_client()
+    answer = asking.post("/breaker/reset", environ_base={"REMOTE_ADDR": peer}, headers=headers)
+    assert answer.status_code == status
+    assert len(asking.get("/breaker").get_json()["breakers"]) == (0 if status == 200 else 1)
+    assert status == 200 or "port-forward" in answer.get_json()["message"]
 
 
 def test_a_run_that_was_given_up_shows_in_configz_until_the_next_good_one(world: World) -> None:

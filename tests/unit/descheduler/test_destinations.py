@@ -251,6 +251,31 @@ def test_volumes_with_zone_labels_are_mounted_in_their_zone_only(
     assert snapshot.mountable(volume, node) is fits
 
 
+@pytest.mark.parametrize(
+    ("handles", "limits", "expected"),
+    [
+        pytest.param("abc", {}, ["chosen", "chosen"], id="no limit is known"),
+        pytest.param("abc", {"disk": 3}, ["chosen", "chosen"], id="room for both"),
+        pytest.param("abc", {"disk": 2}, ["chosen", "1 volume limit"], id="the first takes the last place"),
+        pytest.param("abc", {"disk": 1}, ["1 volume limit", "1 volume limit"], id="full"),
+        pytest.param("abc", {"other": 0}, ["chosen", "chosen"], id="another driver's limit"),
+        pytest.param("aac", {"disk": 2}, ["chosen", "chosen"], id="one volume for both"),
+        pytest.param("ccc", {"disk": 0}, ["chosen", "chosen"], id="the node has it already"),
+    ],
+)
+def test_a_node_attaches_no_more_volumes_than_it_can(handles: str, limits: dict[str, int], expected: list[str]) -> None:
+    scene = Scene().node("hot", memory=0.99).node("warm", memory=0.6).node("cool")
+    for name, on, handle in zip("abc", (["hot", "warm"], ["hot", "warm"], ["cool"]), handles, strict=True):
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        scene.workload(name, on=on, mutate=set_spec(volumes=[volume]))
+        body = {"spec": {"csi": {"driver": "disk", "volumeHandle": handle}}}
+        scene.volumes[f"default/{name}"] = builders.decoded(body, objects.PersistentVolume)
+    scene.attach_limits = {"cool": limits}
+    judged = scenes.judged(scene.plan(scenes.policy(limits={"perNode": 2})))
+    for name, words in zip(("a-0", "b-0"), expected, strict=True):
+        assert words in str(judged[name].verdict)
+
+
 def test_a_pod_for_which_the_scheduler_makes_room_counts_there_already() -> None:
     scene = scenes.hot_and_cool(memory="2Gi")
     nominated = lambda body: body["status"].update(nominatedNodeName="cool")  # noqa: E731

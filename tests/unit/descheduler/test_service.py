@@ -280,8 +280,27 @@ def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()
     here.clock.advance(91 * 86400)
+    here.prometheus.age_seconds -= 91 * 86400
     here.service.run()
     assert scenes.NOW not in {row.at_seconds for row in here.ledger.rows(Query())}
+
+
+def test_a_clock_that_nobody_confirms_deletes_nothing(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    here.clock.advance(91 * 86400)
+    here.service.run()
+    assert scenes.NOW in {row.at_seconds for row in here.ledger.rows(Query())}
+
+
+def test_pods_usage_is_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathlib.Path) -> None:
+    asked = []
+    for memory in (0.5, 0.9):
+        scene = scenes.Scene().node("hot", memory=memory).node("cool").workload("web", on=["hot", "cool"])
+        here = World(scene, tmp_path)
+        here.service.run()
+        asked.append(sum("container" in text for text, _ in here.prometheus.asked))
+    assert asked == [0, 4]
 
 
 def test_a_ledger_that_another_replica_set_aside_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:

@@ -228,6 +228,14 @@ def test_volumes_and_claims_lead_to_nodes() -> None:
     assert builders.decoded({"spec": {}}, objects.PersistentVolume).node_selector is None
 
 
+def test_a_node_tells_how_many_volumes_of_a_driver_it_can_hold() -> None:
+    drivers = [{"name": "a", "allocatable": {"count": 3}}, {"name": "b"}, {"name": "c", "allocatable": {}}]
+    assert builders.decoded({"spec": {"drivers": drivers}}, objects.CsiNode).limits == {"a": 3}
+    assert builders.decoded({"spec": {"drivers": None}}, objects.CsiNode).limits == {}
+    source = {"csi": {"driver": "a", "volumeHandle": "v-1"}}
+    assert builders.decoded({"spec": source}, objects.PersistentVolume).csi == objects.CsiSource("a", "v-1")
+
+
 def test_what_is_absent_everywhere_decodes() -> None:
     for kind in kinds.ALL:
         found = builders.decoded({}, kind.type)
