@@ -34,6 +34,7 @@ class Tool(typing.NamedTuple):
     package: str
     flags: tuple[str, ...]
     oldest: tuple[int, int]
+    asks_version: tuple[str, ...] = ("--version",)
 
 
 def _tool(
@@ -73,6 +74,7 @@ TOOLS = (
     _kubernetes("kube-apiserver"),
     _kubernetes("kube-controller-manager"),
     _kubernetes("kube-scheduler"),
+    _kubernetes("kubectl")._replace(asks_version=("version", "--client")),
     _tool("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", stamps={}, oldest=(0, 7)),
     _prometheus("prometheus"),
     _prometheus("promtool"),
@@ -100,7 +102,7 @@ def directory_of(module: str) -> pathlib.Path:
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """Major and minor of the first x.y.z in what `--version` prints; None when there is none."""
+    """Major and minor of the first x.y.z in what a command says of its version; None when there is none."""
     found = _VERSION.search(text)
     return (int(found[1]), int(found[2])) if found else None
 
@@ -120,7 +122,7 @@ def _on_machine(tool: Tool) -> pathlib.Path | None:
 def is_right(tool: Tool, path: pathlib.Path) -> bool:
     """Whether a command found on the machine runs and says a version that will do."""
     try:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        answer = subprocess.run([path, *tool.asks_version], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     version = parse_version(answer.stdout + answer.stderr)

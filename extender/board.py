@@ -83,11 +83,20 @@ class Boards:
         self._lock = deadline.Lock()
         self._board: Board | None = None
 
-    def current(self, now_seconds: float) -> Board:
-        """The board of this moment."""
+    def labels(self, now_seconds: float) -> Labels:
+        """The labels of the nodes there are."""
+        board = self._board
+        if board is None or board.standing.loads.names is not self._view.nodes.loads().names:
+            board = self.current(now_seconds)
+        return board.labels
+
+    def current(self, now_seconds: float, asked: nodes.Rows | None = None) -> Board:
+        """The board of this moment. With rows `asked` for, a few others may be of a moment ago: repairing a row costs
+        as much as repairing several, and the next pod is mostly asked about on other nodes.
+        """
         with self._lock:
             before, self._board = self._board, None  # who fails half-way has been told which rows changed: all anew
-            found = self._view.standing(None if before is None else before.standing, now_seconds)
+            found = self._view.standing(None if before is None else before.standing, now_seconds, asked)
             if before is not None and found is before.standing:
                 board = before
             elif before is None or len(found.rows) == len(found.loads.names):

@@ -15,13 +15,15 @@ import collections.abc
 import dataclasses
 import math
 import operator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from extender import estimates
 from policy import hotspots, metrics, recent, schema
+
+PUT_OFF: Final = 8  # rows that wait until somebody asks for one of them
 
 
 class Placement(NamedTuple):
@@ -70,8 +72,8 @@ class Rows:
         self.windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
         self._origin_seconds = origin_seconds
         self._index: collections.abc.Mapping[str, int] = {}
-        self._touched: set[int] = set()
         self._counts, self._offset, self._slope = self._empty(1)
+        self._touched = np.zeros(1, dtype=np.bool_)  # by row
 
     def follow(self, index: collections.abc.Mapping[str, int], rows: int) -> set[str]:
         """Stand in the order of `index` from now on; gives the nodes whose rows are to be written.
@@ -86,7 +88,7 @@ class Rows:
         self._grow(max(rows, 1 + max(index.values(), default=0)))
         for row in (before[name] for name in moved if name in before):
             self._counts[row] = self._offset[row] = self._slope[row] = 0
-            self._touched.add(row)
+            self._touched[row] = True
         return moved
 
     def write(self, node: str, here: collections.abc.Collection[Placement], now_seconds: float) -> None:
@@ -94,7 +96,7 @@ class Rows:
         row = self._index.get(node)
         if row is None:
             return
-        self._touched.add(row)
+        self._touched[row] = True
         ages = [now_seconds - placement.binding.at_seconds for placement in here]
         self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
         for group, columns in self._groups.items():
@@ -110,9 +112,14 @@ class Rows:
         amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
         return Crowding(self._counts[rows], np.maximum(amounts, 0.0))
 
-    def touched(self) -> list[int]:
-        """The rows written since this was last asked, by the one who keeps the others."""
-        written, self._touched = sorted(self._touched), set()
+    def touched(self, asked: npt.NDArray[np.intp] | None) -> list[int]:
+        """The rows written since this last gave them, to the one who keeps the others; none of them while there are
+        few and none is `asked` for (None: all are).
+        """
+        if asked is not None and not self._touched[asked].any() and np.count_nonzero(self._touched) < PUT_OFF:
+            return []
+        written: list[int] = np.flatnonzero(self._touched).tolist()
+        self._touched[written] = False
         return written
 
     def aging(self, rows: int) -> list[int]:
@@ -136,6 +143,7 @@ class Rows:
             for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
                 new[: len(old)] = old
             self._counts, self._offset, self._slope = grown
+            self._touched = np.concatenate((self._touched, np.zeros(2 * rows - len(self._touched), dtype=np.bool_)))
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

@@ -28,6 +28,8 @@ BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
 REJECTED_KEPT: Final = 16
 
+_UNKNOWN_ROW: Final = np.array([nodes.UNKNOWN], dtype=np.intp)
+
 # Approximate sizes on CPython 3.11, measured with tracemalloc (tests/unit/extender/test_decisions.py).
 _DECISION_BYTES: Final = 1000
 _RANKED_BYTES: Final = 150
@@ -247,15 +249,27 @@ def _apart(candidates: view.Candidates) -> view.Candidates:
     """The same with readings of these nodes only, so that those of all others can be freed."""
     loads, rows = candidates.loads, candidates.rows
     known = rows != nodes.UNKNOWN
-    taken = np.append(nodes.UNKNOWN, rows[known])
+    taken = np.concatenate((_UNKNOWN_ROW, rows[known]))
     names = tuple(map(loads.names.__getitem__, taken.tolist()))
     small = nodes.NodeLoads(
         names,
-        {name: row for row, name in enumerate(names) if row != nodes.UNKNOWN},
+        dict(zip(names[1:], range(1, len(names)), strict=True)),
         loads.values[taken],
         loads.effective_seconds[taken],
         loads.per_allocatable[taken],
-        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs},
+        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs}
+        if loads.reliefs
+        else {},
         None if loads.own_limits is None else loads.own_limits[taken],
     )
-    return dataclasses.replace(candidates, loads=small, rows=np.where(known, np.cumsum(known), nodes.UNKNOWN))
+    return view.Candidates(
+        candidates.in_force,
+        candidates.now_seconds,
+        candidates.names,
+        small,
+        np.cumsum(known) * known,
+        candidates.fresh,
+        candidates.values,
+        candidates.expected,
+        candidates.counts,
+    )

@@ -34,11 +34,14 @@ ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each ask
 
 
 class Question(NamedTuple):
-    """A request that the board can answer: the pod, its candidates' rows, and the JSON list of their names."""
+    """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, and the board,
+    which is of this moment in these rows.
+    """
 
     pod: objects.Pod
     rows: nodes.Rows
     text: bytes
+    current: board.Board
 
 
 class Reply(NamedTuple):
@@ -131,10 +134,10 @@ class Lean:
         return made[0] if made else None
 
     def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
-        current = self._boards.current(now_seconds)
-        asked = self._question(body, current)
-        if asked is None or _needs_more(current, asked.pod):
+        asked = self._question(body, now_seconds)
+        if asked is None or _needs_more(asked.current, asked.pod):
             return None
+        current = asked.current
         allowed = current.allowed[asked.rows]
         passed, hot = asked.rows[allowed], asked.rows[~allowed]
         if not len(passed):
@@ -143,15 +146,13 @@ class Lean:
         self._orders.keep(text, current.labels, passed)
         reply = protocol.joined_filter(text, current.refusals[hot].tolist())
         causes = current.causes(asked.rows)
-        return Reply(reply, bool(causes), functools.partial(self._filtered, current, asked, passed, hot, causes))
+        return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
 
-    def _filtered(
-        self, current: board.Board, asked: Question, passed: nodes.Rows, hot: nodes.Rows, causes: tuple[str, ...]
-    ) -> None:
-        every = current.standing
+    def _filtered(self, asked: Question, passed: nodes.Rows, hot: nodes.Rows, causes: tuple[str, ...]) -> None:
+        current, every = asked.current, asked.current.standing
         name_of = every.loads.names.__getitem__
         winner = name_of(int(passed[0])) if len(passed) == 1 else ""
-        self._assume(asked.pod, winner, every.now_seconds)
+        self._assume(asked, winner)
 
         def note() -> None:
             rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
@@ -161,22 +162,20 @@ class Lean:
         later.do(note)
 
     def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
-        current = self._boards.current(now_seconds)
-        asked = self._question(body, current)
-        if asked is None or current.standing.in_force.weighing.incoming_pod:
+        asked = self._question(body, now_seconds)
+        if asked is None or asked.current.standing.in_force.weighing.incoming_pod:
             return None
-        rows, causes = asked.rows, current.causes(asked.rows)
+        current, rows = asked.current, asked.rows
+        causes = current.causes(rows)
         ranking = current.ranking(rows)
-        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores.tolist())
-        return Reply(reply, bool(causes), functools.partial(self._prioritized, current, asked, ranking, causes))
+        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
+        return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
-    def _prioritized(
-        self, current: board.Board, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]
-    ) -> None:
-        every = current.standing
+    def _prioritized(self, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
+        every = asked.current.standing
         names = every.loads.names
         winner = "" if ranking.neutral.all() else names[asked.rows[ranking.raw.argmax()]]
-        self._assume(asked.pod, winner, every.now_seconds)
+        self._assume(asked, winner)
 
         def note() -> None:
             best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
@@ -198,13 +197,16 @@ class Lean:
         mean = self._parts.view.mean(pod, seen.standing.now_seconds)
         app.note(self._parts, verbs.decision(verb, seen, pod, judged, best=best, assumed=assumed, mean=mean))
 
-    def _assume(self, pod: objects.Pod, winner: str, now_seconds: float) -> None:
-        """Note the winner, and make the board that the next request needs while nobody waits for it."""
+    def _assume(self, asked: Question, winner: str) -> None:
+        """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
+        made while nobody waits for it.
+        """
         if winner:
-            self._parts.view.assume(pod, winner, now_seconds)
-            self._boards.current(self._parts.clock.now())
+            self._parts.view.assume(asked.pod, winner, asked.current.standing.now_seconds)
+            if 2 * len(asked.rows) >= len(asked.current.labels.rows):
+                self._boards.current(self._parts.clock.now())
 
-    def _question(self, body: bytes, current: board.Board) -> Question | None:
+    def _question(self, body: bytes, now_seconds: float) -> Question | None:
         """The request in a body as Go writes it, with known names; None for any other."""
         begin, end = body.rfind(_NAMES), body.rfind(_END)
         if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
@@ -213,8 +215,12 @@ class Lean:
         if pod is None or self._parts.view.placements.knows(pod.uid):
             return None
         text = body[begin + len(_NAMES) - 2 : end + 2]
-        rows = self._rows(text, current.labels)
-        return None if rows is None else Question(pod, rows, text)
+        labels = self._boards.labels(now_seconds)
+        rows = self._rows(text, labels)
+        if rows is None:
+            return None
+        current = self._boards.current(now_seconds, rows)
+        return Question(pod, rows, text, current) if current.labels is labels else None  # a node came or went just now
 
     def _rows(self, text: bytes, labels: board.Labels) -> nodes.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.

@@ -129,17 +129,23 @@ class PlacementTable:
             return found
 
     def touched(
-        self, index: collections.abc.Mapping[str, int], rows: int, now_seconds: float, *, aging: bool
+        self,
+        index: collections.abc.Mapping[str, int],
+        rows: int,
+        now_seconds: float,
+        *,
+        aging: bool,
+        asked: npt.NDArray[np.intp] | None = None,
     ) -> list[int]:
-        """The rows written since this was last asked, brought up to this moment; `index` and `rows` as in `crowding`.
-        With `aging` also those that time alone changes.
+        """The rows written since this last gave them, brought up to this moment; `index` and `rows` as in `crowding`.
+        With `aging` also those that time alone changes. With rows `asked` for, a few others may wait.
 
         For one asker, who keeps the others: `board`.
         """
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
-            written = self._rows.touched()
+            written = self._rows.touched(asked)
             return sorted({*written, *self._rows.aging(rows)}) if aging else written
 
     def knows(self, uid: str) -> bool:

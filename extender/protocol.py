@@ -10,9 +10,12 @@ as an error.
 """
 
 import collections.abc
+import functools
 from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from kube import objects
 from policy import scoring
@@ -164,11 +167,13 @@ class _FilterReply(msgspec.Struct, frozen=True):
 _ARGS: Final = msgspec.json.Decoder(_Args)
 _PREEMPTION_ARGS: Final = msgspec.json.Decoder(_PreemptionArgs)
 _PODS: Final = msgspec.json.Decoder(objects.Pod)
+_pod_seen: Final = functools.lru_cache(maxsize=8)(_PODS.decode)  # a few schedulers, two questions about each pod
+REMEMBERED_BYTES: Final = 2**16  # a pod of a megabyte is not worth the memory
 _POD: Final = b'{"Pod":'
 _NO_NODES: Final = b',"Nodes":null'
 _NAMED_NODE: Final = msgspec.json.Decoder(_NamedNode)
 _ENCODER: Final = msgspec.json.Encoder()
-_CLOSINGS: Final = tuple(b"%d}," % score for score in range(scoring.MAX_SCORE + 1))
+_CLOSINGS: Final = np.array([b"%d}," % score for score in range(scoring.MAX_SCORE + 1)], dtype=np.object_)
 
 
 def decode_args(body: bytes) -> Args:
@@ -184,12 +189,14 @@ def decode_args(body: bytes) -> Args:
 def pod_before_names(head: bytes) -> objects.Pod | None:
     """The pod of a request whose body was cut off before `,"NodeNames":`, if that head is `{"Pod":{...},"Nodes":null`.
 
-    None for any other: it is for `decode_args` to say what that is.
+    None for any other: it is for `decode_args` to say what that is. Equal heads of a usual size give the same pod for a
+    while: prioritize asks about the pod of the filter before.
     """
     if not head.startswith(_POD) or not head.endswith(_NO_NODES):
         return None
+    text = head[len(_POD) : -len(_NO_NODES)]
     try:
-        return _PODS.decode(head[len(_POD) : -len(_NO_NODES)])
+        return _pod_seen(text) if len(text) <= REMEMBERED_BYTES else _PODS.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -249,10 +256,10 @@ def joined_filter(passed: bytes, refusals: collections.abc.Iterable[bytes]) -> b
     return b"".join((b'{"NodeNames":', passed, middle, b",".join(refusals), b'},"Error":""}'))
 
 
-def joined_scores(openings: list[bytes], scores: list[int]) -> bytes:
+def joined_scores(openings: list[bytes], scores: npt.NDArray[np.int64]) -> bytes:
     """The prioritize reply from its openings and the scores that belong to them, 0..10."""
     parts = [b""] * (2 * len(openings))
-    parts[::2], parts[1::2] = openings, map(_CLOSINGS.__getitem__, scores)
+    parts[::2], parts[1::2] = openings, _CLOSINGS[scores].tolist()
     return b"[%b]" % b"".join(parts)[:-1]
 
 

@@ -25,7 +25,7 @@ from runtime import clock, options
 
 DEFAULT_PORT: Final = 8900
 KEEPALIVE_SECONDS: Final = 120  # over the 90 s for which kube-scheduler keeps idle connections: it must close first
-STAY_SECONDS: Final = 0.02  # a scheduler at 50 pods/s or more never leaves its thread
+STAY_SECONDS: Final = 0.1  # a scheduler at 10 pods/s or more never leaves its thread
 STAYING: Final = 2  # of 8 threads
 # While one thread decodes a page of pods, others get the interpreter after this long instead of Python's 5 ms.
 SWITCH_SECONDS: Final = 0.0005

@@ -228,9 +228,9 @@ class View:
             crowded = self.placements.crowding(loads.index, rows, at_seconds, besides=besides)
         return _joined(in_force, at_seconds, names, loads, rows, crowded)
 
-    def standing(self, before: Candidates | None, now_seconds: float) -> Candidates:
+    def standing(self, before: Candidates | None, now_seconds: float, asked: nodes.Rows | None = None) -> Candidates:
         """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
-        and `before` itself if none does.
+        and `before` itself if none does. With rows `asked` for, a few others may stay as they were in `before`.
 
         Which rows were given is told once: one asker.
         """
@@ -238,7 +238,8 @@ class View:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             moved = before is None or before.now_seconds != at_seconds
-            touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved)
+            asked = None if moved else asked
+            touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved, asked=asked)
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
             elif touched or moved:

@@ -53,7 +53,7 @@ def services(facts: Facts) -> Finding:
     if not whole:
         return findings.fail(
             "no ServiceAccount of Evenload has any rights in this namespace",
-            "kubectl apply -f deploy/rbac/, or name the namespace with -n",
+            "kubectl apply -k deploy/rbac, or name the namespace with -n",
         )
     return findings.worst(found or [findings.ok(f"{', '.join(whole)} have the rights of deploy/rbac{beside}")])
 

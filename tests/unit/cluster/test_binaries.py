@@ -86,6 +86,7 @@ def test_the_assets_directory_comes_before_the_path(machine: pathlib.Path, monke
         pytest.param("kube-apiserver", "Kubernetes v1.33.9", 0, False, id="an apiserver of 1.33 is too old"),
         pytest.param("kube-apiserver", "Kubernetes v1.36.3", 0, True, id="an apiserver of 1.36 is right"),
         pytest.param("kube-scheduler", "Kubernetes v0.0.0-master", 0, False, id="an unstamped build is not trusted"),
+        pytest.param("kubectl", "Client Version: v1.36.3\nKustomize Version: v5.8.1", 0, True, id="a kubectl is right"),
         pytest.param("prometheus", "prometheus, version 2.55.1 (branch: HEAD)", 0, False, id="prometheus 2 is too old"),
         pytest.param("node_exporter", "node_exporter, version 1.12.1", 0, True, id="a node_exporter is right"),
         pytest.param("kwok", "kwok version v0.8.0 go1.26.8", 1, False, id="a command that fails is not right"),

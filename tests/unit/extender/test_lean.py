@@ -13,7 +13,7 @@ import prometheus_client
 import pytest
 from hypothesis import strategies as st
 
-from extender import app, board, deadline, decisions, explaining, lean, metrics, view
+from extender import app, board, crowding, deadline, decisions, explaining, lean, metrics, nodes, view
 from kube import objects
 from policy import owner_usage, schema
 from runtime import ops
@@ -398,9 +398,11 @@ class Interrupted(view.View):
 
     impatient = False
 
-    def standing(self, before: view.Candidates | None, now_seconds: float) -> view.Candidates:
+    def standing(
+        self, before: view.Candidates | None, now_seconds: float, asked: nodes.Rows | None = None
+    ) -> view.Candidates:
         """As asked, or Overrun."""
-        found = super().standing(before, now_seconds)
+        found = super().standing(before, now_seconds, asked)
         if self.impatient:
             raise deadline.Overrun
         return found
@@ -417,6 +419,19 @@ def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
         boards.current(worlds.NOW)
     seen.impatient = False
     assert boards.current(worlds.NOW).base[1] < before
+
+
+def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
+    seen = worlds.seen(dict.fromkeys(NAMES, worlds.IDLE))
+    boards = board.Boards(seen)
+    before, (first, second) = boards.current(worlds.NOW), seen.nodes.loads().rows(NAMES[:2])
+    worlds.bind(seen, NAMES[0], "p1", cpu="8")
+    assert boards.current(worlds.NOW, np.array([second])) is before
+    repaired = boards.current(worlds.NOW, np.array([second, first]))
+    assert repaired.base[first] < before.base[first]
+    for at in range(crowding.PUT_OFF):
+        worlds.bind(seen, NAMES[2 + at], f"q{at}", cpu="8")
+    assert boards.current(worlds.NOW, np.array([second])) is not repaired, "too many to wait for"
 
 
 def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pair: Pair) -> None:

@@ -245,6 +245,9 @@ def test_the_rows_written_are_told_once() -> None:
     see(made, worlds.bound("p", "b"))
     assert made.touched(INDEX, 3, NOW, aging=False) == [2]
     assert made.touched(INDEX, 3, NOW, aging=False) == []
+    see(made, worlds.bound("q", "b"))
+    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1])) == [], "nobody asks for it"
+    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1, 2])) == [2]
     assert made.touched(INDEX, 3, NOW, aging=True) == [2], "what it is expected to use grows less"
     assert made.touched(INDEX, 3, NOW + 60, aging=False) == [2], "it left a window"
 

@@ -1,0 +1,258 @@
+"""What we ship to be applied, given to the real apiserver by the real kubectl: `kubectl apply -k`.
+
+Every kustomization is rendered, decoded strictly, validated and admitted without one warning (among them those of the
+pod security standard `restricted`); one overlay is really applied, seen to run on fake nodes, and taken away again; and
+the second kube-scheduler does its work under the account that it ships with.
+"""
+
+import contextlib
+import pathlib
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+import cluster
+from cluster import binaries
+from tests.e2e import services, waiting
+
+pytestmark = pytest.mark.cluster
+ROOT = pathlib.Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+NAMESPACE = "evenload-system"
+OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
+SECOND = "scheduler/second"
+Document = dict[str, Any]
+
+
+class Site:
+    """A cluster of its own, and kubectl as its administrator."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.cluster = running
+        tools = [tool for tool in binaries.TOOLS if tool.name in ("kubectl", "kube-scheduler")]
+        self.commands = binaries.find_or_build(tools)
+        self._options = [f"--kubeconfig={running.kubeconfig}", f"--cache-dir={directory}"]
+
+    def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What kubectl answers, whatever its exit code."""
+        command = [str(self.commands["kubectl"]), *self._options, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def rendered(self, directory: pathlib.Path) -> list[Document]:
+        """Every object of a kustomization."""
+        answer = self.kubectl("kustomize", str(directory))
+        assert answer.returncode == 0, answer.stderr
+        return list(yaml.safe_load_all(answer.stdout))
+
+    def checked(self, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
+        """A kustomization validated and admitted by the apiserver, without being stored; a warning is an error."""
+        self.apply(DEPLOY / "namespace", "--server-side")  # else the apiserver remarks on two ways of applying
+        how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
+        return self.kubectl("apply", "-k", str(directory), *how)
+
+    def apply(self, directory: pathlib.Path, *how: str) -> None:
+        """A kustomization as users apply it."""
+        answer = self.kubectl("apply", "-k", str(directory), *how)
+        assert answer.returncode == 0, answer.stderr
+
+    def delete(self, directory: pathlib.Path) -> None:
+        """Away with it, and wait until none of its objects is left; the namespace takes everything in it along."""
+        self.kubectl("delete", "-k", str(directory), "--ignore-not-found", "--wait=false")
+        waiting.eventually(
+            lambda: not self.left(directory),
+            2 * waiting.LIMIT_SECONDS,
+            f"all of {directory} to be gone",
+            lambda: self.left(directory),
+        )
+
+    def left(self, directory: pathlib.Path) -> list[str]:
+        """Which objects of a kustomization there are."""
+        answer = self.kubectl("get", "-k", str(directory), "--ignore-not-found", "-o", "name")
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout.split()
+
+    def pods(self, component: str) -> list[Document]:
+        """The pods of a component of ours that are not on their way out."""
+        query = f"app.kubernetes.io/name=evenload,app.kubernetes.io/component={component}"
+        found = self.cluster.api.items(f"api/v1/namespaces/{NAMESPACE}/pods", labelSelector=query)
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def dispensable(self) -> object:
+        """How many extenders may be evicted now."""
+        path = f"apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/evenload-extender"
+        return self.cluster.api.get(path).get("status", {}).get("disruptionsAllowed")
+
+    def ready(self) -> dict[str, tuple[int, int]]:
+        """Ready and wanted replicas of every Deployment of ours."""
+        found = self.cluster.api.items(f"apis/apps/v1/namespaces/{NAMESPACE}/deployments")
+        return {
+            one["metadata"]["name"]: (one.get("status", {}).get("readyReplicas", 0), one["spec"]["replicas"])
+            for one in found
+        }
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Three nodes, and nothing of ours on them."""
+    with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
+        yield Site(running, tmp_path_factory.mktemp("kubectl"))
+
+
+@pytest.fixture
+def copied(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The folder deploy/ where a test may write into it."""
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [*(f"kustomize/overlays/{one}" for one in OVERLAYS), "guard", "placeholder", SECOND])
+def test_a_kustomization_is_accepted_whole_and_without_a_warning(site: Site, name: str) -> None:
+    rendered = site.rendered(DEPLOY / name)
+    answer = site.checked(DEPLOY / name)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    accepted = answer.stdout.splitlines()
+    assert len(accepted) == len(rendered)
+    assert all(line.endswith("serverside-applied (server dry run)") for line in accepted)
+    assert not unlabelled(rendered)
+
+
+def unlabelled(documents: list[Document]) -> list[str]:
+    """Objects without the recommended labels; those of the guard and of the ConfigMaps' generators have their own."""
+    wanted = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
+    return [
+        f"{one['kind']}/{one['metadata']['name']}"
+        for one in documents
+        if not one["kind"].startswith("ValidatingAdmission") and not wanted <= set(one["metadata"].get("labels", {}))
+    ]
+
+
+def test_the_overlay_of_the_install_guide_is_accepted_too_and_its_own_policy_is_in_force(
+    site: Site, copied: pathlib.Path
+) -> None:
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    mine = copied / "mine"
+    mine.mkdir()
+    (overlay,) = re.findall(r"```yaml\n(# mine/kustomization\.yaml\n.*?)```", text, re.DOTALL)
+    (mine / "kustomization.yaml").write_text(overlay, encoding="utf-8")
+    (mine / "policy.yaml").write_text("mine", encoding="utf-8")
+    answer = site.checked(mine)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    (policy,) = [one for one in site.rendered(mine) if one["metadata"]["name"] == "evenload-policy"]
+    assert policy["data"] == {"policy.yaml": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        pytest.param(
+            "runAsNonRoot: true", "runAsNonRoot: false", "would violate PodSecurity", id="a pod that may be root"
+        ),
+        pytest.param("replicas: 2", "replica: 2", ".spec.replica: field not declared", id="a misspelt field"),
+        pytest.param("maxUnavailable: 1\n", "maxUnavailable: some\n", "maxUnavailable", id="a value that cannot be"),
+    ],
+)
+def test_the_apiserver_complains_about_what_is_wrong(
+    site: Site, copied: pathlib.Path, right: str, wrong: str, complaint: str
+) -> None:
+    path = copied / "deploy/kustomize/base/extender.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert right in text
+    path.write_text(text.replace(right, wrong), encoding="utf-8")
+    answer = site.checked(copied / "deploy/kustomize/overlays/observe")
+    assert answer.returncode != 0
+    assert complaint in answer.stderr
+
+
+def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> None:
+    overlay = DEPLOY / "kustomize" / "overlays" / "ha"
+    volume = f"ledger-{uuid.uuid4().hex[:8]}"
+    site.cluster.api.create("api/v1/persistentvolumes", disk(volume))
+    site.apply(overlay)
+    wanted = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
+    waiting.eventually(lambda: site.ready() == wanted, 2 * waiting.LIMIT_SECONDS, "all replicas", site.ready)
+    nodes = {
+        name: {pod["spec"]["nodeName"] for pod in site.pods(name)} for name in ("annotator", "descheduler", "extender")
+    }
+    assert {name: len(found) for name, found in nodes.items()} == {"annotator": 2, "descheduler": 1, "extender": 3}
+    waiting.eventually(
+        lambda: site.dispensable() == 1, waiting.LIMIT_SECONDS, "one extender to be dispensable", site.dispensable
+    )
+    site.delete(overlay)
+    site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
+
+
+def test_a_part_applied_later_takes_no_label_off_the_namespace_of_all(site: Site) -> None:
+    parts = [*(DEPLOY / "kustomize" / "overlays" / name for name in OVERLAYS), DEPLOY / "placeholder"]
+    namespaces = [one for part in parts for one in site.rendered(part) if one["kind"] == "Namespace"]
+    assert len(namespaces) == len(parts)
+    assert all(one == namespaces[0] for one in namespaces)
+
+
+def disk(name: str) -> Document:
+    """A volume as a storage class would provide one."""
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/nowhere"}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def test_another_policy_restarts_no_pod(site: Site) -> None:
+    templates = [
+        {
+            one["metadata"]["name"]: one["spec"]["template"]
+            for one in site.rendered(DEPLOY / "kustomize" / "overlays" / name)
+            if one["kind"] == "Deployment"
+        }
+        for name in ("observe", "enforce")
+    ]
+    assert templates[0] == templates[1]
+
+
+def test_the_second_scheduler_binds_pods_under_its_own_account(site: Site, tmp_path: pathlib.Path) -> None:
+    site.apply(DEPLOY / "namespace")
+    site.apply(DEPLOY / SECOND)
+    pods = "api/v1/namespaces/default/pods"
+    pod = f"{pods}/{site.cluster.api.create(pods, asking_for('evenload-scheduler'))['metadata']['name']}"
+    lease = f"apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/evenload-scheduler"
+    with scheduler(site, tmp_path) as log:
+        end = lambda: log.read_text()[-3000:]  # noqa: E731
+        get = site.cluster.api.get
+        waiting.eventually(lambda: get(pod)["spec"].get("nodeName"), waiting.START_SECONDS, "the pod to be bound", end)
+        first = get(lease)["spec"]["renewTime"]
+        renewed = lambda: get(lease)["spec"]["renewTime"] != first  # noqa: E731
+        waiting.eventually(renewed, waiting.LIMIT_SECONDS, "the Lease to be renewed", end)
+        assert "forbidden" not in log.read_text().lower()
+    site.cluster.api.delete(pod)
+    site.delete(DEPLOY / SECOND)
+
+
+def asking_for(scheduler_name: str) -> Document:
+    """A pod that waits for that scheduler."""
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    spec = {"schedulerName": scheduler_name, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"metadata": {"generateName": "asking-"}, "spec": spec}
+
+
+@contextlib.contextmanager
+def scheduler(site: Site, directory: pathlib.Path) -> Iterator[pathlib.Path]:
+    """kube-scheduler under the shipped configuration, as the shipped ServiceAccount; its log."""
+    kubeconfig = str(site.cluster.service_account_kubeconfig(NAMESPACE, "evenload-scheduler"))
+    (text,) = [one["data"]["config.yaml"] for one in site.rendered(DEPLOY / SECOND) if one["kind"] == "ConfigMap"]
+    shipped = yaml.safe_load(text)
+    patient = {"leaseDuration": "240s", "renewDeadline": "180s", "retryPeriod": "2s"}  # a busy machine loses no Lease
+    here = {"clientConnection": {"kubeconfig": kubeconfig}, "leaderElection": shipped["leaderElection"] | patient}
+    (directory / "config.yaml").write_text(yaml.safe_dump(shipped | here))
+    arguments = [f"--config={directory / 'config.yaml'}", f"--authentication-kubeconfig={kubeconfig}"]
+    arguments += [f"--authorization-kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"]
+    arguments += [f"--secure-port={services.free_port()}"]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([site.commands["kube-scheduler"], *arguments], stdout=log, stderr=log)
+    try:
+        yield directory / "log"
+    finally:
+        process.terminate()
+        process.wait(timeout=waiting.LIMIT_SECONDS)
