@@ -14,7 +14,7 @@ import click
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from descheduler import app, keeping, reading, views
+from descheduler import keeping, reading, views
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerError
@@ -29,7 +29,7 @@ from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
 from promql import telemetry as promql_telemetry
-from runtime import clock, exits, health, logs, loop, ops
+from runtime import clock, exits, health, logs, loop
 from runtime import options as service_options
 from runtime.exits import Exit
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -134,6 +134,9 @@ def _serve(
     *,
     circuit: Callable[[], str],
 ) -> None:
+    from descheduler import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
+    from runtime import ops
+
     running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
     limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
     late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)

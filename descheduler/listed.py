@@ -69,7 +69,7 @@ def _put_spec(pod: Pod) -> Sort:
     put, own = msgspec.structs.force_setattr, pod.spec
     node_name = shared(own.node_name)
     put(own, "node_name", "")
-    put(own, "volumes", tuple(volume for volume in own.volumes if _ties(volume)))
+    put(own, "volumes", tuple([volume for volume in own.volumes if _ties(volume)]))
     sort = _sort(_encoder.encode(own))
     put(pod, "spec", msgspec.structs.replace(sort.spec, node_name=node_name))
     return sort
@@ -77,7 +77,12 @@ def _put_spec(pod: Pod) -> Sort:
 
 def _ties(volume: objects.Volume) -> bool:
     """Whether a protection or a destination asks about it; the others have names of their own in each pod."""
-    return volume.host_path or volume.empty_dir or bool(volume.claim)
+    return (
+        volume.empty_dir_source is not None
+        or volume.claim_source is not None
+        or volume.host_path_source is not None
+        or volume.ephemeral_source is not None
+    )
 
 
 @functools.lru_cache(maxsize=SORTS)
@@ -93,7 +98,7 @@ def _share_metadata(metadata: objects.Metadata) -> None:
     put(metadata, "resource_version", "")
     put(metadata, "owner_references", shared(metadata.owner_references))
     put(metadata, "labels", _mapping(tuple(metadata.labels.items())))
-    read = tuple(item for item in metadata.annotations.items() if item[0] in READ)
+    read = tuple([item for item in metadata.annotations.items() if item[0] in READ])
     put(metadata, "annotations", _mapping(read))
 
 

@@ -66,9 +66,11 @@ class Status(msgspec.Struct, frozen=True, gc=False):
 def kept(conditions: tuple[objects.Condition, ...], types: tuple[str, ...]) -> tuple[objects.Condition, ...]:
     """The conditions of these types, slim: the usual five are a third of what a whole pod keeps."""
     return tuple(
-        objects.Condition(shared(one.type), shared(one.status), "", one.last_transition_time)
-        for one in conditions
-        if one.type in types
+        [
+            objects.Condition(shared(one.type), shared(one.status), "", one.last_transition_time)
+            for one in conditions
+            if one.type in types
+        ]
     )
 
 
