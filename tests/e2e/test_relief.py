@@ -324,7 +324,9 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
     overload(evenload, budget=None, kind=kinds.REPLICA_SETS)
     replaced_only_on_the_hot_node(evenload)
     evenload.descheduler.start()
-    (name,) = waiting.eventually(lambda: unplaced(evenload), 90, "a replacement that waits", evenload.descheduler.log)
+    (name,) = waiting.eventually(
+        lambda: unplaced(evenload), RELIEF_SECONDS, "a replacement that waits", evenload.descheduler.log
+    )
     waiting.eventually(lambda: hinted(evenload), 90, "the extender to know the hint", lambda: evenload.view_of(HOT))
     evenload.door.merge_patch(kinds.PODS, name, {"spec": {"schedulingGates": None}}, namespace=stack.NAMESPACE)
     waiting.eventually(
