@@ -90,9 +90,10 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Argu
 
 
 def audit_policy() -> str:
-    """Every write and eviction with its body, reads without, nothing of the components' leases."""
+    """Every write and eviction with its body, reads without, nothing of the nodes' and components' leases."""
+    leases = [{"group": "coordination.k8s.io", "resources": ["leases"]}]
     rules = [
-        {"level": "None", "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+        {"level": "None", "resources": leases, "namespaces": ["kube-node-lease", "kube-system"]},
         {"level": "Metadata", "verbs": ["get", "list", "watch"]},
         {"level": "Request", "omitStages": ["RequestReceived"]},
     ]

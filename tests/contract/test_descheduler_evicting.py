@@ -92,14 +92,14 @@ Evict = Callable[..., EvictionOutcome]
 
 
 @pytest.fixture
-def evict(descheduler: KubeDoor, ledger: Ledger) -> Evict:
+def evict(descheduler: KubeDoor, admin: KubeDoor, ledger: Ledger) -> Evict:
     """Carries out a plan of one eviction, made by hand so that the planner's own care is not what saves the pod."""
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
         wall = clock.WallClock()
         announcer = Announcer(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
         terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True)
-        node = descheduler.get(kinds.NODES, pod.node_name)
+        node = admin.get(kinds.NODES, pod.node_name)
         (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
         return outcome
 

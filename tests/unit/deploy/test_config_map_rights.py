@@ -29,4 +29,4 @@ def test_the_annotator_changes_its_two_config_maps_and_no_other() -> None:
 def test_the_extender_reads_these_two_and_no_other() -> None:
     (rule,) = rules("extender")
     assert set(rule["resourceNames"]) == OURS
-    assert set(rule["verbs"]) == {"get", "list", "watch"}
+    assert set(rule["verbs"]) == {"list", "watch"}

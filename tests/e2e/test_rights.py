@@ -1,0 +1,178 @@
+"""Every right that we ask for is needed, and every right that is needed is asked for.
+
+All three services work under their own ServiceAccounts, with the rules of deploy/rbac and nothing beside, through a
+whole relief: readings, an overload, evictions, a crash in the middle of one, a refused policy. The apiserver's
+audit log says what they called; what they may call is read from the manifests.
+"""
+
+import contextlib
+import json
+import pathlib
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+import cluster
+from cli.doctor import rights
+from cluster import api as cluster_api
+from cluster.demo import permissions
+from descheduler.ledger import Ledger, Query
+from kube import config, kinds
+from policy import owner_usage
+from tests.contract import test_descheduler_evicting
+from tests.e2e import audited, bodies, policies, services, waiting
+
+pytestmark = pytest.mark.cluster
+NAMESPACE = permissions.NAMESPACE
+SHOP = "default"
+HOT, OTHERS = "node-0", ("node-1", "node-2")
+HEAVY: bodies.PodOptions = {"cpu_millicores": 200, "memory_bytes": 5 * 2**30, "memory_request": "256Mi"}
+GROUP = "rights.evenload.test"
+LIMIT = 2 * waiting.LIMIT_SECONDS
+
+
+class World:
+    """A cluster that writes down who asks for what, and the three services under their own accounts."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.cluster = running
+        self.door = config.connect(running.kubeconfig)
+        self.log = audited.Log(running.directory / "logs" / "audit.log")
+        self.ledger = directory / "ledger.sqlite"
+        self.policy = policies.write(directory / "policy.yaml", descheduler__mode="Enforce")
+        prometheus = ["--prometheus", running.prometheus_url]
+        more = {"annotator": prometheus, "extender": [], "descheduler": [*prometheus, "--ledger", str(self.ledger)]}
+        self.services = {
+            name: services.Service(name, [*self._common(name), *more[name]], directory) for name in rights.SERVICES
+        }
+
+    def _common(self, name: str) -> list[str]:
+        kubeconfig = permissions.kubeconfig(self.cluster, name)
+        return ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
+
+    def unused(self) -> list[str]:
+        """Rights that no call has needed so far."""
+        calls = self.log.calls()
+        return [
+            f"{name}: {one}"
+            for name in rights.SERVICES
+            for one in rights.needed(name, NAMESPACE)
+            if not any(call.service == name and audited.covers(one, call.access) for call in calls)
+        ]
+
+    def beyond(self) -> list[str]:
+        """Calls that were refused, or that others' rules than ours allowed."""
+        granted = {name: rights.needed(name, NAMESPACE) for name in rights.SERVICES}
+        return sorted(
+            f"{call.service}: {call.access}: {call.status}"
+            for call in self.log.calls()
+            if call.status in (401, 403) or not any(audited.covers(one, call.access) for one in granted[call.service])
+        )
+
+
+@pytest.fixture
+def world(tmp_path: pathlib.Path) -> Iterator[World]:
+    """The services are not started yet."""
+    with cluster.Cluster(nodes=3, audit=True, node_exporter=False) as running:
+        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        permissions.apply(running)
+        made = World(running, tmp_path)
+        try:
+            yield made
+        finally:
+            for service in made.services.values():
+                service.kill()
+            made.door.close()
+
+
+def test_the_services_do_what_they_may_and_may_what_they_do(world: World) -> None:
+    someone_elses_kind(world.cluster.api)
+    volume_of_a_driver(world.cluster.api)
+    crowded(world)
+    for service in world.services.values():
+        service.start()
+    descheduler = world.services["descheduler"]
+    waiting.eventually(lambda: evicted(descheduler), LIMIT, "an eviction", lambda: descheduler.json("/plan"))
+    descheduler.kill()
+    forget_an_answer(world.ledger)
+    descheduler.start()
+    usage = f"api/v1/namespaces/{NAMESPACE}/configmaps/{owner_usage.CONFIG_MAP}"
+    waiting.eventually(lambda: world.cluster.api.exists(usage), LIMIT, "owners' usage to be published")
+    world.door.create(kinds.DEPLOYMENTS, bodies.deployment("later", 1), namespace=SHOP)  # and so it changes
+    world.policy.write_text("kind: Nonsense\n", encoding="utf-8")  # of which all three tell
+    waiting.eventually(lambda: not world.unused(), LIMIT, "every right to be used", world.unused)
+    for service in world.services.values():
+        service.stop()
+    assert not world.beyond()
+
+
+def crowded(world: World) -> None:
+    """A node over its line by four pods of one Deployment; beside them a pod whose owner is of somebody else's kind."""
+    for name in OTHERS:
+        world.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": True}})
+    world.door.create(kinds.DEPLOYMENTS, bodies.deployment("web", 4, **HEAVY), namespace=SHOP)
+
+    def ready() -> int:
+        found = world.door.list(kinds.PODS, namespace=SHOP, label_selector="app=web").items
+        return sum(pod.ready and pod.node_name == HOT for pod in found)
+
+    waiting.eventually(lambda: ready() == 4, LIMIT, "four pods to be ready", ready)
+    for name in OTHERS:
+        world.door.merge_patch(kinds.NODES, name, {"spec": {"unschedulable": None}})
+    load = json.dumps({"cpu_ratio": 0.1, "memory_ratio": 0.25, "hidden": False}).encode()
+    asked = urllib.request.Request(f"{world.cluster.exporter_url}/nodes/{HOT}", data=load, method="POST")
+    urllib.request.urlopen(asked, timeout=services.ANSWER_SECONDS).close()
+
+
+def someone_elses_kind(api: cluster_api.Api) -> None:
+    """A custom resource with a scale, and a pod on the hot node that it owns."""
+    definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    api.create(definitions, test_descheduler_evicting.definition_body(GROUP))
+    crews = f"apis/{GROUP}/v1/namespaces/{SHOP}/crews"
+
+    def served() -> bool:
+        with contextlib.suppress(cluster_api.ApiError):  # 429 while the storage of the new kind is made
+            return api.exists(crews)
+        return False
+
+    waiting.eventually(served, LIMIT, "the new kind to be served")
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "Crew", "metadata": {"name": "crew"}, "spec": {"replicas": 3}}
+    uid = api.create(crews, body)["metadata"]["uid"]
+    owner = {"apiVersion": f"{GROUP}/v1", "kind": "Crew", "name": "crew", "uid": uid, "controller": True}
+    pod = bodies.pod("crew-0")
+    api.create(
+        f"api/v1/namespaces/{SHOP}/pods",
+        {"metadata": {**pod["metadata"], "ownerReferences": [owner]}, "spec": {**pod["spec"], "nodeName": HOT}},  # type: ignore[dict-item]
+    )
+
+
+def volume_of_a_driver(api: cluster_api.Api) -> None:
+    """A pod whose claim is bound to a CSI volume: only then is anybody asked about volumes."""
+    size = {"storage": "1Gi"}
+    volume = {"capacity": size, "accessModes": ["ReadWriteOnce"], "csi": {"driver": "disks.test", "volumeHandle": "1"}}
+    api.create("api/v1/persistentvolumes", {"metadata": {"name": "disk"}, "spec": volume})
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": size},
+        "volumeName": "disk",
+        "storageClassName": "",
+    }
+    api.create(f"api/v1/namespaces/{SHOP}/persistentvolumeclaims", {"metadata": {"name": "disk"}, "spec": claim})
+    mounted = {"volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}], "nodeName": OTHERS[0]}
+    pod = bodies.pod("keeper")
+    api.create(f"api/v1/namespaces/{SHOP}/pods", {**pod, "spec": {**pod["spec"], **mounted}})  # type: ignore[dict-item]
+
+
+def evicted(descheduler: services.Service) -> bool:
+    """Whether the ledger has an eviction."""
+    answer = descheduler.json("/evictions?outcome=evicted")
+    assert isinstance(answer, dict)
+    return bool(answer["evictions"])
+
+
+def forget_an_answer(path: pathlib.Path) -> None:
+    """The ledger as a crash before the answer leaves it."""
+    with contextlib.closing(Ledger(path).open()) as ledger:
+        row = ledger.rows(Query(outcome="evicted", limit=1))[0]
+        ledger.decide(row.id, "unknown", status=None, message="", at_seconds=row.at_seconds)
