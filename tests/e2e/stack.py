@@ -14,11 +14,12 @@ import typing
 import urllib.request
 
 import cluster
+from cluster.demo import permissions
 from kube import config, errors, kinds, objects
 from tests.e2e import bodies, services, waiting
 
 NAMESPACE = "default"
-SYSTEM_NAMESPACE = "evenload-system"
+SYSTEM_NAMESPACE = permissions.NAMESPACE
 IDLE = {"cpu_ratio": 0.1, "memory_ratio": 0.1, "hidden": False}
 NEAR_RATIO = 0.1  # a played load counts as arrived within this much of it
 
@@ -32,13 +33,19 @@ class Stack:
         self.directory = directory
         self.door = config.connect(str(running.kubeconfig), None)
         self.ledger = directory / "ledger.db"
-        common = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--namespace", SYSTEM_NAMESPACE]
         prometheus = ["--prometheus", running.prometheus_url]
-        self.annotator = services.Service("annotator", [*common, *prometheus], directory)
-        self.extender = services.Service("tests.e2e.patient_extender", [*common, "--deadline", "90s"], directory)
-        self.descheduler = services.Service(
-            "descheduler", [*common, *prometheus, "--ledger", str(self.ledger)], directory
+        self.annotator = services.Service("annotator", [*self._common("annotator"), *prometheus], directory)
+        self.extender = services.Service(
+            "tests.e2e.patient_extender", [*self._common("extender"), "--deadline", "90s"], directory
         )
+        self.descheduler = services.Service(
+            "descheduler", [*self._common("descheduler"), *prometheus, "--ledger", str(self.ledger)], directory
+        )
+
+    def _common(self, name: str) -> list[str]:
+        """Options of every service; each has the account and the rights that it ships with."""
+        kubeconfig = permissions.kubeconfig(self.cluster, name)
+        return ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig), "--namespace", SYSTEM_NAMESPACE]
 
     def start(self, *parts: services.Service) -> None:
         """Starts services in the order given."""
@@ -230,9 +237,10 @@ def started(
         cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates, node_exporter=False) as running,
     ):
         directory = pathlib.Path(name)
+        running.api.create("api/v1/namespaces", {"metadata": {"name": SYSTEM_NAMESPACE}})
+        permissions.apply(running)
         stack = Stack(running, write_policy(directory / "policy.yaml"), directory)
         try:
-            stack.door.create(kinds.NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
             yield stack
         finally:
             stack.stop()
