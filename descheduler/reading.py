@@ -24,6 +24,7 @@ from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
 
 Owners = dict[str, tuple[workloads.Controller, ...]]
+PODS_A_PAGE = 2000  # 6 MB of JSON; by pages of 500 the same list takes half as long again, most of it waiting
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a finished pod neither uses nor holds anything
 
 
@@ -47,7 +48,7 @@ class Reader:
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
-        pods = self._kube.list(listed.PODS, field_selector=UNFINISHED).items
+        pods = self._kube.list(listed.PODS, field_selector=UNFINISHED, limit=PODS_A_PAGE).items
         hot = relievable(node_usage, policy)
         pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
         controllers = self._owners()
