@@ -232,7 +232,7 @@ def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_to
     site: Site, watcher: Watcher
 ) -> None:
     only_web = [{"match": {"labelSelector": {"matchLabels": {"app": "api"}}}, "allow": "Never"}]
-    growing = {"initial": "1s", "factor": 3000, "max": "1h", "window": "1h"}
+    growing = {"initial": "1s", "factor": 1000, "max": "1h", "window": "1h"}
     cooldown = {"workload": "1s", "node": "1s", "returned": growing}
     site.obey(descheduler__flow=only_web, descheduler__cooldown=cooldown)
     sent_back(site, watcher, 1)
