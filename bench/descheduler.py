@@ -24,7 +24,7 @@ import yaml
 import cluster
 from bench import answers, contestants, fleet, prepared
 from bench.table import Row
-from cluster import cache
+from cluster import api, cache
 from descheduler import reading, usage
 from policy import schema
 from promql import node_queries, pod_queries
@@ -82,6 +82,7 @@ def measure(settings: Settings) -> list[Row]:
         done += fleet.store(etcd, fleet.stored_pods(settings.pods, known, rng, now_seconds))
         done += fleet.store(etcd, fleet.stored_owners(workloads, rng, now_seconds))
         cache.say(f"{done} objects stored")
+        _caught_up(running)
         source = _answers(settings, known, now_seconds)
         with prepared.serving(source) as url:
             command = _command(pathlib.Path(scratch), running.kubeconfig, url)
@@ -90,6 +91,22 @@ def measure(settings: Settings) -> list[Row]:
             whole = _once([*command, "--once"], log)
             cache.say(log.read_text(encoding="utf-8").splitlines()[-1])
             return _rows(settings, whole, _resident(command, pathlib.Path(scratch)), source)
+
+
+def _caught_up(running: cluster.Cluster) -> None:
+    """Waits until the apiserver's watch cache has what was stored behind its back: before, lists end in a 504."""
+    ticking = clock.WallClock()
+    deadline = ticking.monotonic() + LIMIT_SECONDS
+    for path in ("api/v1/nodes", "api/v1/pods"):
+        version = running.api.get(path, limit="1")["metadata"]["resourceVersion"]
+        while True:
+            try:
+                running.api.get(path, limit="1", resourceVersion=version, resourceVersionMatch="NotOlderThan")
+                break
+            except api.ApiError:
+                if ticking.monotonic() >= deadline:
+                    raise
+                ticking.wait(_NEVER, POLL_SECONDS)
 
 
 def _rows(settings: Settings, whole: Spent, run: Spent, source: prepared.Prepared) -> list[Row]:
