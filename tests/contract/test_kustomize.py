@@ -35,6 +35,24 @@ ONE_OF_EACH_BINDING = (
     permissions.Right(USER, "list", "", "configmaps", "extension-apiserver-authentication", "kube-system"),
     permissions.Right(USER, "update", "coordination.k8s.io", "leases", "evenload-scheduler", NAMESPACE),
 )
+STATIC_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: kube-scheduler, namespace: kube-system}
+spec:
+  hostNetwork: true
+  priorityClassName: system-node-critical
+  securityContext: {seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: kube-scheduler
+      image: registry.k8s.io/kube-scheduler:v1.36.3
+      command: [kube-scheduler, --kubeconfig=/etc/kubernetes/scheduler.conf, --leader-elect=true]
+      volumeMounts:
+        - {name: kubeconfig, mountPath: /etc/kubernetes/scheduler.conf, readOnly: true}
+  volumes:
+    - name: kubeconfig
+      hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
+"""
 Document = dict[str, Any]
 
 
@@ -177,6 +195,22 @@ def test_the_apiserver_complains_about_what_is_wrong(
     answer = site.checked(copied / "deploy/kustomize/overlays/observe")
     assert answer.returncode != 0
     assert complaint in answer.stderr
+
+
+def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(
+    site: Site, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "pod.yaml").write_text(STATIC_POD, encoding="utf-8")
+    shutil.copy(DEPLOY / "scheduler" / "kubeadm" / "kube-scheduler+json.yaml", tmp_path / "patch.yaml")
+    patch = {"target": {"kind": "Pod", "name": "kube-scheduler"}, "path": "patch.yaml"}
+    document = {"kind": "Kustomization", "resources": ["pod.yaml"], "patches": [patch]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    answer = site.checked(tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    (pod,) = site.rendered(tmp_path)
+    (container,) = pod["spec"]["containers"]
+    assert container["command"][-1].startswith("--config=")
+    assert container["volumeMounts"][-1]["name"] == pod["spec"]["volumes"][-1]["name"] == "evenload"
 
 
 def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> None:

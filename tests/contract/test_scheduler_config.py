@@ -18,7 +18,8 @@ from cluster import binaries, certificates
 from runtime import clock
 
 pytestmark = pytest.mark.cluster
-POLICY = str(pathlib.Path(__file__).parents[2] / "deploy" / "policies" / "default.yaml")
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+POLICY = str(DEPLOY / "policies" / "default.yaml")
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -90,6 +91,13 @@ def test_the_scheduler_understands_the_plain_stanza_as_it_stands(scheduler: Sche
     given = written("http://127.0.0.1:8900", {"--weight": "3", "--http-timeout": "300ms"})
     understood = scheduler.understood(given)
     assert understood["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert understood["extenders"] == given["extenders"]
+
+
+@pytest.mark.parametrize("name", ["extender-stanza.yaml", "kubeadm/kube-scheduler.yaml", "second/config.yaml"])
+def test_the_scheduler_understands_the_files_that_we_ship(scheduler: Scheduler, name: str) -> None:
+    given = yaml.safe_load((DEPLOY / "scheduler" / name).read_text(encoding="utf-8"))
+    understood = scheduler.understood(given)
     assert understood["extenders"] == given["extenders"]
 
 

@@ -17,7 +17,8 @@ import cluster
 from cli.doctor import rights
 from cluster import api as cluster_api
 from cluster.demo import permissions
-from descheduler.ledger import Ledger, Query
+from descheduler.ledger import Ledger
+from descheduler.rows import Query
 from kube import config, kinds
 from policy import owner_usage
 from tests.contract import test_descheduler_evicting
