@@ -27,7 +27,6 @@ Checks = dict[str, dict[str, Any]]
 def at_work() -> Iterator[stack.Stack]:
     """Annotator and extender at work, the shipped rights in place, and kube-scheduler asking about pods."""
     with stack.started(3, policies.write) as made:
-        permissions.apply(made.cluster)
         made.start(made.annotator, made.extender)
         made.use_extender()
         numbers = itertools.count()
