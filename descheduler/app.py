@@ -9,6 +9,7 @@ that changes something answers this machine only (docs/decisions/0008).
 import collections.abc
 import functools
 import ipaddress
+from typing import NoReturn
 
 import flask
 import werkzeug.exceptions
@@ -90,11 +91,16 @@ def _from_this_machine(request: flask.Request) -> None:
     """
     asks = ipaddress.ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104 - no address is no loopback
     asks = getattr(asks, "ipv4_mapped", None) or asks
-    if not asks.is_loopback or "Origin" in request.headers:
-        raise werkzeug.exceptions.Forbidden(
-            f"a breaker is reset from this machine only, not from {asks}{' by a web page' * asks.is_loopback}: "
-            "kubectl -n evenload-system port-forward to the pod, then evenload breaker reset"
-        )
+    if not asks.is_loopback:
+        _forbid(f"a breaker is reset from this machine only, not from {asks}")
+    if "Origin" in request.headers:
+        _forbid("a breaker is not reset by a web page (the request has an Origin)")
+
+
+def _forbid(why: str) -> NoReturn:
+    raise werkzeug.exceptions.Forbidden(
+        f"{why}: kubectl -n evenload-system port-forward to the pod, then evenload breaker reset"
+    )
 
 
 def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:

@@ -192,3 +192,16 @@ def _mutated(body: Body, mutate: Mutator | None) -> Body:
     if mutate is not None:
         mutate(body)
     return body
+
+
+def pod_stages() -> dict[str, Body]:
+    """A pod at every stage of its life, by what one would call it: bodies for tests of what decodes pods."""
+    return {
+        "one that waits": pod_body("p"),
+        "one that runs": pod_body("p", node="n"),
+        "one that finished": pod_body("p", node="n", phase="Succeeded"),
+        "one without conditions": pod_body("p", node="n", mutate=lambda body: body["status"].pop("conditions")),
+        "one that ends": pod_body(
+            "p", node="n", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
+        ),
+    }

@@ -16,13 +16,7 @@ SAID = sorted(
     {name for name in dir(objects.Pod) if not name.startswith("_")} - LEFT_OUT - {"spec", "metadata", "status"}
 )
 BODIES = {
-    "one that waits": builders.pod_body("p"),
-    "one that runs": builders.pod_body("p", node="n"),
-    "one that finished": builders.pod_body("p", node="n", phase="Succeeded"),
-    "one without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].pop("conditions")),
-    "one that ends": builders.pod_body(
-        "p", node="n", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
-    ),
+    **builders.pod_stages(),
     "a bare one with labels": builders.pod_body("p", owner=None, labels={"a": "b", "c": "d"}),
     "a mirror": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.mirror": "x"}),
     "one of many rules": builders.pod_body(

@@ -19,13 +19,7 @@ SAID = (
     "resource_version",
 )
 BODIES = {
-    "one that waits": builders.pod_body("p"),
-    "one that runs": builders.pod_body("p", node="n"),
-    "one that finished": builders.pod_body("p", node="n", phase="Succeeded"),
-    "one without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].pop("conditions")),
-    "one that ends": builders.pod_body(
-        "p", node="n", mutate=lambda body: body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
-    ),
+    **builders.pod_stages(),
     "one of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
     "a bare one": builders.pod_body("p", owner=None),
     "a static one": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.source": "file"}),
