@@ -19,8 +19,8 @@ import sys
 
 import pytest
 
-from cluster import certificates, ports
-from runtime import clock
+from cluster import ports
+from runtime import certificates, clock
 from tests import kubeconfigs
 from tests.e2e import waiting
 from tests.goclient import asking
