@@ -5,6 +5,7 @@ stands an HTML comment, which nobody sees who reads the rendered page:
 
     <!-- commands: offline -->                  run by tests/unit/docs in a directory of the page's own
     <!-- commands: cluster -->                  run by tests/e2e/test_guide.py on a real control plane, in the guide's order
+    <!-- commands: cluster, at the end -->      the same, after all others: what takes Evenload away
     <!-- commands: not run: needs an engine --> not run, for this reason
 
 A block that is run is fenced as ```console: commands begin with `$ `, and what stands between two of them is what the
@@ -22,6 +23,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from runtime import reloading
+
 ROOT: Final = pathlib.Path(__file__).parents[1]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 RULE: Final = (
@@ -29,11 +32,13 @@ RULE: Final = (
     "<!-- commands: offline -->, <!-- commands: cluster --> or <!-- commands: not run: WHY --> "
     '(docs/architecture.md, "Commands in these pages")'
 )
+GUIDE: Final = tuple(ROOT / "docs" / f"{name}.md" for name in ("install", "tuning", "operations", "migration"))
+AT_THE_END: Final = "cluster, at the end"
 PROGRAMS: Final = frozenset(
     "evenload kubectl python python3 pip make curl docker docker-compose podman git promtool sqlite3 openssl helm go "
     "export sudo bash sh cp jq kubeadm watch uv cat systemctl".split()
 )
-DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster|not run: (\S.*\S)) -->")
+DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster(?:, at the end)?|not run: (\S.*\S)) -->")
 SHELLS: Final = ("console", "sh", "bash", "shell")
 _FENCE: Final = re.compile(r"^```(\S*)\s*$")
 _FILE: Final = re.compile(r"^# ([\w./-]+\.yaml)$")
@@ -70,7 +75,7 @@ class Block(NamedTuple):
 
     @property
     def how(self) -> str:
-        """`offline`, `cluster`, `not run`, or "" where the page does not say it."""
+        """`offline`, `cluster`, `cluster, at the end`, `not run`, or "" where the page does not say it."""
         said = DIRECTIVE.fullmatch(self.directive)
         return "" if said is None else said[1].split(":")[0]
 
@@ -185,6 +190,11 @@ class Directory:
         )
         self._ended_with = answer.returncode
         return answer
+
+
+def policy_hash(content: bytes) -> str:
+    """What the services and the command line call a policy file."""
+    return reloading.content_hash(content)
 
 
 def agrees(shown: tuple[str, ...], said: str, *, times: bool = False) -> bool:

@@ -29,7 +29,7 @@ def test_every_block_of_commands_says_how_it_is_run(name: str) -> None:
     assert not silent, f"{', '.join(silent)}: {pages.RULE}"
     needless = [block.place for block in PAGES[name] if block.directive and not block.commands()]
     assert not needless, f"{', '.join(needless)}: a directive, and no command below it"
-    plain = [block.place for block in PAGES[name] if block.how in ("offline", "cluster") and block.language != "console"]
+    plain = [block.place for block in PAGES[name] if block.how not in ("", "not run") and block.language != "console"]
     assert not plain, f"{', '.join(plain)}: what is run is fenced as ```console and begins with `$ `"
 
 
@@ -60,6 +60,11 @@ def test_the_guides_have_commands_that_run() -> None:
     for name in ("cli", "install", "migration", "operations", "tuning"):
         found = {block.how for block in PAGES[f"docs/{name}.md"]}
         assert found & {"offline", "cluster"}, name
+
+
+def test_what_needs_a_cluster_is_in_the_guides_that_are_followed() -> None:
+    elsewhere = [block.place for block in BLOCKS if block.how.startswith("cluster") and block.page not in pages.GUIDE]
+    assert not elsewhere
 
 
 def test_a_reason_that_names_a_test_names_one_that_is_there() -> None:
@@ -152,7 +157,9 @@ def test_a_page_is_read_as_people_read_it() -> None:
     assert not found[4].commands()
 
 
-@pytest.mark.parametrize("directive", ["<!-- commands: -->", "<!-- commands: not run -->", "<!-- commands: not run:  -->"])
+@pytest.mark.parametrize(
+    "directive", ["<!-- commands: -->", "<!-- commands: not run -->", "<!-- commands: not run:  -->"]
+)
 def test_a_directive_without_a_reason_is_none(directive: str) -> None:
     (block,) = pages.blocks(pages.ROOT / "docs" / "page.md", f"{directive}\n```console\n$ true\n```\n")
     assert not block.how

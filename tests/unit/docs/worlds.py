@@ -22,13 +22,13 @@ NAMES: Final = tuple(worlds.IDLE)
 
 
 class World(NamedTuple):
-    """What a page's nodes use, what is overloaded, the policy file in force, and the pod that is decided about."""
+    """What a page's nodes use, what is overloaded, the policy file in force, and the pods decided about."""
 
     loads: Mapping[str, Mapping[str, float]]
     scene: Callable[[], Scene]
     policy: str
     requests: Mapping[str, str]
-    pod: str = "web-7"
+    pods: tuple[str, ...] = ("web-7",)
 
 
 def load(*percents: int) -> dict[str, float]:
@@ -48,7 +48,9 @@ def full_of_caches() -> Scene:
     scene = Scene().node("cache-1", memory=0.86, cpu=0.15).node("mixed-1", memory=0.28, cpu=0.3)
     scene.workload("cache", on=["cache-1", "mixed-1"], gib=8.5).workload("db", on=["cache-1", "mixed-1"], gib=9)
     scene.budget("db", allowed=0)
-    return scene.workload("web", on=["cache-1", "mixed-1"], gib=1.5).workload("tiny", on=["cache-1", "mixed-1"], gib=0.1)
+    return scene.workload("web", on=["cache-1", "mixed-1"], gib=1.5).workload(
+        "tiny", on=["cache-1", "mixed-1"], gib=0.1
+    )
 
 
 WORLDS: Final = {
@@ -60,14 +62,15 @@ WORLDS: Final = {
     ),
     "docs/tuning.md": World(
         {
-            "build-1": load(72, 80, 90, 35, 40, 45),
+            "build-1": load(72, 80, 90, 25, 30, 35),
             "cache-1": load(15, 20, 25, 66, 68, 72),
-            "mixed-1": load(40, 45, 50, 50, 55, 58),
+            "mixed-1": load(20, 25, 30, 55, 58, 60),
             "mixed-2": load(30, 50, 60, 45, 72, 75),
         },
         full_of_caches,
         policy="policy.yaml",
         requests={"cpu": "500m", "memory": "2Gi"},
+        pods=("web-7", "web-8"),
     ),
 }
 
@@ -78,7 +81,8 @@ def beside(page: str, directory: pathlib.Path, command: str) -> Iterator[dict[st
     world = WORLDS.get(page)
     with contextlib.ExitStack() as stack:
         if world and command.startswith(("evenload nodes", "evenload explain")):
-            yield {"EVENLOAD_EXTENDER": stack.enter_context(_extender(world, directory))}
+            decided = world.pods if "explain" in command else ()
+            yield {"EVENLOAD_EXTENDER": stack.enter_context(_extender(world, directory, decided))}
         elif world and command.startswith("evenload plan"):
             yield {"EVENLOAD_DESCHEDULER": stack.enter_context(_descheduler(world, directory))}
         else:
@@ -86,13 +90,14 @@ def beside(page: str, directory: pathlib.Path, command: str) -> Iterator[dict[st
 
 
 @contextlib.contextmanager
-def _extender(world: World, directory: pathlib.Path) -> Iterator[str]:
-    """It has decided about the pod a moment ago."""
+def _extender(world: World, directory: pathlib.Path, decided: tuple[str, ...]) -> Iterator[str]:
+    """It has decided about these pods, one after the other, a moment ago."""
     content = (directory / world.policy).read_bytes()
     in_force = loading.load(content.decode(), world.policy)
     seen = worlds.seen(world.loads, in_force, reloading.content_hash(content))
     with extenders.serving({}, seen) as served:
-        served.decide(tuple(world.loads), world.pod, namespace="shop", **world.requests)
+        for pod in decided:
+            served.decide(tuple(world.loads), pod, namespace="shop", **world.requests)
         yield served.url
 
 
