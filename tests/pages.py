@@ -4,14 +4,14 @@ A reader copies what a page shows, so each command is run by a test, or the page
 stands an HTML comment, which nobody sees who reads the rendered page:
 
     <!-- commands: offline -->                  run by tests/unit/docs in a directory of the page's own
-    <!-- commands: cluster -->                  run by tests/e2e/test_guide.py on a real control plane, in the guide's order
+    <!-- commands: cluster -->                  run by tests/e2e/test_guide.py on a real control plane, in GUIDE's order
     <!-- commands: cluster, at the end -->      the same, after all others: what takes Evenload away
     <!-- commands: not run: needs an engine --> not run, for this reason
 
-A block that is run is fenced as ```console: commands begin with `$ `, and what stands between two of them is what the
-first one prints, on stdout and stderr. A line `...` stands for any lines, `…` within a line for anything. A command that
-ends otherwise than with 0 says so: `# exit code 1` at its end. A ```yaml block that begins with the line `# NAME.yaml`
-is that file. `blocks` reads the pages, `agrees` compares outputs, `Directory` is where commands run.
+A block that is run is fenced as ```console: commands begin with `$ `, and what stands between two of them is what
+the first one prints, on stdout and stderr. A line `...` stands for any lines, `…` within a line for anything. A command
+that ends otherwise than with 0 says so: `# exit code 1` at its end. A ```yaml block that begins with the line
+`# NAME.yaml` is that file. `blocks` reads the pages, `agrees` compares outputs, `Directory` is where commands run.
 """
 
 import os
@@ -34,10 +34,10 @@ RULE: Final = (
 )
 GUIDE: Final = tuple(ROOT / "docs" / f"{name}.md" for name in ("install", "tuning", "operations", "migration"))
 AT_THE_END: Final = "cluster, at the end"
-PROGRAMS: Final = frozenset(
-    "evenload kubectl python python3 pip make curl docker docker-compose podman git promtool sqlite3 openssl helm go "
-    "export sudo bash sh cp jq kubeadm watch uv cat systemctl".split()
-)
+PROGRAMS: Final = {
+    *("evenload", "kubectl", "kubeadm", "docker", "docker-compose", "podman", "helm", "promtool", "openssl", "sqlite3"),
+    *("python", "python3", "pip", "uv", "make", "git", "go", "curl", "jq", "export", "sudo", "bash", "sh", "cp", "cat"),
+}
 DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster(?:, at the end)?|not run: (\S.*\S)) -->")
 SHELLS: Final = ("console", "sh", "bash", "shell")
 _FENCE: Final = re.compile(r"^```(\S*)\s*$")

@@ -3,13 +3,15 @@
 kubectl talks to a real apiserver; kwok plays the pods. What runs in them is played here: wherever a Deployment of ours
 has replicas, the service runs as a process under the account that was applied, and its policy file is the applied
 ConfigMap (`Guide.settle`, before every block of commands). Addresses behind `kubectl port-forward`, which needs a
-kubelet, are replaced by those of the processes. Nodes carry the same load from their first second on, so that the
-figures of a page stand still: only times and hashes may differ.
+kubelet, are replaced by those of the processes. Nodes carry the same load from their first second on, and a quarter of
+an hour of it is back-filled, because a maximum of a day is looked at every five minutes by the clock. So the figures of
+a page stand still: only times and hashes may differ.
 """
 
 import json
 import os
 import pathlib
+import time
 import urllib.request
 from collections.abc import Iterator
 
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.cluster
 NAMESPACE = permissions.NAMESPACE
 LOADS = {"node-0": (70, 22), "node-1": (10, 68), "node-2": (25, 31)}  # percent of CPU and memory
 PODS_RATIO = 0.004  # less than it looks: our own pods add up to half a percent, and the rounded figure stays
+HISTORY_SECONDS = 900
+NODE_BYTES = 32 * 2**30
 SERVICES = ("annotator", "extender", "descheduler")
 LIMIT = 2 * waiting.LIMIT_SECONDS  # a hot spot of a minute has to pass, too
 
@@ -102,12 +106,23 @@ class Guide:
             )
 
     def _follow_deployment(self, service: services.Service, name: str, replicas: int) -> None:
+        assert self.played is not None
         if replicas and not service.running:
             service.start()
-            if name == "extender" and self.played is not None:
+            if name == "extender":
+                self._await_view(self.played)
                 self.played.use_extender()  # the guide's third step
         elif not replicas and service.running:
             service.kill()
+
+    def _await_view(self, played: stack.Stack) -> None:
+        """Until the extender knows the load of every node: it decides as well without, but not as the page says."""
+        waiting.eventually(
+            lambda: {row["name"] for row in played.view() if row["usable"] and not row["unusable"]} == set(LOADS),
+            waiting.LIMIT_SECONDS,
+            "every node to have usable readings",
+            played.view,
+        )
 
     def _replicas(self, name: str) -> int:
         path = f"apis/apps/v1/namespaces/{NAMESPACE}/deployments/evenload-{name}"
@@ -139,6 +154,42 @@ def _obeys(service: services.Service, content: bytes) -> bool:
     return bool(answer["policyState"]["hash"] == pages.policy_hash(content))
 
 
+def disk_on(node: str) -> dict[str, object]:
+    """A local disk for the ledger. Where it is, the deschedulers are: five pods at once on one node are a hot spot."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "ssd",
+        "hostPath": {"path": "/nowhere"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+    }
+    return {"metadata": {"name": "disk"}, "spec": spec}
+
+
+def history(now_seconds: float) -> str:
+    """The series of a node_exporter on each node until now, as the load exporter goes on with them."""
+    counters, totals, available = list[str](), list[str](), list[str]()
+    for index, used in enumerate(LOADS.values()):
+        where = f'instance="{nodes.address(index)}:9100",job="load-exporter"'
+        cpu, memory = (1 - percent / 100 + PODS_RATIO for percent in used)  # what is free of each
+        for mode, share in (("idle", cpu), ("user", 1 - cpu)):
+            series = f'node_cpu_seconds_total{{{where},cpu="0",mode="{mode}"}}'
+            counters += _samples(series, now_seconds, 0.0, share)
+        totals += _samples(f"node_memory_MemTotal_bytes{{{where}}}", now_seconds, NODE_BYTES)
+        available += _samples(f"node_memory_MemAvailable_bytes{{{where}}}", now_seconds, NODE_BYTES * memory)
+    types = ("node_cpu_seconds counter", "node_memory_MemTotal_bytes gauge", "node_memory_MemAvailable_bytes gauge")
+    families = zip(types, (counters, totals, available), strict=True)
+    return "\n".join([line for head, rows in families for line in (f"# TYPE {head}", *rows)] + ["# EOF\n"])
+
+
+def _samples(series: str, now_seconds: float, value: float, per_second: float = 0.0) -> list[str]:
+    return [
+        f"{series} {value + (HISTORY_SECONDS - age) * per_second:.3f} {now_seconds - age:.3f}"
+        for age in range(HISTORY_SECONDS, 0, -15)
+    ]
+
+
 @pytest.fixture
 def guide(tmp_path: pathlib.Path) -> Iterator[Guide]:
     """Three nodes whose load was there before them, and a disk for the ledger."""
@@ -149,10 +200,9 @@ def guide(tmp_path: pathlib.Path) -> Iterator[Guide]:
                 f"{running.exporter_url}/nodes/{name}", data=json.dumps(load).encode(), method="POST"
             )
             urllib.request.urlopen(asked, timeout=services.ANSWER_SECONDS).close()
+        running.backfill(history(time.time()))
         running.add_nodes(nodes.shapes(len(LOADS)))
-        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/nowhere"}}
-        disk = {"metadata": {"name": "disk"}, "spec": spec | {"storageClassName": "ssd"}}
-        running.api.create("api/v1/persistentvolumes", disk)
+        running.api.create("api/v1/persistentvolumes", disk_on("node-0"))
         made = Guide(running, tmp_path)
         try:
             yield made

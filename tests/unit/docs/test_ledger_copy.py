@@ -42,7 +42,9 @@ def test_a_copy_has_every_row_of_a_ledger_in_use_and_goes_back_whole(tmp_path: p
     copying, checking, restoring = program("VACUUM INTO"), program("integrity_check"), program("write_bytes")
     with contextlib.closing(Ledger(ledger).open()) as in_use:
         test_ledger.record(in_use, "evicted", name="web")
-        subprocess.run(["cp", ledger, tmp_path / "plain.copy"], check=True)  # of another process: closing it drops locks
+        subprocess.run(
+            ["cp", ledger, tmp_path / "plain.copy"], check=True
+        )  # of another process: closing it drops locks
         run(copying, tmp_path)
         test_ledger.record(in_use, "evicted", name="db")
         run(copying, tmp_path)  # the one of before is in its way

@@ -1,6 +1,5 @@
-"""The table of rights in docs/security.md is what deploy/rbac grants, rule by rule; only its reasons are written by hand."""
+"""The table of rights in docs/security.md is what deploy/rbac grants, rule by rule; only its reasons are by hand."""
 
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 

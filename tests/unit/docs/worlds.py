@@ -1,7 +1,8 @@
 """The extender and the descheduler that answer the commands of a page, each over a small world of the page's own.
 
 They are our applications over fake doors, as in the tests of the commands themselves, and obey the policy file in the
-reader's directory that the world names, as it is when a command runs. `test_commands` starts them for each command that asks one.
+reader's directory that the world names, as it is when a command runs. `test_commands` starts them for each command that
+asks one.
 """
 
 import contextlib
@@ -13,7 +14,6 @@ from typing import Final, NamedTuple
 
 from policy import loading
 from runtime import reloading
-from tests import builders
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler.scenes import Scene
 from tests.unit.extender import worlds
@@ -27,7 +27,8 @@ class World(NamedTuple):
     loads: Mapping[str, Mapping[str, float]]
     scene: Callable[[], Scene]
     policy: str
-    requests: Mapping[str, str]
+    cpu: str
+    memory: str
     pods: tuple[str, ...] = ("web-7",)
 
 
@@ -58,7 +59,8 @@ WORLDS: Final = {
         {"node-0": load(90, 10, 10, 10, 10, 10), "node-1": worlds.IDLE, "node-2": load(50, 10, 10, 10, 10, 10)},
         crowded,
         policy="running.yaml",
-        requests={"cpu": "500m", "memory": "256Mi"},
+        cpu="500m",
+        memory="256Mi",
     ),
     "docs/tuning.md": World(
         {
@@ -69,7 +71,8 @@ WORLDS: Final = {
         },
         full_of_caches,
         policy="policy.yaml",
-        requests={"cpu": "500m", "memory": "2Gi"},
+        cpu="500m",
+        memory="2Gi",
         pods=("web-7", "web-8"),
     ),
 }
@@ -97,7 +100,7 @@ def _extender(world: World, directory: pathlib.Path, decided: tuple[str, ...]) -
     seen = worlds.seen(world.loads, in_force, reloading.content_hash(content))
     with extenders.serving({}, seen) as served:
         for pod in decided:
-            served.decide(tuple(world.loads), pod, namespace="shop", **world.requests)
+            served.decide(tuple(world.loads), pod, namespace="shop", cpu=world.cpu, memory=world.memory)
         yield served.url
 
 
