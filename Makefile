@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n 3 --dist loadfile
+PARALLEL := -n 4 --dist loadfile
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -24,7 +24,8 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 ##@ Prove
 .PHONY: test quick lint types layers unit real shuffled contract e2e
 test: quick real ## everything, the quick suites first (what CI runs)
-quick: lint types layers unit ## without a control plane
+quick: $(STAMP) ## without a control plane, on both cores
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
 lint: $(STAMP) ## style, formatting, security rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,8 +35,8 @@ layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
 	$(PYTEST) tests/unit tests/test_architecture.py -q
-real: binaries ## contract and end-to-end suites on the real control plane, three files at a time (they mostly wait)
-	$(PYTEST) tests/contract tests/e2e $(PARALLEL) -p no:randomly
+real: binaries ## contract and end-to-end suites on the real control plane, four files at a time (they mostly wait), the longest first
+	$(PYTEST) tests/contract tests/e2e $(PARALLEL) --no-loadscope-reorder -p no:randomly
 shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice
 	$(PYTEST) tests/contract tests/e2e $(PARALLEL)
 contract: binaries ## the doors against the real apiserver and Prometheus
