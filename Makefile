@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n 4 --dist loadfile
+REAL := $(PYTEST) -n 4 --dist loadgroup
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -34,15 +34,15 @@ types: $(STAMP) ## mypy strict, tests included
 layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
-	$(PYTEST) tests/unit tests/test_architecture.py -q
+	$(PYTEST) tests/unit tests/test_architecture.py -q -n 2 --dist worksteal
 real: binaries ## contract and end-to-end suites on the real control plane, four files at a time (they mostly wait), the longest first
-	$(PYTEST) tests/contract tests/e2e $(PARALLEL) --no-loadscope-reorder -p no:randomly
+	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice
-	$(PYTEST) tests/contract tests/e2e $(PARALLEL)
+	$(REAL) tests/contract tests/e2e
 contract: binaries ## the doors against the real apiserver and Prometheus
-	$(PYTEST) tests/contract $(PARALLEL)
+	$(REAL) tests/contract
 e2e: binaries ## the whole loop on the real control plane
-	$(PYTEST) tests/e2e $(PARALLEL)
+	$(REAL) tests/e2e
 
 ##@ Work
 .PHONY: venv binaries format lock clean bench

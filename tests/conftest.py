@@ -3,8 +3,8 @@
 The contract suites and the end-to-end suite ask for `control_plane`; unit tests never do. Suites that change the shape
 of the cluster (other nodes, a stopped component) start one of their own instead, since several run side by side.
 
-It also deals out the files of `make real`, the longest first: whatever is dealt out last ends the run, and a file of
-five minutes must not be that.
+It also says what workers of `make real` take at a time, the longest first: whatever is dealt out last ends the run, and
+a file of five minutes must not be that.
 """
 
 import collections.abc
@@ -15,41 +15,45 @@ import cluster
 from kube.door import KubeDoor
 from tests import patience
 
-# Files of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
+# Groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
 LONGEST_FIRST = (
-    "test_descheduler_faults.py",
-    "test_annotator_faults.py",
-    "test_relief.py",
-    "test_placing.py",
-    "test_demo.py",
-    "test_kustomize.py",
-    "test_annotator_writes.py",
-    "test_extender_connections.py",
-    "test_doctor.py",
-    "test_cluster.py",
-    "test_descheduler_kills.py",
-    "test_rights.py",
-    "test_effectiveness.py",
-    "test_placeholders.py",
-    "test_recording_rules.py",
-    "test_bad_input.py",
-    "test_extender_scheduler.py",
-    "test_explain_cli.py",
-    "test_prometheus_door.py",
-    "test_guard.py",
-    "test_extra_metrics.py",
-    "test_extender_replicas.py",
-    "test_descheduler_evicting.py",
-    "test_kube_reflector.py",
+    "control_plane",
+    "test_descheduler_faults",
+    "test_annotator_faults",
+    "test_relief",
+    "test_placing",
+    "test_demo",
+    "test_kustomize",
+    "test_annotator_writes",
+    "test_extender_connections",
+    "test_doctor",
+    "test_cluster",
+    "test_rights",
+    "test_effectiveness",
+    "test_placeholders",
+    "test_recording_rules",
+    "test_bad_input",
+    "test_extender_scheduler",
+    "test_explain_cli",
+    "test_prometheus_door",
+    "test_extra_metrics",
+    "test_extender_replicas",
+    "test_kube_reflector",
 )
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sorts where xdist deals out files in the order that it is given, instead of those with most tests first."""
-    if not config.getoption("loadscopereorder"):
+    """With `--dist loadgroup` a worker takes a file, or all that use the shared control plane: it is started once."""
+    if config.getoption("loadgroup", False):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
         rank = {name: index for index, name in enumerate(LONGEST_FIRST)}
-        items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+        items.sort(key=lambda item: rank.get(_group(item), len(rank)))
+
+
+def _group(item: pytest.Item) -> str:
+    shared = isinstance(item, pytest.Function) and "control_plane" in item.fixturenames
+    return "control_plane" if shared else item.path.stem
 
 
 @pytest.fixture(scope="session")
