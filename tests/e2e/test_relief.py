@@ -22,7 +22,7 @@ import cli.__main__
 from descheduler import rows
 from kube import errors, kinds, objects
 from policy import relief
-from runtime import clock, exits, reloading
+from runtime import clock, exits
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -323,19 +323,6 @@ def plan_of(evenload: stack.Stack, node: str) -> dict[str, typing.Any]:
     return next((row for row in rows if row["node"] == node), {})
 
 
-def obey(evenload: stack.Stack, **overrides: object) -> None:
-    """Changes the policy file and waits until extender and annotator go by it; the descheduler is not running."""
-    policies.write(evenload.policy, descheduler__mode="Enforce", **overrides)
-    name = reloading.content_hash(evenload.policy.read_bytes())
-    for service in (evenload.annotator, evenload.extender):
-        waiting.eventually(
-            lambda service=service: f'hash="{name}"' in service.text("/metrics"),  # type: ignore[misc]
-            90,
-            f"{service.name} to go by the new policy",
-            service.log,
-        )
-
-
 @pytest.fixture
 def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     """No threshold rejects a node, only a relief hint does; a workload rests for ten minutes, for hours after a return.
@@ -343,13 +330,13 @@ def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     The ReplicaSet `web` that the test makes is gone afterwards.
     """
     cooldown = {"workload": "10m", "node": "1s", "returned": {"initial": "3h", "max": "6h", "window": "1h"}}
-    obey(evenload, filter__thresholds={}, descheduler__cooldown=cooldown)
+    evenload.obey(descheduler__mode="Enforce", filter__thresholds={}, descheduler__cooldown=cooldown)
     yield
     evenload.descheduler.kill()
     with contextlib.suppress(errors.NotFound):
         evenload.door.delete(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
     evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief.KEY: None}}})
-    obey(evenload)
+    evenload.obey(descheduler__mode="Enforce")
 
 
 def hinted(evenload: stack.Stack) -> bool:
