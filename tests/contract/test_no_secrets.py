@@ -22,8 +22,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster import certificates
-from runtime import clock
+from runtime import certificates, clock
 from tests import builders, scripted_http
 from tests.e2e import services, waiting
 
