@@ -221,12 +221,19 @@ def test_services_tell_no_secret_while_everything_fails(world: tuple[World, Serv
                 told = answers(port, (*PLAIN, *OWN[name]))
                 found |= {f"{step}: {name}: {path}": body for path, body in told.items()}
             if step == "well":
+                made.write("policy.yaml", f"{POLICY}mistake: 1\n")
+                waiting.eventually(lambda: events(made) >= len(ports), waiting.START_SECONDS, "each to write an Event")
                 kube.fails.set()
                 prom.fails.set()
                 enough = lambda: min(kube.failed, prom.failed) >= len(FAILURES)  # noqa: E731
                 waiting.eventually(enough, waiting.START_SECONDS, "every failure", lambda: (kube.failed, prom.failed))
     assert_untold({**found, **made.said()}, *key_lines(made))
     assert b"Unauthorized" in made.said()["annotator.log"] + made.said()["descheduler.log"]
+
+
+def events(world: World) -> int:
+    """How many Events were written."""
+    return sum(exchange.path.endswith("/events") for exchange in world.kube.seen if exchange.method == "POST")
 
 
 def key_lines(world: World) -> list[str]:
@@ -243,12 +250,14 @@ def test_commands_that_end_tell_no_secret(world: tuple[World, Server, Server]) -
     prom.fails.set()
     token = ["--prometheus", made.prometheus, "--prometheus-token-file", made.path("token")]
     token += ["--prometheus-header", f"X-Scope: {HEADER}"]
+    no_certificate = ["--tls-cert", made.path("token"), "--tls-key", made.path("token")]
     runs = {
         "annotator once": made.service("annotator", "--once", *made.asks()),
         "descheduler once": made.service("descheduler", "--once", *token),
         "annotator, wrong TLS": made.service("annotator", "--once", *token, "--kubeconfig", elsewhere),
         "descheduler, wrong token": made.service("descheduler", "--once", *made.asks(), "--kubeconfig", broken),
         "extender, wrong token": made.service("extender", "--once", "--kubeconfig", broken),
+        "extender, no certificate": made.service("extender", *no_certificate),
         "doctor": ["cli", "doctor", "--kubeconfig", made.path("kubeconfig"), *made.asks()],
         "doctor, wrong TLS": ["cli", "doctor", "--kubeconfig", elsewhere, *token],
         "effectiveness": ["cli", "effectiveness", *token],
