@@ -30,7 +30,7 @@ lint: $(STAMP) ## style, formatting, security rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 types: $(STAMP) ## mypy strict, tests included
-	$(BIN)/mypy $(SOURCES) bench tests
+	$(BIN)/mypy $(SOURCES) bench deploy tests
 layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
@@ -47,7 +47,9 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench
+.PHONY: venv binaries format lock clean bench sbom
+sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
+	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment

@@ -104,6 +104,7 @@ def answer(connection: socket.socket, client: tuple[Any, ...], application: wsgi
         return
     request.force_close()
     response, environ = writing.create(request, connection, client, connection.getsockname(), chosen)
+    environ["wsgi.multithread"] = True
     result = readable(application)(environ, response.start_response)
     try:
         for piece in result:

@@ -96,11 +96,25 @@ def test_requests_sent_at_once_are_answered_in_order(replica: connections.Replic
     ]
 
 
+def test_an_absolute_target_and_a_client_that_waits_for_a_go_ahead_are_answered(replica: connections.Replica) -> None:
+    lines = b"Expect: 100-continue\r\n", b"Content-Length: %d\r\n" % len(ARGS)
+    sent = hostile_http.post(*lines, body=ARGS.encode(), path=b"http://elsewhere/filter")
+    with socket.create_connection(("127.0.0.1", replica.port), timeout=hostile_http.PATIENCE_SECONDS) as client:
+        client.sendall(sent)
+        assert names(client) == ["a", "b"]  # http.client skips the 100 before it
+
+
 def test_a_request_within_a_body_is_none(replica: connections.Replica) -> None:
     body = hostile_http.HIDDEN
     sent = hostile_http.post(b"Content-Length: %d\r\n" % len(body), body=body) + AS_GO_SENDS_IT
     answers = hostile_http.converse(("127.0.0.1", replica.port), sent)
     assert [(answer.status, answer.path) for answer in answers] == [(400, "/filter"), (200, "")]
+
+
+def test_whole_json_in_less_than_the_announced_length_is_no_whole_request(replica: connections.Replica) -> None:
+    announced = hostile_http.post(b"Content-Length: %d\r\n" % (len(ARGS) + 5), body=ARGS.encode())
+    answers = hostile_http.converse(("127.0.0.1", replica.port), announced)
+    assert [answer.status for answer in answers] == [400]
 
 
 def test_no_refusal_left_a_traceback_or_what_was_sent_in_the_log(replica: connections.Replica) -> None:
