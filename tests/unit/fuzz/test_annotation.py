@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from policy import annotations, node_thresholds, relief
+from runtime import clock
 from tests import clocks
 from tests.unit.extender import test_app, worlds
 from tests.unit.fuzz import mutating
@@ -102,7 +103,7 @@ def test_a_hint_or_a_nodes_own_limits_are_read_or_left_out(text: str) -> None:
 
 @pytest.mark.parametrize("once", ['"cpu_avg_5m":NaN,', '"a":[[]],', '"\\ud800":1e999,', " "])
 def test_the_work_grows_with_the_text(once: str) -> None:
-    ends = f'{{"v":1,"at":"{worlds.clock.to_rfc3339(clocks.START_SECONDS)}","m":{{', '"x":1}}'
+    ends = f'{{"v":1,"at":"{clock.to_rfc3339(clocks.START_SECONDS)}","m":{{', '"x":1}}'
     mutating.assert_grows_with_the_text(decoded, once, ends)
 
 

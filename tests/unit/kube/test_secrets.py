@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kube import config, door, errors, kinds
+from kube import config, errors, kinds
 from tests import kubeconfigs
 
 SECRET = "s3cr3t"
@@ -46,7 +46,7 @@ def told(path: str) -> str:
 
 def asked(path: str) -> None:
     """Connect and ask."""
-    connected: door.KubeDoor = config.connect(path)
+    connected = config.connect(path)
     try:
         connected.list(kinds.NODES)
     finally:
