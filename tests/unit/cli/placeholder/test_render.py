@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import click.testing
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 import cli.__main__
-from cli.placeholder import kustomizing, render
+from cli.placeholder import kustomizing, render, size, status
 
 Document = dict[str, Any]
 SHIPPED = render.folder() / "placeholder"
@@ -52,6 +53,44 @@ def test_without_options_it_is_what_we_ship() -> None:
     assert list(yaml.safe_load_all(run().stdout)) == shipped[:-1]
 
 
+NIGHTS = ("--replicas", "10", "--time-zone", "Europe/Berlin")
+NIGHTS += ("--during", "20:00-07:00=2", "--during", "Fri 20:00-Mon 07:00=0")
+OVERLAYS = {
+    "nights": NIGHTS,
+    "proportional": ("--nodes-per-replica", "4", "--max-replicas", "50"),
+    "soak": ("--preset", "soak"),
+}
+
+
+@pytest.mark.parametrize("overlay", sorted(path.name for path in (SHIPPED / "overlays").iterdir()))
+def test_an_overlay_that_we_ship_is_what_the_options_in_the_docs_print(overlay: str) -> None:
+    folder = SHIPPED / "overlays" / overlay
+    shipped = kustomizing.build(yaml.safe_load((folder / "kustomization.yaml").read_text()), folder)
+    assert list(yaml.safe_load_all(run(*OVERLAYS[overlay]).stdout)) == shipped
+
+
+OPTION = re.compile(r"`(--[a-z-]+)")
+
+
+@pytest.mark.parametrize("page", ["cli.md", "placeholder.md"])
+def test_the_docs_name_every_option_and_no_other(page: str) -> None:
+    text = (render.folder().parent / "docs" / page).read_text(encoding="utf-8")
+    commands = {"render": render.main, "status": status.main, "size": size.main}
+    known = {name: {opt for one in command.params for opt in one.opts} for name, command in commands.items()}
+    if page == "cli.md":
+        text = text[text.index("## evenload placeholder") :]
+        rows = {name: re.search(rf"^\| `placeholder {name}` .*$", text, re.MULTILINE) for name in commands}
+        number = set(OPTION.findall(next(line for line in text.splitlines() if line.startswith("The number: "))))
+        for name, row in rows.items():
+            assert row is not None
+            named = set(OPTION.findall(row[0])) | (number if "those of the number" in row[0] else set())
+            assert named == {one for one in known[name] if one.startswith("--")} - {"--output", "--namespace"}, name
+    else:
+        wanted = {one for one in known["render"] if one.startswith("--")}
+        assert wanted - set(OPTION.findall(text)) <= {"--output", "--namespace", "--kustomization"}
+        assert "--kustomization" in text
+
+
 def test_json_is_one_list_of_the_same() -> None:
     listed = json.loads(run("-o", "json").stdout)
     assert (listed["kind"], listed["items"]) == ("List", list(yaml.safe_load_all(run().stdout)))
@@ -69,7 +108,7 @@ def test_number_size_and_image_are_those_given() -> None:
 
 
 def test_where_they_may_run_is_what_was_given(tmp_path: pathlib.Path) -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    affinity: Document = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
     file = tmp_path / "affinity.yaml"
     file.write_text(yaml.safe_dump(affinity))
     taints = ["dedicated=batch:NoSchedule", "nvidia.com/gpu", "a=", "*"]
