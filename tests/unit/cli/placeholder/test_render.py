@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 from typing import Any
 
 import click.testing
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 import cli.__main__
-from cli.placeholder import kustomizing, render, size, status
+from cli.placeholder import kustomizing, render
 
 Document = dict[str, Any]
 SHIPPED = render.folder() / "placeholder"
@@ -53,10 +52,9 @@ def test_without_options_it_is_what_we_ship() -> None:
     assert list(yaml.safe_load_all(run().stdout)) == shipped[:-1]
 
 
-NIGHTS = ("--replicas", "10", "--time-zone", "Europe/Berlin")
-NIGHTS += ("--during", "20:00-07:00=2", "--during", "Fri 20:00-Mon 07:00=0")
+DURING = ("--during", "20:00-07:00=2", "--during", "Fri 20:00-Mon 07:00=0")
 OVERLAYS = {
-    "nights": NIGHTS,
+    "nights": ("--replicas", "10", "--time-zone", "Europe/Berlin", *DURING),
     "proportional": ("--nodes-per-replica", "4", "--max-replicas", "50"),
     "soak": ("--preset", "soak"),
 }
@@ -67,28 +65,6 @@ def test_an_overlay_that_we_ship_is_what_the_options_in_the_docs_print(overlay: 
     folder = SHIPPED / "overlays" / overlay
     shipped = kustomizing.build(yaml.safe_load((folder / "kustomization.yaml").read_text()), folder)
     assert list(yaml.safe_load_all(run(*OVERLAYS[overlay]).stdout)) == shipped
-
-
-OPTION = re.compile(r"`(--[a-z-]+)")
-
-
-@pytest.mark.parametrize("page", ["cli.md", "placeholder.md"])
-def test_the_docs_name_every_option_and_no_other(page: str) -> None:
-    text = (render.folder().parent / "docs" / page).read_text(encoding="utf-8")
-    commands = {"render": render.main, "status": status.main, "size": size.main}
-    known = {name: {opt for one in command.params for opt in one.opts} for name, command in commands.items()}
-    if page == "cli.md":
-        text = text[text.index("## evenload placeholder") :]
-        rows = {name: re.search(rf"^\| `placeholder {name}` .*$", text, re.MULTILINE) for name in commands}
-        number = set(OPTION.findall(next(line for line in text.splitlines() if line.startswith("The number: "))))
-        for name, row in rows.items():
-            assert row is not None
-            named = set(OPTION.findall(row[0])) | (number if "those of the number" in row[0] else set())
-            assert named == {one for one in known[name] if one.startswith("--")} - {"--output", "--namespace"}, name
-    else:
-        wanted = {one for one in known["render"] if one.startswith("--")}
-        assert wanted - set(OPTION.findall(text)) <= {"--output", "--namespace", "--kustomization"}
-        assert "--kustomization" in text
 
 
 def test_json_is_one_list_of_the_same() -> None:
