@@ -47,12 +47,12 @@ class _Envelope(msgspec.Struct):
     error: str = ""
 
 
-class _Instant(msgspec.Struct):
+class _Instant(msgspec.Struct, gc=False):
     metric: dict[str, str]
     value: Point
 
 
-class _Range(msgspec.Struct):
+class _Range(msgspec.Struct, gc=False):
     metric: dict[str, str]
     values: tuple[Point, ...]
 
@@ -63,7 +63,7 @@ T = TypeVar("T")
 def vector(body: bytes) -> door.Answer:
     """The answer in an instant query's body; raises Garbage without a server name, the client adds it."""
     rows, warnings = _rows(body, "vector", _Instant)
-    samples = tuple(door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows)
+    samples = tuple([door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows])
     return door.Answer(samples, warnings)
 
 
