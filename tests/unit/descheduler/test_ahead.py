@@ -3,11 +3,13 @@
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from descheduler import ahead, reading
 from kube import errors, kinds
+from kube.door import Listing
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.worlds import World
@@ -55,6 +57,27 @@ def test_a_list_that_failed_fails_the_snapshot_that_needs_it(here: World) -> Non
     with pytest.raises(errors.Unreachable):
         taken(here, reader)
     assert taken(here, reader)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [errors.Unreachable("cut off"), errors.ServerError("GET", status=504, reason="Timeout", message="too slow")],
+)
+def test_an_answer_too_long_for_the_apiserver_is_asked_for_in_pages(
+    here: World, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    asked, whole = [], here.door.list
+
+    def short(kind: kinds.Kind[Any], *, limit: int, **more: Any) -> Listing[Any]:
+        asked.append(limit)
+        if not limit:
+            raise refusal
+        return whole(kind, **more)
+
+    monkeypatch.setattr(here.door, "list", short)
+    found = ahead.Pods(here.door, begun_at_seconds=NOW).items()
+    assert found == here.door.objects[kinds.PODS.plural]
+    assert asked == [0, ahead.PODS_A_PAGE]
 
 
 def test_the_first_list_waits_for_few_libraries() -> None:
