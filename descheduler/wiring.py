@@ -139,12 +139,12 @@ def _serve(
     runs = loop.Loop(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
     )
-    with ops.serve(pages, given.options.listen, default_port=given.default_port):
-        electing = loop.start_thread("election", election.run, parts.stopping) if election is not None else None
+    with (
+        ops.serve(pages, given.options.listen, default_port=given.default_port),
+        lease.campaigning(election),
+    ):
         loop.start_thread("policy", polling.run, parts.stopping)
         runs.run(parts.stopping)
-        if electing is not None:
-            electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
 
 
 def _once(running: Service) -> Exit:

@@ -7,6 +7,7 @@ apiserver where kube-scheduler put the pods.
 import collections.abc
 import functools
 import json
+import time
 import typing
 
 import pytest
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
 MANY = 60  # among nodes that are nearly equal the scheduler draws lots: of 12 pods one of six often gets none
 STALE_SECONDS = 60  # longer than any stall of the annotator or Prometheus: what is read must not turn stale meanwhile
-SYNCS = "evenload_annotator_syncs_total"
+SOON_STALE_SECONDS = 10  # where they must turn stale: nobody waits for a minute
+FAILED_QUERIES, SYNCS = "evenload_prometheus_query_failures_total", "evenload_annotator_syncs_total"
 
 
 @pytest.fixture(scope="module")
@@ -35,80 +37,82 @@ def running() -> collections.abc.Iterator[stack.Stack]:
 
 @pytest.fixture
 def evenload(running: stack.Stack) -> stack.Stack:
-    """The stack as every test finds it: no pods, cool nodes, both services up, the scheduler asking the extender."""
+    """The stack with no pods, cool nodes, both services up, the scheduler asking the extender."""
     running.reset()
     return running
 
 
-def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    evenload.create_pods("burst-", 24)
-    assert evenload.per_node("burst-", 24)[HOT] == 0
+@pytest.fixture
+def heated(running: stack.Stack) -> stack.Stack:
+    """The same with one hot node among the cool ones."""
+    running.reset({HOT: 0.9})
+    return running
 
 
-def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    evenload.use_no_extender()
+def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(heated: stack.Stack) -> None:
+    heated.create_pods("burst-", 24)
+    assert heated.per_node("burst-", 24)[HOT] == 0
+
+
+def test_the_same_burst_without_evenload_does_use_the_hot_node(heated: stack.Stack) -> None:
+    heated.use_no_extender()
     try:
-        evenload.create_pods("burst-", MANY)
-        assert evenload.per_node("burst-", MANY)[HOT] > 0
+        heated.create_pods("burst-", MANY)
+        assert heated.per_node("burst-", MANY)[HOT] > 0
     finally:
-        evenload.use_extender()
+        heated.use_extender()
 
 
 def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_the_coolest(
-    evenload: stack.Stack,
+    heated: stack.Stack,
 ) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     coolest, *others = COOL
     for node in others:
-        evenload.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
+        heated.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
     for node in others:
-        evenload.await_reading(node, "cpu_avg_5m", 0.25, 0.35)
-    evenload.await_reading(coolest, "cpu_avg_5m", 0.05, 0.15)
-    evenload.create_pods("herd-", 30)
-    landed = evenload.per_node("herd-", 30)
+        heated.await_reading(node, "cpu_avg_5m", 0.25, 0.35)
+    heated.await_reading(coolest, "cpu_avg_5m", 0.05, 0.15)
+    heated.create_pods("herd-", 30)
+    landed = heated.per_node("herd-", 30)
     assert landed[HOT] == 0
     assert set(landed) == set(COOL)
     assert landed[coolest] <= 12, f"herded onto the coolest: {landed}"
 
 
-def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    evenload.set_load(HOT, hidden=True)
-    waiting.eventually(lambda: unseen(evenload, HOT), waiting.LIMIT_SECONDS, "the values to go")
+def test_a_node_whose_series_disappear_is_missing_not_idle(heated: stack.Stack) -> None:
+    heated.set_load(HOT, hidden=True)
+    waiting.eventually(lambda: unseen(heated, HOT), waiting.LIMIT_SECONDS, "the values to go")
     for node in COOL:
-        evenload.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
+        heated.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
     for node in COOL:
-        evenload.await_reading(node, "cpu_max_1d", 0.35, 0.45)
-    seen = evenload.view_of(HOT)
+        heated.await_reading(node, "cpu_max_1d", 0.35, 0.45)
+    seen = heated.view_of(HOT)
     assert seen["usable"] is False
     assert seen["reason"]
     assert seen["median_base"] is True, seen
-    evenload.create_pods("blind-", 12)
-    landed = evenload.per_node("blind-", 12)
+    heated.create_pods("blind-", 12)
+    landed = heated.per_node("blind-", 12)
     assert landed[HOT] <= 8, f"a node nobody can see was taken for idle: {landed}"
 
 
-def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    before = waiting.eventually(lambda: quiet(evenload), 90, "two syncs that write nothing")
-    evenload.annotator.kill()
+def test_an_annotator_killed_midway_loses_nothing(heated: stack.Stack) -> None:
+    before = waiting.eventually(lambda: quiet(heated), 90, "two syncs that write nothing")
+    heated.annotator.kill()
     try:
-        evenload.create_pods("between-", 6)
-        placed_meanwhile = evenload.per_node("between-", 6)
+        heated.create_pods("between-", 6)
+        placed_meanwhile = heated.per_node("between-", 6)
         assert placed_meanwhile[HOT] == 0
-        assert texts(evenload) == before
+        assert texts(heated) == before
     finally:
-        evenload.annotator.start()
+        heated.annotator.start()
     busiest, count = placed_meanwhile.most_common(1)[0]
     waiting.eventually(
-        functools.partial(hot_count_is, evenload, busiest, count),
+        functools.partial(hot_count_is, heated, busiest, count),
         90,
         "placements made meanwhile to be counted from the cluster",
     )
-    evenload.set_load(HOT, cpu_ratio=0.1)
-    evenload.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
+    heated.set_load(HOT, cpu_ratio=0.1)
+    heated.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
 
 
 def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -> None:
@@ -123,38 +127,44 @@ def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -
     assert evenload.per_node("again-", 12)[HOT] == 0
 
 
-def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    evenload.cluster.processes["prometheus"].stop()
+def test_scheduling_goes_on_neutrally_when_prometheus_is_down(heated: stack.Stack) -> None:
+    heated.cluster.processes["prometheus"].stop()
     try:
+        for counter in (FAILED_QUERIES, SYNCS):  # what was answered before the first failure is written with that sync
+            grows(heated, counter)
+        past = time.monotonic() + SOON_STALE_SECONDS + 1
+        heated.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
         waiting.eventually(
-            lambda: nothing_usable(evenload), STALE_SECONDS + 90, "the last readings to grow stale", evenload.view
+            lambda: time.monotonic() > past and nothing_usable(heated),
+            SOON_STALE_SECONDS + 90,
+            "the last readings to grow stale",
+            heated.view,
         )
-        evenload.create_pods("stale-", MANY)
-        landed = evenload.per_node("stale-", MANY)
-        assert landed[HOT] > 0, (landed, evenload.view_of(HOT))
+        heated.create_pods("stale-", MANY)
+        landed = heated.per_node("stale-", MANY)
+        assert landed[HOT] > 0, (landed, heated.view_of(HOT))
     finally:
-        evenload.cluster.processes["prometheus"].start()
-    evenload.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
-    evenload.create_pods("fresh-", 12)
-    assert evenload.per_node("fresh-", 12)[HOT] == 0
+        heated.cluster.processes["prometheus"].start()
+        heated.obey(sync__staleAfter=f"{STALE_SECONDS}s")
+    heated.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
+    heated.create_pods("fresh-", 12)
+    assert heated.per_node("fresh-", 12)[HOT] == 0
 
 
-def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
-    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
-    evenload.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
-    evenload.placed("free-", 1)
-    judged = decided(evenload, "free-0", "filter")
+def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(heated: stack.Stack) -> None:
+    waiting.eventually(lambda: heated.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
+    heated.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
+    heated.placed("free-", 1)
+    judged = decided(heated, "free-0", "filter")
     assert (judged["exempt"], judged["passed"]) == ("annotation evenload.io/filter: off", 6)
     own = {"evenload.io/thresholds": '{"cpu_avg_5m": "95%", "cpu_max_1h": 0}'}
-    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
+    heated.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
     try:
-        waiting.eventually(lambda: not evenload.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
+        waiting.eventually(lambda: not heated.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
     finally:
         gone = {"metadata": {"annotations": dict.fromkeys(own)}}
-        evenload.door.merge_patch(kinds.NODES, HOT, gone)
-    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
+        heated.door.merge_patch(kinds.NODES, HOT, gone)
+    waiting.eventually(lambda: heated.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
 
 
 def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:
@@ -212,10 +222,15 @@ def cpu_mean(evenload: stack.Stack) -> float:
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
 
 
+def grows(evenload: stack.Stack, counter: str) -> None:
+    """Wait until a counter of the annotator has grown."""
+    before = evenload.annotator.metric(counter)
+    waiting.eventually(lambda: evenload.annotator.metric(counter) > before, 90, f"{counter} to grow")
+
+
 def nothing_usable(evenload: stack.Stack) -> bool:
-    """Whether the extender is past the last reading of every node, and past any that was still on its way."""
-    past_seconds = STALE_SECONDS + 3
-    return all(not row["usable"] and (row["age_seconds"] or 0) > past_seconds for row in evenload.view())
+    """Whether the extender is past the last reading of every node."""
+    return [row["usable"] for row in evenload.view()] == [False] * (1 + len(COOL))
 
 
 def hot_count_is(evenload: stack.Stack, node: str, count: int) -> bool:
