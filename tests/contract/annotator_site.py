@@ -147,7 +147,9 @@ class Site:
             return {"usable": self.usable(), **{node: self.memory(node) for node in nodes}}
 
         def there() -> bool:
-            return set(nodes) <= self.usable() and all(near(self.memory(node), memory_ratio) for node in nodes)
+            texts = self.texts()  # once for all nodes: it is asked five times a second
+            found = [reading(texts.get(node)).values.get("memory_avg_5m") for node in nodes]
+            return all(near(value, memory_ratio) for value in found) and set(nodes) <= self.usable()
 
         waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", seen)
 
