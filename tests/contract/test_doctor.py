@@ -114,7 +114,8 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
 
 def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_path: pathlib.Path) -> None:
     api, policy = breaking.cluster.api, tmp_path / "policy.yaml"
-    policies.write(policy, descheduler__mode="Enforce", filter={"thresholds": {"cpu_avg_5m": 0.9}})
+    rules = {"filter": {"thresholds": {"cpu_avg_5m": 0.9}}, "descheduler__mode": "Enforce"}
+    policies.write(policy, sync__staleAfter="10s", **rules)  # by which the annotator is soon too long dead
     breaking.door.create(kinds.DEPLOYMENTS, bodies.deployment("guarded", 2), namespace=stack.NAMESPACE)
     breaking.placed("guarded-", 2)
     budget = {"spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}}}
