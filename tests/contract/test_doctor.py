@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import pathlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import click.testing
 import pytest
 
 import cli.__main__
+from cli.doctor import services
 from cluster.demo import permissions
 from kube import kinds
 from tests.e2e import bodies, policies, stack, waiting
@@ -114,8 +116,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
 
 def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_path: pathlib.Path) -> None:
     api, policy = breaking.cluster.api, tmp_path / "policy.yaml"
-    rules = {"filter": {"thresholds": {"cpu_avg_5m": 0.9}}, "descheduler__mode": "Enforce"}
-    policies.write(policy, sync__staleAfter="10s", **rules)  # by which the annotator is soon too long dead
+    policies.write(policy, descheduler__mode="Enforce", filter={"thresholds": {"cpu_avg_5m": 0.9}})
     breaking.door.create(kinds.DEPLOYMENTS, bodies.deployment("guarded", 2), namespace=stack.NAMESPACE)
     breaking.placed("guarded-", 2)
     budget = {"spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "guarded"}}}}
@@ -142,6 +143,10 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
         breaking.create_pods(f"unasked-{next(numbers)}-", 1)
         return not unnamed()
 
+    soonest = (
+        time.monotonic() + services.GRACE_SECONDS
+    )  # fifteen checks five times a second are work for nothing before
+    waiting.eventually(lambda: time.monotonic() > soonest, 200, "an extender that is not asked to be worth a word")
     waiting.eventually(all_named, 200, "every check to notice", unnamed)
     breaking.extender.kill()
 
