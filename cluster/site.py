@@ -14,10 +14,14 @@ import time
 
 import requests
 
-from cluster import api, cache, certificates, components, kubeconfigs, monitoring, ports, processes
+from cluster import api, cache, components, kubeconfigs, monitoring, ports, processes
+from runtime import certificates
 
 STAGES = pathlib.Path(__file__).parent / "stages"
 SERVER_NAMES = ("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+ADMIN = ("kubernetes-admin", ("system:masters",))  # user and groups, as the certificates say them
+SCHEDULER = ("system:kube-scheduler", ())
+CONTROLLER_MANAGER = ("system:kube-controller-manager", ())
 ORDER = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok",
     "prometheus", "node-exporter", "load-exporter",
@@ -61,7 +65,7 @@ class Site:
         self.authority = certificates.Authority.create(now_seconds=now_seconds)
         self._write_pair("ca", self.authority.pair)
         self._write_pair("server", self.authority.serving(SERVER_NAMES, now_seconds=now_seconds))
-        self._write_pair("admin", self.authority.client(*certificates.ADMIN, now_seconds=now_seconds))
+        self._write_pair("admin", self.authority.client(*ADMIN, now_seconds=now_seconds))
         accounts = certificates.new_key()
         self.write("pki/service-accounts.key", certificates.key_pem(accounts))
         self.write("pki/service-accounts.pub", certificates.public_pem(accounts))
@@ -76,13 +80,13 @@ class Site:
     def write_kubeconfigs(self) -> None:
         """The admin's kubeconfig and one per component, once the apiserver's port is certain."""
         users = {
-            "kube-scheduler": certificates.SCHEDULER,
-            "kube-controller-manager": certificates.CONTROLLER_MANAGER,
+            "kube-scheduler": SCHEDULER,
+            "kube-controller-manager": CONTROLLER_MANAGER,
             "kwok": ("kwok", ("system:masters",)),
         }
         for name, (user, groups) in users.items():
             self.write(f"kubeconfigs/{name}.kubeconfig", self.client_kubeconfig(user, groups))
-        self.write("kubeconfig", self.client_kubeconfig(*certificates.ADMIN))
+        self.write("kubeconfig", self.client_kubeconfig(*ADMIN))
 
     def client_kubeconfig(self, user: str, groups: collections.abc.Sequence[str]) -> str:
         """A kubeconfig with a fresh client certificate."""

@@ -147,12 +147,9 @@ def _serve(
     runs = loop.Loop(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
     )
-    with ops.serve(pages, listen, default_port=DEFAULT_PORT):
-        electing = loop.start_thread("election", election.run, parts.stopping) if election is not None else None
+    with ops.serve(pages, listen, default_port=DEFAULT_PORT), lease.campaigning(election):
         loop.start_thread("policy", polling.run, parts.stopping)
         runs.run(parts.stopping)
-        if electing is not None:
-            electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
 
 
 def _once(running: Service) -> Exit:

@@ -127,6 +127,10 @@ class Client:
             ) from problem
 
     def _no_reply(self, problem: Exception) -> NoReturn:
+        if isinstance(problem, requests.exceptions.InvalidURL):  # the proxy's, whose text quotes it with its password
+            raise errors.Unreachable(
+                f"{self.name} cannot be asked: the proxy is no http://[USER:PASSWORD@]HOST:PORT; check $HTTP_PROXY"
+            ) from None
         if isinstance(problem, requests.exceptions.SSLError):
             raise errors.Unreachable(
                 f"{self.name}: TLS failed ({_reason(problem)}); check the CA file and the host name"
@@ -205,8 +209,10 @@ def _address(url: str) -> tuple[str, str, tuple[str, str] | None]:
     try:
         parts = urllib.parse.urlsplit(url.strip())
         host, port = parts.hostname, parts.port
-    except ValueError as problem:
-        raise errors.ConfigError(f"Prometheus address cannot be read ({problem}); {_EXPECTED}") from problem
+    except ValueError:  # its text quotes what stands where a port should, such as half a password
+        raise errors.ConfigError(
+            f"Prometheus address cannot be read; {_EXPECTED}; percent-encode signs such as : / # ? @ in a password"
+        ) from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         shown = f"{parts.scheme}://{host}{parts.path}" if host else url.rsplit("@", 1)[-1]
         raise errors.ConfigError(f"Prometheus address {shown!r} is not usable; {_EXPECTED}")

@@ -95,5 +95,5 @@ def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text or "\r" in text:
-        raise errors.ConfigError(f"--prometheus-header starting {text[:20]!r} is not usable, expected 'NAME: VALUE'")
+        raise errors.ConfigError("a --prometheus-header is not usable: expected one line 'NAME: VALUE'")
     return name.strip(), value.strip()

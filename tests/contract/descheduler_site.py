@@ -113,6 +113,11 @@ class Site:
         self._gates = gates
         self.first, self.second = self._replicas()
 
+    @property
+    def ledger(self) -> pathlib.Path:
+        """The file that both replicas write."""
+        return self._directory / f"{self._round}.sqlite"
+
     def renew(self) -> None:
         """As at the start of a test: nothing runs, the ledger is new, all pods are ready, all nodes are cool."""
         self.stop()
@@ -256,14 +261,13 @@ class Site:
     def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
         folder = self._directory / f"{self._round}-{number}"
         folder.mkdir(exist_ok=True)
-        ledger = self._directory / f"{self._round}.sqlite"
         arguments = [
             "--policy",
             str(self._policy),
             "--kubeconfig",
             str(self._through(one, folder)),
             "--ledger",
-            str(ledger),
+            str(self.ledger),
         ]
         arguments += ["--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
         if shift is None:
