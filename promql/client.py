@@ -22,7 +22,6 @@ from urllib3.util import retry
 
 from promql import credentials, door, errors, through, wire
 
-DEFAULT_TIMEOUT_SECONDS = 10.0
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
 # What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of objects for nobody.
@@ -162,7 +161,7 @@ class Client:
 def connect(
     url: str,
     *,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS,
     token_file: Path | None = None,
     username: str | None = None,
     password_file: Path | None = None,

@@ -6,10 +6,11 @@ Values under keys that smell of secrets are replaced before anything is rendered
 in the finished line.
 """
 
+import contextlib
 import logging
 import re
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
     """Send lines to stderr as "text" or "json"; verbosity 0 = info, 1 = debug of ours, 2 = of the libraries too."""
     if logging_format not in ("text", "json"):
         raise ValueError(f"logging format {logging_format!r}: expected text or json")
-    structlog = _structlog()
+    with _hidden("rich"):  # structlog would load it for tracebacks in colours: a seventh of a short process's imports
+        structlog = _structlog()
     handler = logging.StreamHandler(sys.stderr)
     lines = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared_processors(),
@@ -115,6 +117,19 @@ def redact(_logger: object, _method: str, values: MutableMapping[str, Any]) -> M
         if any(word in key.lower() for word in SECRET_WORDS):
             values[key] = REDACTED
     return values
+
+
+@contextlib.contextmanager
+def _hidden(library: str) -> Iterator[None]:
+    """Nobody can import it meanwhile; who has it keeps it. For the start of a process, which imports nothing else."""
+    if library in sys.modules:
+        yield
+        return
+    sys.modules[library] = None  # type: ignore[assignment]  # how Python spells "there is none"
+    try:
+        yield
+    finally:
+        del sys.modules[library]
 
 
 def _structlog() -> Any:

@@ -15,19 +15,21 @@ import cluster
 from kube.door import KubeDoor
 from tests import patience
 
+SHARED = "control_plane"  # the group of all tests that use this fixture
 # Groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
 LONGEST_FIRST = (
-    "control_plane",
-    "test_descheduler_faults",
+    SHARED,
     "test_annotator_faults",
+    "test_descheduler_faults",
     "test_relief",
-    "test_placing",
-    "test_demo",
-    "test_kustomize",
     "test_annotator_writes",
-    "test_extender_connections",
     "test_doctor",
+    "test_placing",
+    "test_extender_connections",
+    "test_guide",
+    "test_demo",
     "test_cluster",
+    "test_kustomize",
     "test_rights",
     "test_effectiveness",
     "test_placeholders",
@@ -52,8 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _group(item: pytest.Item) -> str:
-    shared = isinstance(item, pytest.Function) and "control_plane" in item.fixturenames
-    return "control_plane" if shared else item.path.stem
+    return SHARED if isinstance(item, pytest.Function) and SHARED in item.fixturenames else item.path.stem
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ PROGRAMS: Final = {
 }
 DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster(?:, at the end)?|not run: (\S.*\S)) -->")
 SHELLS: Final = ("console", "sh", "bash", "shell")
-_FENCE: Final = re.compile(r"^```(\S*)\s*$")
+_FENCE: Final = re.compile(r"^( *)(`{3,}|~{3,}) *([^\s`]*)[^`]*$")  # also in a list, where it is indented
 _FILE: Final = re.compile(r"^# ([\w./-]+\.yaml)$")
 _CODE: Final = re.compile(r"# exit code (\d+)\s*$")
 
@@ -135,11 +135,12 @@ def _read(page: pathlib.Path, lines: list[str]) -> Iterator[Block]:
     directive, at = "", 0
     while at < len(lines):
         line = lines[at]
-        if line.startswith("<!-- commands:"):
+        if line.lstrip().startswith("<!-- commands:"):
             directive = line.strip()
         elif fence := _FENCE.match(line):
-            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip() == "```"), len(lines))
-            yield Block(page, at + 1, fence[1], tuple(lines[at + 1 : end]), directive)
+            end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == fence[2]), len(lines))
+            inside = tuple(text.removeprefix(fence[1]) for text in lines[at + 1 : end])
+            yield Block(page, at + 1, fence[3], inside, directive)
             at, directive = end, ""
         elif line.startswith("    ") and at and not lines[at - 1].strip():
             end = next((n for n in range(at, len(lines)) if not lines[n].startswith("    ")), len(lines))

@@ -20,6 +20,8 @@ PRESET: Final = "evenload.io/placeholder-preset"
 PREEMPTED: Final = "Preempted"  # kube-scheduler's reason (pkg/scheduler/framework/preemption)
 HOUR_SECONDS: Final = 3600.0
 _HASH: Final = "pod-template-hash"
+_ON_NODE: Final = re.compile(r" on node ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])")
+_BY_UID: Final = re.compile(r" by \S+ ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
 class Room(NamedTuple):
@@ -44,12 +46,14 @@ class Owner(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """A placeholder that made way, when (Unix seconds), and for which pod ("" where the Event does not say)."""
+    """A placeholder that made way, when (Unix seconds), where and for which pod; "" is what the Event does not say."""
 
     at_seconds: float
     owner: Owner
     placeholder: str
+    node: str
     preemptor: str
+    preemptor_uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,20 @@ class Holding:
         """Whether room is missing: no placeholders at all, or some that order nodes and wait."""
         return not self.sets or any(one.orders and one.waiting_since_seconds for one in self.sets)
 
-    def preempted(self, owner: Owner | None = None) -> int | None:
-        """How many made way in the last hour, of all sets or of one; None when that is not known."""
-        if self.preemptions is None:
+    def preempted(self, owner: Owner | None = None, node: str = "") -> int | None:
+        """How many made way in the last hour, of all sets or of one, everywhere or on a node.
+
+        None when that is not known; on a node also when one made way that no node is known of.
+        """
+        if self.preemptions is None or (node and not all(one.node for one in self.preemptions)):
             return None
-        return sum(owner in (None, one.owner) for one in self.preemptions)
+        return sum(owner in (None, one.owner) and node in ("", one.node) for one in self.preemptions)
+
+    @property
+    def rooms(self) -> dict[str, Room]:
+        """Room by node, of all sets; a node that lost its last placeholder in this hour is there with none."""
+        lost = {one.node: Room() for one in self.preemptions or () if one.node}
+        return dict(sorted({**lost, **per_node(self.sets)}.items()))
 
 
 def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: float) -> Holding:
@@ -145,7 +158,7 @@ def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: 
             continue
         owner = next((one for one in owners if _made(one, event)), None)
         if owner is not None:
-            found.append(Preemption(at_seconds, owner, event.regarding.name, _preemptor(event)))
+            found.append(Preemption(at_seconds, owner, event.regarding.name, _node(event), *_preemptor(event)))
     return tuple(sorted(found, reverse=True))
 
 
@@ -158,5 +171,17 @@ def _at_seconds(event: Event) -> float:
     return event.created_at_seconds if event.event_time is None else event.event_time.timestamp()
 
 
-def _preemptor(event: Event) -> str:
-    return "" if event.related is None else f"{event.related.namespace}/{event.related.name}"
+def _node(event: Event) -> str:
+    """From the note, "Preempted by pod UID on node NAME": the Event has no field for it."""
+    match = _ON_NODE.search(event.note)
+    return match[1] if match else ""
+
+
+def _preemptor(event: Event) -> tuple[str, str]:
+    """Name and uid. kube-scheduler 1.36 leaves `related` empty (its preemptor has a type that it cannot refer to), and
+    only the note has the uid; older ones have it in `related`.
+    """
+    if event.related is not None:
+        return f"{event.related.namespace}/{event.related.name}", event.related.uid
+    match = _BY_UID.search(event.note)
+    return "", match[1] if match else ""

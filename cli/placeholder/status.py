@@ -12,13 +12,14 @@ import click
 from cli import extender_answers, output
 from cli.placeholder import choice, holding, size
 from cli.placeholder.holding import Holding, Room
-from kube import client, config, errors, kinds
+from kube import config, door, errors, kinds
 from runtime import clock, exits
 
 HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
 WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
 WHOLE_CLUSTER: Final = "*"
-ELSEWHERE: Final = "-"  # who waits is on no node, and an Event names the pod, which is gone from its node
+UNKNOWN: Final = "-"
+ELSEWHERE: Final = "-"  # who waits is on no node
 PREEMPTORS_NAMED: Final = 3
 
 
@@ -63,7 +64,7 @@ def main(
     raise SystemExit(int(_code(found)))
 
 
-def read(kube: client.Client, namespace: str, now_seconds: float) -> tuple[Holding, str]:
+def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holding, str]:
     """The room held in a namespace ("": in all), and why Events were not read, "" when they were."""
     pods = kube.list(kinds.PODS, namespace=namespace, label_selector=holding.SELECTOR).items
     try:
@@ -89,7 +90,10 @@ def document(found: Holding, now_seconds: float) -> dict[str, Any]:
         "waiting": len(waiting),
         "longest_waiting_seconds": round(now_seconds - waiting[0]) if waiting else None,
         "preempted_last_hour": found.preempted(),
-        "nodes": [{"node": node, **_room(room)} for node, room in holding.per_node(found.sets).items()],
+        "nodes": [
+            {"node": node, **_room(room), "preempted_last_hour": found.preempted(node=node)}
+            for node, room in found.rooms.items()
+        ],
         "sets": [_set(one, found.preempted(one.owner)) for one in found.sets],
         "preemptions": None if found.preemptions is None else [_preemption(one) for one in found.preemptions],
     }
@@ -110,7 +114,8 @@ def _set(one: holding.Set, preempted: int | None) -> dict[str, Any]:
 
 def _preemption(one: holding.Preemption) -> dict[str, Any]:
     names = {"namespace": one.owner.namespace, "set": one.owner.name, "placeholder": one.placeholder}
-    return {"at": clock.to_rfc3339(one.at_seconds), **names, "by": one.preemptor or None}
+    by = {"node": one.node or None, "by": one.preemptor or None, "by_uid": one.preemptor_uid or None}
+    return {"at": clock.to_rfc3339(one.at_seconds), **names, **by}
 
 
 def _room(room: Room) -> dict[str, Any]:
@@ -121,8 +126,8 @@ def _room(room: Room) -> dict[str, Any]:
 
 def _narrow(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     """A row for the cluster, then one for each node."""
-    rooms = holding.per_node(found.sets)
-    rows = [_row(node, room) for node, room in rooms.items()]
+    rooms = found.rooms
+    rows = [_row(node, room, found.preempted(node=node)) for node, room in rooms.items()]
     whole = _whole(holding.total(rooms.values()), len(found.waiting_since_seconds), found.preempted())
     return HEADERS, [row[:-1] for row in (whole, *rows)]
 
@@ -134,16 +139,17 @@ def _wide(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
         lead = [str(one.owner), one.preset or "-", one.priority]
         room = holding.total(one.nodes.values())
         whole = _whole(room, len(one.waiting_since_seconds), found.preempted(one.owner))
-        rows += [[*lead, *row] for row in (whole, *(_row(node, room) for node, room in one.nodes.items()))]
+        nodes = [_row(node, room, found.preempted(one.owner, node)) for node, room in one.nodes.items()]
+        rows += [[*lead, *row] for row in (whole, *nodes)]
     return WIDE_HEADERS, rows
 
 
-def _row(node: str, room: Room) -> list[object]:
-    return [node, room.held, ELSEWHERE, ELSEWHERE, *_amounts(room)]
+def _row(node: str, room: Room, preempted: int | None) -> list[object]:
+    return [node, room.held, ELSEWHERE, UNKNOWN if preempted is None else preempted, *_amounts(room)]
 
 
 def _whole(room: Room, waiting: int, preempted: int | None) -> list[object]:
-    return [WHOLE_CLUSTER, room.held, waiting, ELSEWHERE if preempted is None else preempted, *_amounts(room)]
+    return [WHOLE_CLUSTER, room.held, waiting, UNKNOWN if preempted is None else preempted, *_amounts(room)]
 
 
 def _amounts(room: Room) -> list[object]:

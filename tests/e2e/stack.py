@@ -195,7 +195,8 @@ class Stack:
         """Removes every pod and workload, makes all nodes idle but those with a CPU ratio in `hot`, and waits until
         all of them read so and are free of placements, as annotated and as the extender goes by them.
         """
-        for node in self.nodes():
+        nodes = self.nodes()
+        for node in nodes:
             self.set_load(node, **{**IDLE, **({"cpu_ratio": hot[node]} if node in hot else {})})
         for deployment in self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items:
             self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
@@ -203,7 +204,10 @@ class Stack:
             self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
         waiting.eventually(self._nothing_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
         waiting.eventually(
-            lambda: self._all_read(hot), waiting.LIMIT_SECONDS, f"every node to read cool again but {hot}", self._told
+            lambda: self._all_read(nodes, hot),
+            waiting.LIMIT_SECONDS,
+            f"every node to read cool again but {hot}",
+            self._told,
         )
         what = "the placements of the last test to be forgotten"
         waiting.eventually(lambda: not self._crowded(), waiting.LIMIT_SECONDS, what, self._crowded)
@@ -218,8 +222,7 @@ class Stack:
                     self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
         return not (sets or pods)
 
-    def _all_read(self, hot: collections.abc.Mapping[str, float]) -> bool:
-        nodes = self.nodes()
+    def _all_read(self, nodes: collections.abc.Collection[str], hot: collections.abc.Mapping[str, float]) -> bool:
         return all(_reads(values.get(node, {}), hot.get(node)) for values in self._told() for node in nodes)
 
     def _crowded(self) -> list[str]:

@@ -24,7 +24,7 @@ from cluster.demo import permissions
 from tests import pages
 from tests.e2e import services, stack, waiting
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]  # a long story of short steps, each with its own limit
 NAMESPACE = permissions.NAMESPACE
 LOADS = {"node-0": (70, 22), "node-1": (10, 68), "node-2": (25, 31)}  # percent of CPU and memory
 PODS_RATIO = 0.004  # less than it looks: our own pods add up to half a percent, and the rounded figure stays

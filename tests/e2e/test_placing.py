@@ -37,82 +37,77 @@ def running() -> collections.abc.Iterator[stack.Stack]:
 
 @pytest.fixture
 def evenload(running: stack.Stack) -> stack.Stack:
-    """The stack with no pods, cool nodes, both services up, the scheduler asking the extender."""
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def heated(running: stack.Stack) -> stack.Stack:
-    """The same with one hot node among the cool ones."""
+    """The stack as every test finds it: no pods, one hot node among cool ones, both services up, the scheduler asking
+    the extender.
+    """
     running.reset({HOT: 0.9})
     return running
 
 
-def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(heated: stack.Stack) -> None:
-    heated.create_pods("burst-", 24)
-    assert heated.per_node("burst-", 24)[HOT] == 0
+def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(evenload: stack.Stack) -> None:
+    evenload.create_pods("burst-", 24)
+    assert evenload.per_node("burst-", 24)[HOT] == 0
 
 
-def test_the_same_burst_without_evenload_does_use_the_hot_node(heated: stack.Stack) -> None:
-    heated.use_no_extender()
+def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.Stack) -> None:
+    evenload.use_no_extender()
     try:
-        heated.create_pods("burst-", MANY)
-        assert heated.per_node("burst-", MANY)[HOT] > 0
+        evenload.create_pods("burst-", MANY)
+        assert evenload.per_node("burst-", MANY)[HOT] > 0
     finally:
-        heated.use_extender()
+        evenload.use_extender()
 
 
 def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_the_coolest(
-    heated: stack.Stack,
+    evenload: stack.Stack,
 ) -> None:
     coolest, *others = COOL
     for node in others:
-        heated.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
+        evenload.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
     for node in others:
-        heated.await_reading(node, "cpu_avg_5m", 0.25, 0.35)
-    heated.await_reading(coolest, "cpu_avg_5m", 0.05, 0.15)
-    heated.create_pods("herd-", 30)
-    landed = heated.per_node("herd-", 30)
+        evenload.await_reading(node, "cpu_avg_5m", 0.25, 0.35)
+    evenload.await_reading(coolest, "cpu_avg_5m", 0.05, 0.15)
+    evenload.create_pods("herd-", 30)
+    landed = evenload.per_node("herd-", 30)
     assert landed[HOT] == 0
     assert set(landed) == set(COOL)
     assert landed[coolest] <= 12, f"herded onto the coolest: {landed}"
 
 
-def test_a_node_whose_series_disappear_is_missing_not_idle(heated: stack.Stack) -> None:
-    heated.set_load(HOT, hidden=True)
-    waiting.eventually(lambda: unseen(heated, HOT), waiting.LIMIT_SECONDS, "the values to go")
+def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
+    evenload.set_load(HOT, hidden=True)
+    waiting.eventually(lambda: unseen(evenload, HOT), waiting.LIMIT_SECONDS, "the values to go")
     for node in COOL:
-        heated.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
+        evenload.set_load(node, cpu_ratio=0.4, memory_ratio=0.4)
     for node in COOL:
-        heated.await_reading(node, "cpu_max_1d", 0.35, 0.45)
-    seen = heated.view_of(HOT)
+        evenload.await_reading(node, "cpu_max_1d", 0.35, 0.45)
+    seen = evenload.view_of(HOT)
     assert seen["usable"] is False
     assert seen["reason"]
     assert seen["median_base"] is True, seen
-    heated.create_pods("blind-", 12)
-    landed = heated.per_node("blind-", 12)
+    evenload.create_pods("blind-", 12)
+    landed = evenload.per_node("blind-", 12)
     assert landed[HOT] <= 8, f"a node nobody can see was taken for idle: {landed}"
 
 
-def test_an_annotator_killed_midway_loses_nothing(heated: stack.Stack) -> None:
-    before = waiting.eventually(lambda: quiet(heated), 90, "two syncs that write nothing")
-    heated.annotator.kill()
+def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
+    before = waiting.eventually(lambda: quiet(evenload), 90, "two syncs that write nothing")
+    evenload.annotator.kill()
     try:
-        heated.create_pods("between-", 6)
-        placed_meanwhile = heated.per_node("between-", 6)
+        evenload.create_pods("between-", 6)
+        placed_meanwhile = evenload.per_node("between-", 6)
         assert placed_meanwhile[HOT] == 0
-        assert texts(heated) == before
+        assert texts(evenload) == before
     finally:
-        heated.annotator.start()
+        evenload.annotator.start()
     busiest, count = placed_meanwhile.most_common(1)[0]
     waiting.eventually(
-        functools.partial(hot_count_is, heated, busiest, count),
+        functools.partial(hot_count_is, evenload, busiest, count),
         90,
         "placements made meanwhile to be counted from the cluster",
     )
-    heated.set_load(HOT, cpu_ratio=0.1)
-    heated.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
+    evenload.set_load(HOT, cpu_ratio=0.1)
+    evenload.await_reading(HOT, "cpu_avg_5m", 0.0, 0.2)
 
 
 def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -> None:
@@ -127,44 +122,44 @@ def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -
     assert evenload.per_node("again-", 12)[HOT] == 0
 
 
-def test_scheduling_goes_on_neutrally_when_prometheus_is_down(heated: stack.Stack) -> None:
-    heated.cluster.processes["prometheus"].stop()
+def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.Stack) -> None:
+    evenload.cluster.processes["prometheus"].stop()
     try:
         for counter in (FAILED_QUERIES, SYNCS):  # what was answered before the first failure is written with that sync
-            grows(heated, counter)
+            grows(evenload, counter)
         past = time.monotonic() + SOON_STALE_SECONDS + 1
-        heated.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
+        evenload.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
         waiting.eventually(
-            lambda: time.monotonic() > past and nothing_usable(heated),
+            lambda: time.monotonic() > past and nothing_usable(evenload),
             SOON_STALE_SECONDS + 90,
             "the last readings to grow stale",
-            heated.view,
+            evenload.view,
         )
-        heated.create_pods("stale-", MANY)
-        landed = heated.per_node("stale-", MANY)
-        assert landed[HOT] > 0, (landed, heated.view_of(HOT))
+        evenload.create_pods("stale-", MANY)
+        landed = evenload.per_node("stale-", MANY)
+        assert landed[HOT] > 0, (landed, evenload.view_of(HOT))
     finally:
-        heated.cluster.processes["prometheus"].start()
-        heated.obey(sync__staleAfter=f"{STALE_SECONDS}s")
-    heated.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
-    heated.create_pods("fresh-", 12)
-    assert heated.per_node("fresh-", 12)[HOT] == 0
+        evenload.cluster.processes["prometheus"].start()
+        evenload.obey(sync__staleAfter=f"{STALE_SECONDS}s")
+    evenload.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
+    evenload.create_pods("fresh-", 12)
+    assert evenload.per_node("fresh-", 12)[HOT] == 0
 
 
-def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(heated: stack.Stack) -> None:
-    waiting.eventually(lambda: heated.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
-    heated.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
-    heated.placed("free-", 1)
-    judged = decided(heated, "free-0", "filter")
+def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
+    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
+    evenload.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
+    evenload.placed("free-", 1)
+    judged = decided(evenload, "free-0", "filter")
     assert (judged["exempt"], judged["passed"]) == ("annotation evenload.io/filter: off", 6)
     own = {"evenload.io/thresholds": '{"cpu_avg_5m": "95%", "cpu_max_1h": 0}'}
-    heated.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
+    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": own}})
     try:
-        waiting.eventually(lambda: not heated.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
+        waiting.eventually(lambda: not evenload.view_of(HOT)["rejected"], 90, "the node's own thresholds to hold")
     finally:
         gone = {"metadata": {"annotations": dict.fromkeys(own)}}
-        heated.door.merge_patch(kinds.NODES, HOT, gone)
-    waiting.eventually(lambda: heated.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
+        evenload.door.merge_patch(kinds.NODES, HOT, gone)
+    waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the policy's thresholds to hold again")
 
 
 def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:

@@ -141,12 +141,17 @@ rm -r /   # do not
 ```
 a drawing -> of data
 ```
+1. In a list:
+
+   ~~~sh title="a fence of another kind"
+   make run
+   ~~~
 """
 
 
 def test_a_page_is_read_as_people_read_it() -> None:
     found = pages.blocks(pages.ROOT / "docs" / "page.md", PAGE)
-    assert [block.how for block in found] == ["offline", "", "", "not run", ""]
+    assert [block.how for block in found] == ["offline", "", "", "not run", "", ""]
     assert [block.place for block in found][:2] == ["docs/page.md:3", "docs/page.md:9"]
     first, second = found[0].commands()
     assert (first.line, first.text, first.shown, first.code) == (4, "echo one \\\n    two", ("one two",), 0)
@@ -155,6 +160,7 @@ def test_a_page_is_read_as_people_read_it() -> None:
     assert [command.text for command in found[2].commands()] == ["kubectl delete node everything"]
     assert found[3].reason == "it would be sad"
     assert not found[4].commands()
+    assert [command.text for command in found[5].commands()] == ["make run"]
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,13 @@ def test_importing_and_naming_a_logger_does_not_load_the_library() -> None:
     code = "import sys; from runtime import logs; logs.get('x').debug('off'); print('structlog' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_lines_need_no_library_of_colours_and_leave_it_to_those_who_do() -> None:
+    code = (
+        "import sys; from runtime import logs; logs.configure(); logs.get('x').error('said', a=1);"
+        "found = 'rich' in sys.modules; import rich; print(found, rich.__name__)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False rich"
+    assert "said" in answer.stderr

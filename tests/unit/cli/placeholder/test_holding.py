@@ -12,6 +12,7 @@ from runtime import clock
 from tests import builders
 
 NOW_SECONDS = clock.from_rfc3339("2026-11-21T04:00:00Z")
+UID = "0b9d99dc-ff17-475b-beb3-686afccc72b6"
 LABELS = {"evenload.io/placeholder": "true", "pod-template-hash": "5d9c7b6f4"}
 
 
@@ -28,7 +29,7 @@ def preempted(name: str, *, at: str = "2026-11-21T03:30:00.000000Z", **fields: A
         "reason": "Preempted",
         "eventTime": at,
         "regarding": {"kind": "Pod", "namespace": "evenload-system", "name": name},
-        "related": {"kind": "Pod", "namespace": "shop", "name": "web-1"},
+        "note": f"Preempted by pod {UID} on node node-2",  # as of 1.36, which says it nowhere else
     }
     return builders.decoded(body | fields, objects.Event)
 
@@ -93,18 +94,43 @@ def test_a_preemption_of_the_last_hour_counts_if_a_known_set_made_the_pod(case: 
     assert held(placeholder("placeholder-5d9c7b6f4-other", "node-1"), events=(event,)).preempted() == expected
 
 
-def test_a_preemption_is_told_with_its_time_and_for_whom() -> None:
-    found = held(placeholder("a"), events=(preempted(NAMED), preempted(NAMED, related=None)))
-    told = status.document(found, NOW_SECONDS)["preemptions"]
-    assert {one["by"] for one in told} == {"shop/web-1", None}
-    assert told[0] | {"by": ""} == {
-        "at": "2026-11-21T03:30:00Z",
-        "namespace": "evenload-system",
-        "set": "placeholder",
-        "placeholder": NAMED,
-        "by": "",
-    }
-    assert "made way for shop/web-1" in " ".join(status.remarks(found, "", "evenload-system", NOW_SECONDS))
+RELATED = {"kind": "Pod", "namespace": "shop", "name": "web-1", "uid": UID}
+TOLD: dict[str, tuple[dict[str, Any], tuple[str | None, ...]]] = {
+    "as 1.36 writes it": ({}, ("node-2", None, UID)),
+    "as before, with the pod": (
+        {"related": RELATED, "note": "Preempted by a pod on node n.example"},
+        ("n.example", "shop/web-1", UID),
+    ),
+    "in words of tomorrow": ({"note": "Removed"}, (None, None, None)),
+    "for a group of pods": ({"note": f"Preempted by podgroup {UID} on node a"}, ("a", None, UID)),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_a_preemption_is_told_with_what_the_event_says_of_it(case: str) -> None:
+    fields, expected = TOLD[case]
+    found = held(placeholder("a", "node-2"), events=(preempted(NAMED, **fields),))
+    (told,) = status.document(found, NOW_SECONDS)["preemptions"]
+    assert (told["node"], told["by"], told["by_uid"]) == expected
+    assert (told["at"], told["placeholder"]) == ("2026-11-21T03:30:00Z", NAMED)
+    said = " ".join(status.remarks(found, "", "evenload-system", NOW_SECONDS))
+    assert ("made way for shop/web-1" in said) is (expected[1] is not None)
+
+
+def test_preemptions_are_counted_per_node_also_where_nothing_is_held_any_more() -> None:
+    events = (preempted(NAMED), preempted(NAMED, note="Preempted by a pod on node node-1"))
+    rows = status.document(held(placeholder("a", "node-1"), events=events), NOW_SECONDS)["nodes"]
+    assert [(row["node"], row["held"], row["preempted_last_hour"]) for row in rows] == [
+        ("node-1", 1, 1),
+        ("node-2", 0, 1),
+    ]
+
+
+def test_where_an_event_names_no_node_no_nodes_count_is_made_up() -> None:
+    events = (preempted(NAMED), preempted(NAMED, note="Removed"))
+    document = status.document(held(placeholder("a", "node-2"), events=events), NOW_SECONDS)
+    assert document["preempted_last_hour"] == 2
+    assert [row["preempted_last_hour"] for row in document["nodes"]] == [None]
 
 
 def test_without_events_how_many_made_way_is_unknown_and_not_none() -> None:

@@ -52,6 +52,21 @@ def test_without_options_it_is_what_we_ship() -> None:
     assert list(yaml.safe_load_all(run().stdout)) == shipped[:-1]
 
 
+DURING = ("--during", "20:00-07:00=2", "--during", "Fri 20:00-Mon 07:00=0")
+OVERLAYS = {
+    "nights": ("--replicas", "10", "--time-zone", "Europe/Berlin", *DURING),
+    "proportional": ("--nodes-per-replica", "4", "--max-replicas", "50"),
+    "soak": ("--preset", "soak"),
+}
+
+
+@pytest.mark.parametrize("overlay", sorted(path.name for path in (SHIPPED / "overlays").iterdir()))
+def test_an_overlay_that_we_ship_is_what_the_options_in_the_docs_print(overlay: str) -> None:
+    folder = SHIPPED / "overlays" / overlay
+    shipped = kustomizing.build(yaml.safe_load((folder / "kustomization.yaml").read_text()), folder)
+    assert list(yaml.safe_load_all(run(*OVERLAYS[overlay]).stdout)) == shipped
+
+
 def test_json_is_one_list_of_the_same() -> None:
     listed = json.loads(run("-o", "json").stdout)
     assert (listed["kind"], listed["items"]) == ("List", list(yaml.safe_load_all(run().stdout)))
@@ -69,7 +84,7 @@ def test_number_size_and_image_are_those_given() -> None:
 
 
 def test_where_they_may_run_is_what_was_given(tmp_path: pathlib.Path) -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    affinity: Document = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
     file = tmp_path / "affinity.yaml"
     file.write_text(yaml.safe_dump(affinity))
     taints = ["dedicated=batch:NoSchedule", "nvidia.com/gpu", "a=", "*"]
