@@ -22,6 +22,7 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = {
     "annotator": Subcommand("annotator.__main__", "publish what Prometheus says of each node on the node"),
     "breaker": Subcommand("cli.breaker", "show and reset the breakers of failed evictions"),
+    "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),
     "effectiveness": Subcommand("cli.effectiveness", "say how good placements were over a span of time"),

@@ -56,6 +56,7 @@ spec:
     - name: kubeconfig
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
 """
+CRDS = pathlib.Path(__file__).with_name("prometheus_operator_crds.yaml")
 Document = dict[str, Any]
 
 
@@ -84,6 +85,21 @@ class Site:
         self.apply(DEPLOY / "namespace", "--server-side")  # else the apiserver remarks on two ways of applying
         how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
         return self.kubectl("apply", "-k", str(directory), *how)
+
+    def define(self, file: pathlib.Path) -> None:
+        """Custom resources, known to the apiserver when this returns."""
+        answer = self.kubectl("apply", "--server-side", "-f", str(file))
+        assert answer.returncode == 0, answer.stderr
+        waited = ("wait", "--for=condition=Established", f"--timeout={waiting.LIMIT_SECONDS:.0f}s", "-f", str(file))
+        answer = self.kubectl(*waited)
+        assert answer.returncode == 0, answer.stderr
+        kinds = [one["spec"]["names"]["plural"] for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+        for kind in kinds:  # established is a moment earlier than served and described
+            waiting.eventually(lambda kind=kind: self._described(kind), waiting.LIMIT_SECONDS, f"{kind} to be served")
+
+    def _described(self, plural: str) -> bool:
+        """Whether the apiserver publishes the schema that strict validation goes by."""
+        return self.kubectl("explain", f"{plural}.spec").returncode == 0
 
     def apply(self, directory: pathlib.Path, *how: str) -> None:
         """A kustomization as users apply it."""
@@ -200,6 +216,43 @@ def test_the_apiserver_complains_about_what_is_wrong(
     answer = site.checked(copied / "deploy/kustomize/overlays/observe")
     assert answer.returncode != 0
     assert complaint in answer.stderr
+
+
+@pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])
+def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
+    site: Site, tmp_path: pathlib.Path, copied: pathlib.Path, overlay: str, component: str
+) -> None:
+    site.define(CRDS)
+    parts = copied / "deploy/kustomize"
+    mine = copied / "mine"
+    mine.mkdir()
+    document = {
+        "kind": "Kustomization",
+        "resources": [f"../{(parts / 'overlays' / overlay).relative_to(copied)}"],
+        "components": [f"../{(parts / 'components' / component).relative_to(copied)}"],
+    }
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    answer = site.checked(mine)
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning" not in answer.stderr
+    rendered = site.rendered(mine)
+    assert not unlabelled(rendered)
+    (endpoint,) = [
+        one["spec"]["endpoints"][0]
+        for one in rendered
+        if (one["kind"], one["metadata"]["name"]) == ("ServiceMonitor", "evenload-extender")
+    ]
+    assert ("tlsConfig" in endpoint) == (overlay == "mtls")
+    assert endpoint.get("scheme", "http") == ("https" if overlay == "mtls" else "http")
+
+
+def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: Site, copied: pathlib.Path) -> None:
+    site.define(CRDS)
+    path = copied / "deploy/monitoring/service-monitors.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("targetPort: serving", "targetport: serving"))
+    answer = site.checked(path.parent)
+    assert answer.returncode != 0
+    assert "endpoints[0].targetport" in answer.stderr
 
 
 def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(
