@@ -17,7 +17,7 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from descheduler.__main__ import LEASE
+from descheduler.wiring import LEASE
 from descheduler.rows import DONE
 from kube import config, errors, kinds
 from kube.door import KubeDoor
