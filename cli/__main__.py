@@ -22,6 +22,7 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS = {
     "annotator": Subcommand("annotator.__main__", "publish what Prometheus says of each node on the node"),
     "breaker": Subcommand("cli.breaker", "show and reset the breakers of failed evictions"),
+    "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),
     "effectiveness": Subcommand("cli.effectiveness", "say how good placements were over a span of time"),
@@ -29,6 +30,7 @@ SUBCOMMANDS = {
     "explain": Subcommand("cli.explain", "say why a pod went where it went, node by node"),
     "extender": Subcommand("extender.__main__", "answer kube-scheduler: filter, prioritize, preempt"),
     "nodes": Subcommand("cli.nodes", "show the load that scheduling goes by, per node"),
+    "placeholder": Subcommand("cli.placeholder.command", "hold room for bursts: write manifests, show what is held"),
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),

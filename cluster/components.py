@@ -7,6 +7,7 @@ default say why beside them.
 import collections.abc
 import json
 import pathlib
+import types
 import typing
 
 import yaml
@@ -23,10 +24,18 @@ Arguments = list[str]
 
 
 class Layout(typing.NamedTuple):
-    """The files of one cluster, all under its directory, and the commands by name."""
+    """The files of one cluster, all under its directory, and the commands by name. As processes all of them are on
+    loopback; as containers each has a host of its own, and what others reach listens on `listen`.
+    """
 
     directory: pathlib.Path
     binaries: collections.abc.Mapping[str, pathlib.Path]
+    hosts: collections.abc.Mapping[str, str] = types.MappingProxyType({})
+    listen: str = LOOPBACK
+
+    def host(self, name: str) -> str:
+        """Where others reach a component."""
+        return self.hosts.get(name, LOOPBACK)
 
     def binary(self, name: str) -> str:
         """The path of a command."""
@@ -47,13 +56,13 @@ class Layout(typing.NamedTuple):
 
 def etcd(layout: Layout, *, client_port: int, peer_port: int) -> Arguments:
     """One member that keeps nothing safe from a power cut: the data live as long as the cluster."""
-    client, peer = f"http://{LOOPBACK}:{client_port}", f"http://{LOOPBACK}:{peer_port}"
+    peer = f"http://{LOOPBACK}:{peer_port}"
     return [
         layout.binary("etcd"),
         f"--data-dir={layout.directory / 'etcd'}",
         "--unsafe-no-fsync",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
+        f"--listen-client-urls=http://{layout.listen}:{client_port}",
+        f"--advertise-client-urls=http://{layout.host('etcd')}:{client_port}",
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
@@ -65,8 +74,8 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Argu
     """RBAC on, admission as shipped (PodSecurity, PriorityClass, ValidatingAdmissionPolicy …)."""
     arguments = [
         layout.binary("kube-apiserver"),
-        f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
-        f"--bind-address={LOOPBACK}",
+        f"--etcd-servers=http://{layout.host('etcd')}:{etcd_port}",
+        f"--bind-address={layout.listen}",
         f"--advertise-address={LOOPBACK}",
         f"--secure-port={port}",
         "--endpoint-reconciler-type=none",  # the `kubernetes` Service cannot have a loopback endpoint
@@ -182,7 +191,7 @@ def kwok_configuration() -> str:
 
 def node_exporter(layout: Layout, *, port: int) -> Arguments:
     """The real node_exporter of this machine, so that queries are held to the real thing."""
-    return [layout.binary("node_exporter"), f"--web.listen-address={LOOPBACK}:{port}"]
+    return [layout.binary("node_exporter"), f"--web.listen-address={layout.listen}:{port}"]
 
 
 def _secure_server(layout: Layout, kubeconfig: str, port: int) -> Arguments:

@@ -9,7 +9,7 @@ import re
 
 import yaml
 
-from cluster import certificates
+from runtime import certificates
 
 CONTEXT = "evenload"
 

@@ -26,7 +26,7 @@ def arguments(layout: components.Layout, *, port: int) -> components.Arguments:
         f"--config.file={layout.configuration('prometheus.yaml')}",
         f"--storage.tsdb.path={layout.directory / 'prometheus'}",
         f"--storage.tsdb.retention.time={RETENTION}",
-        f"--web.listen-address={components.LOOPBACK}:{port}",
+        f"--web.listen-address={layout.listen}:{port}",
         "--web.enable-lifecycle",
         "--web.enable-admin-api",
         "--log.level=warn",

@@ -7,6 +7,7 @@ it, or while that is being restarted. Whoever does not ask here may still take o
 with "address already in use", and `processes` asks for another port and starts it again.
 """
 
+import collections.abc
 import os
 import random
 import socket
@@ -51,6 +52,18 @@ class Ports:
                 return _Claim(port, descriptor)
             os.close(descriptor)
         raise OSError(f"no free loopback port between {FIRST} and {LAST} after {ATTEMPTS} attempts")
+
+
+class Fixed(Ports):
+    """Ports that are given, for components that have a network of their own."""
+
+    def __init__(self, by_name: collections.abc.Mapping[str, int]) -> None:
+        super().__init__(random.SystemRandom())  # never asked
+        self._given = by_name
+
+    def of(self, name: str) -> int:
+        """The port given to a listener."""
+        return self._given[name]
 
 
 def is_free(port: int) -> bool:

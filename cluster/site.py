@@ -14,10 +14,14 @@ import time
 
 import requests
 
-from cluster import api, cache, certificates, components, kubeconfigs, monitoring, ports, processes
+from cluster import api, cache, components, kubeconfigs, monitoring, ports, processes
+from runtime import certificates
 
 STAGES = pathlib.Path(__file__).parent / "stages"
 SERVER_NAMES = ("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+ADMIN = ("kubernetes-admin", ("system:masters",))  # user and groups, as the certificates say them
+SCHEDULER = ("system:kube-scheduler", ())
+CONTROLLER_MANAGER = ("system:kube-controller-manager", ())
 ORDER = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok",
     "prometheus", "node-exporter", "load-exporter",
@@ -40,6 +44,7 @@ class Settings:
     scrape_seconds: float = 1.0
     exporter_arguments: tuple[str, ...] = ()
     scheduler_gates: collections.abc.Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    stages: pathlib.Path = STAGES  # where kwok finds them
 
 
 class Site:
@@ -54,14 +59,15 @@ class Site:
     def url(self, name: str) -> str:
         """Where a component answers."""
         scheme = "https" if name in _TLS_PROBES else "http"
-        return f"{scheme}://{components.LOOPBACK}:{self.ports.of(name)}"
+        return f"{scheme}://{self.layout.host(name)}:{self.ports.of(name)}"
 
     def prepare(self, *, now_seconds: float) -> None:
         """Makes the certificates and the configuration that does not depend on a port."""
         self.authority = certificates.Authority.create(now_seconds=now_seconds)
+        names = tuple(dict.fromkeys((*SERVER_NAMES, self.layout.host("kube-apiserver"))))
         self._write_pair("ca", self.authority.pair)
-        self._write_pair("server", self.authority.serving(SERVER_NAMES, now_seconds=now_seconds))
-        self._write_pair("admin", self.authority.client(*certificates.ADMIN, now_seconds=now_seconds))
+        self._write_pair("server", self.authority.serving(names, now_seconds=now_seconds))
+        self._write_pair("admin", self.authority.client(*ADMIN, now_seconds=now_seconds))
         accounts = certificates.new_key()
         self.write("pki/service-accounts.key", certificates.key_pem(accounts))
         self.write("pki/service-accounts.pub", certificates.public_pem(accounts))
@@ -76,19 +82,20 @@ class Site:
     def write_kubeconfigs(self) -> None:
         """The admin's kubeconfig and one per component, once the apiserver's port is certain."""
         users = {
-            "kube-scheduler": certificates.SCHEDULER,
-            "kube-controller-manager": certificates.CONTROLLER_MANAGER,
+            "kube-scheduler": SCHEDULER,
+            "kube-controller-manager": CONTROLLER_MANAGER,
             "kwok": ("kwok", ("system:masters",)),
         }
         for name, (user, groups) in users.items():
             self.write(f"kubeconfigs/{name}.kubeconfig", self.client_kubeconfig(user, groups))
-        self.write("kubeconfig", self.client_kubeconfig(*certificates.ADMIN))
+        self.write("kubeconfig", self.client_kubeconfig(*ADMIN))
 
-    def client_kubeconfig(self, user: str, groups: collections.abc.Sequence[str]) -> str:
-        """A kubeconfig with a fresh client certificate."""
+    def client_kubeconfig(self, user: str, groups: collections.abc.Sequence[str], url: str = "") -> str:
+        """A kubeconfig with a fresh client certificate, for the apiserver's own address or another `url` of it."""
         assert self.authority is not None, "prepare() makes the authority"  # noqa: S101 - order of calls, not input
         pair = self.authority.client(user, groups, now_seconds=time.time())
-        return kubeconfigs.with_certificate(self.url("kube-apiserver"), self.authority.pair.certificate, user, pair)
+        address = url or self.url("kube-apiserver")
+        return kubeconfigs.with_certificate(address, self.authority.pair.certificate, user, pair)
 
     def token_kubeconfig(self, user: str, token: str) -> str:
         """A kubeconfig with a bearer token."""
@@ -101,7 +108,7 @@ class Site:
 
     def write_targets(self, jobs: collections.abc.Collection[str]) -> None:
         """Tells Prometheus where the exporters are."""
-        addresses = {job: f"{components.LOOPBACK}:{self.ports.of(job)}" for job in jobs}
+        addresses = {job: f"{self.layout.host(job)}:{self.ports.of(job)}" for job in jobs}
         for name, text in monitoring.targets(addresses).items():
             self.write(f"configuration/{name}", text)
 
@@ -124,7 +131,7 @@ class Site:
         if name == "kube-apiserver":
             return components.apiserver(layout, port=port, etcd_port=self.ports.of("etcd"), audit=self.settings.audit)
         if name == "kwok":
-            return components.kwok(layout, port=port, stages=sorted(STAGES.glob("*.yaml")))
+            return components.kwok(layout, port=port, stages=self._stages())
         if name == "kube-scheduler":
             return components.scheduler(layout, port=port, gates=self.settings.scheduler_gates)
         if name == "load-exporter":
@@ -146,9 +153,12 @@ class Site:
         unfinished.rename(path)
         return path
 
+    def _stages(self) -> list[pathlib.Path]:
+        return [self.settings.stages / path.name for path in sorted(STAGES.glob("*.yaml"))]
+
     def _load_exporter(self, port: int) -> components.Arguments:
         command = [sys.executable, "-m", "cluster.exporter", "--kubeconfig", str(self.layout.directory / "kubeconfig")]
-        return [*command, "--listen", f"{components.LOOPBACK}:{port}", *self.settings.exporter_arguments]
+        return [*command, "--listen", f"{self.layout.listen}:{port}", *self.settings.exporter_arguments]
 
     def _answers(self, name: str) -> bool:
         probe = _PLAIN_PROBES.get(name) or _TLS_PROBES[name]

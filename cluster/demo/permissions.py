@@ -9,12 +9,12 @@ import pathlib
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import yaml
 
 import cluster
-from cluster import processes
+from cluster import api, processes
 
 FOLDER = processes.ROOT / "deploy" / "rbac"
 NAMESPACE = "evenload-system"
@@ -57,8 +57,16 @@ class Right(NamedTuple):
         return {"user": self.user, "resourceAttributes": attributes}
 
 
-def apply(running: cluster.Cluster) -> None:
-    """Creates every object of deploy/rbac and waits until each rule is in force; the namespace must be there.
+class Administered(Protocol):
+    """A cluster whose administrator we are, as `cluster.Cluster`."""
+
+    @property
+    def api(self) -> api.Api:
+        """REST calls as admin."""
+
+
+def apply(running: Administered) -> None:
+    """Creates what is missing of deploy/rbac and waits until each rule is in force; the namespace must be there.
 
     ApiError names an object that is refused, ComponentError a rule that stays without effect.
     """
@@ -66,7 +74,9 @@ def apply(running: cluster.Cluster) -> None:
     documents = [one for text in texts for one in yaml.safe_load_all(text) if one["kind"] in PATHS]
     for document in documents:
         namespace = document["metadata"].get("namespace", NAMESPACE)
-        running.api.create(PATHS[document["kind"]].format(namespace=namespace), document)
+        path = PATHS[document["kind"]].format(namespace=namespace)
+        if not running.api.exists(f"{path}/{document['metadata']['name']}"):
+            running.api.create(path, document)
     for right in granted(documents):
         await_right(running, right)
 
@@ -87,7 +97,7 @@ def granted(documents: Iterable[Document]) -> Iterator[Right]:
                 yield Right(user, rule["verbs"][0], rule["apiGroups"][0], rule["resources"][0], name, namespace)
 
 
-def await_right(running: cluster.Cluster, right: Right, *, allowed: bool = True) -> None:
+def await_right(running: Administered, right: Right, *, allowed: bool = True) -> None:
     """Waits until the apiserver grants a right (or no longer does); ComponentError names it after the limit."""
     limit = time.monotonic() + IN_FORCE_SECONDS
     while running.api.create(REVIEWS, {"spec": right.review()})["status"]["allowed"] is not allowed:

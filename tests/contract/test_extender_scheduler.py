@@ -12,10 +12,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import click.testing
 import pytest
 import yaml
 
 import cluster
+from cli import certs, scheduler_config
 from extender import direct
 from kube import config, errors, kinds, objects
 from policy import annotations
@@ -43,8 +45,8 @@ class World:
         self.door = config.connect(str(running.kubeconfig), None)
         policy = directory / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
-        arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
-        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory)
+        self.arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
+        self.extender = services.Service("tests.e2e.patient_extender", self.arguments, directory)
 
     def use_extender(self, **changes: object) -> None:
         """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
@@ -286,3 +288,45 @@ def test_the_schedulers_requests_are_of_the_form_that_is_taken_without_a_parser(
             world.use_extender()
     assert direct.FORM.match(seen), seen
     world.placed("asked-about", 1)
+
+
+class Secure:
+    """A second extender that answers kube-scheduler alone, by the certificates of `evenload certs`."""
+
+    def __init__(self, world: World, directory: pathlib.Path) -> None:
+        self._world, self._pki = world, directory / "pki"
+        for pki, options in ((self._pki, ["--client", "somebody"]), (directory / "other", [])):
+            made = click.testing.CliRunner().invoke(certs.main, ["-d", str(pki), *options])
+            assert made.exit_code == 0, made.stderr
+        mine = self._pki / "extender"
+        files = [f"--tls-cert={mine}/tls.crt", f"--tls-key={mine}/tls.key", f"--client-ca={mine}/ca.crt"]
+        arguments = [*world.arguments, *files, "--client-name=system:kube-scheduler"]
+        self.service = services.Service("tests.e2e.patient_extender", arguments, directory, ca=mine / "ca.crt")
+
+    def ask_as(self, client: str, ca: str = "pki") -> None:
+        """Restart the scheduler with this certificate, and a CA to verify the extender by; it cannot go on alone."""
+        own = self._pki / client
+        ca_file = self._pki.parent / ca / "ca.crt"
+        shown = scheduler_config.Tls(str(ca_file), str(own / "tls.crt"), str(own / "tls.key"))
+        written: dict[str, Any] = scheduler_config.configuration(self.service.url, 2, "60s", shown)
+        self._world.use_extender(**{**written["extenders"][0], "httpTimeout": "60s", "ignorable": False})
+
+
+def test_the_scheduler_verifies_the_extender_and_nobody_else_is_answered(
+    world: World, prefix: str, tmp_path: pathlib.Path
+) -> None:
+    world.load(node_0=0.9)
+    secure = Secure(world, tmp_path)
+    secure.service.start()
+    try:
+        refused = {"ca": ("scheduler", "other", "unknown authority"), "name": ("somebody", "pki", "code 403")}
+        for what, (client, ca, words) in refused.items():
+            secure.ask_as(client, ca)
+            world.create(f"{prefix}-{what}")
+            note = waiting.eventually(lambda w=what: world.failure(f"{prefix}-{w}-0"), 90, f"a pod to fail by {what}")  # type: ignore[misc]
+            assert words in note
+        secure.ask_as("scheduler")
+        assert world.placed(prefix, len(refused))["node-0"] == 0
+    finally:
+        world.use_extender()
+        secure.service.stop()

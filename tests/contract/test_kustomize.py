@@ -15,9 +15,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import click.testing
 import pytest
 import yaml
 
+import cli.__main__
 import cluster
 from cluster import binaries
 from cluster.demo import permissions
@@ -28,6 +30,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 NAMESPACE = permissions.NAMESPACE
 OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
+PLACEHOLDERS = sorted(f"placeholder/overlays/{path.name}" for path in (DEPLOY / "placeholder" / "overlays").iterdir())
 SECOND = "scheduler/second"
 USER = f"system:serviceaccount:{NAMESPACE}:evenload-scheduler"
 ONE_OF_EACH_BINDING = (
@@ -154,7 +157,9 @@ def copied(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [*(f"kustomize/overlays/{one}" for one in OVERLAYS), "guard", "placeholder", SECOND])
+@pytest.mark.parametrize(
+    "name", [*(f"kustomize/overlays/{one}" for one in OVERLAYS), "guard", "placeholder", *PLACEHOLDERS, SECOND]
+)
 def test_a_kustomization_is_accepted_whole_and_without_a_warning(site: Site, name: str) -> None:
     rendered = site.rendered(DEPLOY / name)
     answer = site.checked(DEPLOY / name)
@@ -287,9 +292,96 @@ def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> Non
 
 def test_a_part_applied_later_takes_no_label_off_the_namespace_of_all(site: Site) -> None:
     parts = [*(DEPLOY / "kustomize" / "overlays" / name for name in OVERLAYS), DEPLOY / "placeholder"]
+    parts += [DEPLOY / name for name in PLACEHOLDERS]
     namespaces = [one for part in parts for one in site.rendered(part) if one["kind"] == "Namespace"]
     assert len(namespaces) == len(parts)
     assert all(one == namespaces[0] for one in namespaces)
+
+
+RENDERED = {
+    "nothing chosen": [],
+    "everything about the pods": [
+        *("--replicas", "3", "--requests", "cpu=1,memory=2Gi,nvidia.com/gpu=1", "--image", "registry.k8s.io/pause:3.9"),
+        *("--toleration", "dedicated=batch:NoSchedule", "--toleration", "*", "--node-selector", "pool=a"),
+        *("--spread-nodes", "hard", "--spread-zones", "off", "--burst-class"),
+    ],
+    "another class": ["--priority", "-7", "--priority-class", "mine", "--affinity", "AFFINITY"],
+    "a class that exists": ["--preset", "soak", "--existing-priority-class", "--priority-class", "low"],
+    "soaking by the clock": ["--preset", "soak", "--during", "20:00-07:00=0", "--time-zone", "Europe/Berlin"],
+    "a set of its own, in proportion": [
+        *("--name", "gpu", "-n", "default", "--nodes-per-replica", "4", "--cores-per-replica", "9"),
+        *("--max-replicas", "9", "--during", "Fri 20:00-Mon 07:00=20%", "--evenload-image", "evenload:1"),
+    ],
+}
+AFFINITY = """
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [a]}]}]
+"""
+
+
+@pytest.mark.parametrize("chosen", RENDERED)
+def test_what_render_prints_is_what_kustomize_makes_of_its_overlay_and_is_accepted(
+    site: Site, copied: pathlib.Path, chosen: str
+) -> None:
+    (copied / "affinity.yaml").write_text(AFFINITY, encoding="utf-8")
+    options = [str(copied / "affinity.yaml") if word == "AFFINITY" else word for word in RENDERED[chosen]]
+    (copied / "mine").mkdir()
+    overlay = copied / "mine" / "kustomization.yaml"
+    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
+    printed = list(yaml.safe_load_all(render(*options)))
+    assert by_name(printed) == by_name(site.rendered(copied / "mine"))
+    answer = site.checked(copied / "mine")
+    assert answer.returncode == 0, answer.stderr
+    assert len(answer.stdout.splitlines()) == len(printed)
+
+
+def render(*options: str) -> str:
+    """What `evenload placeholder render` prints."""
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *options])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
+    """Objects by kind and name, in no order."""
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(
+    site: Site, copied: pathlib.Path
+) -> None:
+    options = ("--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
+    (copied / "mine").mkdir()
+    overlay = copied / "mine" / "kustomization.yaml"
+    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
+    site.apply(copied / "mine")
+    user = f"system:serviceaccount:{NAMESPACE}:placeholder-size"
+    scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", NAMESPACE)
+    for right in (scale, permissions.Right(user, "list", "", "nodes")):
+        permissions.await_right(site.cluster, right)
+    for wrong in (
+        scale._replace(name="evenload-extender"),
+        scale._replace(namespace="default"),
+        scale._replace(resource="deployments"),
+        *(scale._replace(verb=verb) for verb in ("get", "update", "delete")),
+        permissions.Right(user, "list", "", "pods", namespace=NAMESPACE),
+        permissions.Right(user, "patch", "", "nodes"),
+    ):
+        assert not site.cluster.api.create(permissions.REVIEWS, {"spec": wrong.review()})["status"]["allowed"], wrong
+    (job,) = [one for one in yaml.safe_load_all(render(*options)) if one["kind"] == "CronJob"]
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    kubeconfig = str(site.cluster.service_account_kubeconfig(NAMESPACE, "placeholder-size"))
+    command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    assert result.exit_code == 0, result.stderr
+    path = f"apis/apps/v1/namespaces/{NAMESPACE}/deployments/placeholder"
+    assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # two nodes are one, three are two, of which 150 %
+    other = [word.replace("placeholder", "other") if "deployment" in word else word for word in command]
+    refused = click.testing.CliRunner().invoke(cli.__main__.main, other)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "other" in refused.stderr
+    site.delete(copied / "mine")
 
 
 def disk(name: str) -> Document:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import cli.__main__
-from cluster import binaries, certificates
-from runtime import clock
+from cluster import binaries
+from runtime import certificates, clock
 
 pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"

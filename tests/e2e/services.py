@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -32,10 +33,18 @@ def free_port() -> int:
 
 
 class Service:
-    """One process of ours: `python -m NAME …` with a port of its own and a log file."""
+    """One process of ours: `python -m NAME …` with a port of its own and a log file; with `ca` it is asked by TLS."""
 
-    def __init__(self, name: str, arguments: collections.abc.Sequence[str], directory: pathlib.Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: collections.abc.Sequence[str],
+        directory: pathlib.Path,
+        *,
+        ca: pathlib.Path | None = None,
+    ) -> None:
         self.name = name
+        self._tls = None if ca is None else ssl.create_default_context(cafile=ca)
         self.port = free_port()
         self.log_path = directory / f"{name}.log"
         self._command = [sys.executable, "-m", name, "--listen", f"127.0.0.1:{self.port}", *arguments]
@@ -44,7 +53,7 @@ class Service:
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def running(self) -> bool:
@@ -75,14 +84,21 @@ class Service:
         """SIGKILL: what a crash looks like."""
         return self._end(signal.SIGKILL)
 
+    def ended(self) -> int:
+        """The exit code of a process that was told to end, once it has."""
+        assert self._process is not None, f"{self.name} was not started"
+        code = self._process.wait(timeout=waiting.LIMIT_SECONDS)
+        self._process = None
+        return code
+
     def json(self, path: str) -> object:
         """The JSON that GET `path` answers."""
-        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS, context=self._tls) as answer:
             return json.load(answer)
 
     def text(self, path: str) -> str:
         """The text that GET `path` answers."""
-        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS, context=self._tls) as answer:
             body: bytes = answer.read()
             return body.decode()
 
@@ -111,6 +127,4 @@ class Service:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(signal_number)
-        code = self._process.wait(timeout=waiting.LIMIT_SECONDS)
-        self._process = None
-        return code
+        return self.ended()

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cluster import binaries, components, kubeconfigs, monitoring, nodes
-from cluster.certificates import Pair
+from runtime.certificates import Pair
 
 BINARIES = {tool.name: pathlib.Path("/bin") / tool.name for tool in binaries.TOOLS}
 LAYOUT = components.Layout(pathlib.Path("/c"), BINARIES)

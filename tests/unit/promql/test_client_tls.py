@@ -7,9 +7,8 @@ import ssl
 import pytest
 import pytest_httpserver
 
-from cluster import certificates
 from promql import client, errors
-from runtime import clock
+from runtime import certificates, clock
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[]}}'

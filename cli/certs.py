@@ -1,0 +1,206 @@
+"""`evenload certs`: the certificates by which kube-scheduler and the extender know each other, made and renewed.
+
+A directory holds the CA and one folder for each place that a certificate goes to; running the command again renews what
+is due. `cli.certs_plan` decides, this module reads, writes and prints. docs/tls.md says where the folders go.
+"""
+
+import base64
+import collections.abc
+import pathlib
+import re
+import secrets
+import stat
+from typing import Final
+
+import click
+
+from cli import certs_plan, output
+from cli.certs_plan import Leaf
+from runtime import clock, exits
+
+SECRET: Final = "evenload-extender-tls"  # noqa: S105 - the name that deploy/kustomize/components/mtls mounts
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # a DNS label: folder, common name and part of a name
+_HOST: Final = re.compile(r"[A-Za-z0-9.:-]{1,253}")
+_DAYS: Final = click.IntRange(min=1, max=certs_plan.CA_DAYS)
+
+
+def _labels(_context: click.Context, parameter: click.Parameter, given: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    for text in (given,) if isinstance(given, str) else given:
+        if not _NAME.fullmatch(text):
+            raise click.BadParameter(
+                f"{text!r}: expected small letters, digits and dashes, at most 63", param=parameter
+            )
+        if text in (certs_plan.EXTENDER, certs_plan.SCHEDULER) and parameter.name == "clients":
+            raise click.BadParameter(f"{text!r} is the name of a folder of ours already", param=parameter)
+    return given
+
+
+def _hosts(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for text in given:
+        if not _HOST.fullmatch(text):
+            raise click.BadParameter(f"{text!r} is no DNS name or address")
+    return given
+
+
+@click.command("certs")
+@click.option(
+    "-d",
+    "--directory",
+    required=True,
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Where CA and certificates are or shall be. ca.key is the secret of all: keep it away from the cluster.",
+)
+@click.option("-n", "--namespace", default="evenload-system", show_default=True, callback=_labels)
+@click.option("--service", default="evenload-extender", show_default=True, callback=_labels, help="The extender's.")
+@click.option("--host", "hosts", multiple=True, callback=_hosts, help="A further DNS name or address of the extender.")
+@click.option("--client", "clients", multiple=True, callback=_labels, help="A person: a certificate of this name.")
+@click.option("--days", default=365, show_default=True, type=_DAYS, help="How long new certificates are good.")
+@click.option("--renew-before-days", default=30, show_default=True, type=_DAYS, help="Renew with fewer days left.")
+@click.option("--renew", is_flag=True, help="Renew all but the CA now.")
+@click.option("--replace-ca", is_flag=True, help="Begin with a new CA; those before it stay trusted beside it.")
+@click.option("--client-secrets", is_flag=True, help="With -o yaml|json: the clients' Secrets too.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done; 1 if there is something.")
+@output.option("table", "yaml", "json")
+def main(
+    *, directory: pathlib.Path, namespace: str, service: str, hosts: tuple[str, ...], clients: tuple[str, ...],
+    days: int, renew_before_days: int, renew: bool, replace_ca: bool, client_secrets: bool, dry_run: bool,
+    output_format: output.Format,
+) -> None:  # fmt: skip
+    """Make and renew the certificates between kube-scheduler and the extender.
+
+    \b
+    DIRECTORY/ca.crt, ca.key   the CA; ca.key never leaves this directory
+    DIRECTORY/extender/        tls.crt, tls.key, ca.crt of the extender, for its Secret
+    DIRECTORY/scheduler/       the same of kube-scheduler, for /etc/kubernetes/evenload
+    DIRECTORY/NAME/            the same of each --client NAME
+
+    What is there and not due stays, with every host that it names. -o yaml prints the extender's Secret.
+
+    \b
+    Examples:
+      evenload certs -d pki
+      evenload certs -d pki -o yaml | kubectl apply --server-side -f -
+    """
+    if dry_run and output_format != "table":
+        output.fail("--dry-run prints the table: it has no keys to print as Secrets")
+    with exits.reported({certs_plan.Refused: exits.Exit.BAD_INPUT, OSError: exits.Exit.BAD_INPUT}):
+        wanted = certs_plan.Wanted(
+            leaves(namespace, service, hosts, (*clients, *known_clients(directory))),
+            days,
+            renew_before_days,
+            renew=renew,
+            replace_ca=replace_ca,
+        )
+        found = read(directory, wanted.leaves)
+        now_seconds = clock.WallClock().now()
+        plan = certs_plan.plan(found, wanted, now_seconds)
+        texts = {} if dry_run else certs_plan.carried_out(plan, found, wanted, now_seconds)
+        write(directory, {path: text for path, text in texts.items() if found.texts.get(path) != text})
+    if output_format == "table":
+        output.data(table(plan, texts or found.texts))
+    else:
+        output.data(output.structured(secret_list(texts, wanted.leaves, namespace, client_secrets), output_format))
+    raise SystemExit(int(_said(plan, directory, now_seconds, dry_run=dry_run)))
+
+
+def leaves(
+    namespace: str, service: str, hosts: collections.abc.Iterable[str], clients: collections.abc.Iterable[str]
+) -> tuple[Leaf, ...]:
+    """The extender under every name of its Service and of a port-forward, kube-scheduler, and the people."""
+    names = (
+        service,
+        f"{service}.{namespace}",
+        f"{service}.{namespace}.svc",
+        f"{service}.{namespace}.svc.cluster.local",
+    )
+    known = dict.fromkeys((*names, "localhost", "127.0.0.1", *hosts))
+    people = (Leaf(name, name) for name in dict.fromkeys(clients))
+    return (
+        Leaf(certs_plan.EXTENDER, service, tuple(known)),
+        Leaf(certs_plan.SCHEDULER, certs_plan.SCHEDULER_USER),
+        *people,
+    )
+
+
+def known_clients(directory: pathlib.Path) -> list[str]:
+    """The people who have a certificate in the directory already: it is renewed without naming them again."""
+    ours = (certs_plan.EXTENDER, certs_plan.SCHEDULER)
+    folders = (path.parent.name for path in directory.glob(f"*/{certs_plan.CERTIFICATE}"))
+    return sorted(name for name in folders if _NAME.fullmatch(name) and name not in ours)
+
+
+def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.Found:
+    """The files that are there; says which key others may read. OSError names a file that cannot be read."""
+    texts: dict[str, str] = {}
+    for relative in certs_plan.paths(wanted):
+        path = directory / relative
+        if not path.exists():
+            continue
+        texts[relative] = path.read_bytes().decode("ascii", errors="replace")
+        if path.suffix == ".key" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            output.say(f"warning: others may read {path}: chmod 600 {path}")
+    return certs_plan.Found(texts)
+
+
+def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> None:
+    """Replaces files, each whole at once, in this order; keys are readable by their owner alone from the beginning."""
+    for relative, text in texts.items():
+        path = directory / relative
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        mode = 0o600 if path.suffix == ".key" else 0o644
+        unfinished.touch(mode, exist_ok=False)
+        unfinished.write_text(text, encoding="ascii")
+        unfinished.replace(path)
+
+
+def table(plan: certs_plan.Plan, texts: collections.abc.Mapping[str, str]) -> str:
+    """A line for each certificate, with the day on which the one in `texts` runs out."""
+    rows = [(step.path, step.word, step.why, certs_plan.expiry(texts.get(step.path, ""))) for step in plan.steps]
+    return output.table(("file", "done", "why", "expires"), rows)
+
+
+def secret_list(
+    texts: collections.abc.Mapping[str, str], wanted: tuple[Leaf, ...], namespace: str, client_secrets: bool
+) -> dict[str, object]:
+    """A v1 List with the extender's Secret, with `client_secrets` those of the clients too; never with the CA's key."""
+    chosen = [leaf.folder for leaf in wanted if leaf.hosts or client_secrets]
+    return {"apiVersion": "v1", "kind": "List", "items": [_secret(texts, folder, namespace) for folder in chosen]}
+
+
+def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: str) -> dict[str, object]:
+    names = (certs_plan.CERTIFICATE, certs_plan.KEY, certs_plan.CA_CERTIFICATE)
+    labels = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": folder}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": SECRET if folder == certs_plan.EXTENDER else f"evenload-{folder}-tls",
+            "namespace": namespace,
+            "labels": {**labels, "app.kubernetes.io/part-of": "evenload"},
+        },
+        "type": "kubernetes.io/tls",
+        "data": {name: base64.b64encode(texts[f"{folder}/{name}"].encode()).decode() for name in names},
+    }
+
+
+def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exits.Exit:
+    """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
+    ends_seconds = plan.ca.until_seconds if plan.ca.word == "kept" else None
+    soon = (
+        ends_seconds is not None
+        and (left := certs_plan.days_left(ends_seconds, now_seconds)) < certs_plan.CA_NOTICE_DAYS
+    )
+    if soon:
+        output.say(
+            f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one (docs/tls.md says in which order)"
+        )
+    if dry_run and not plan.is_done:
+        output.say("nothing was written; without --dry-run the lines above are done")
+        return exits.Exit.FINDINGS
+    if not plan.is_done:
+        output.say(f"next: evenload certs -d {directory} -o yaml | kubectl apply --server-side -f -")
+        output.say(
+            f"and bring {directory / certs_plan.SCHEDULER} to /etc/kubernetes/evenload where kube-scheduler runs"
+        )
+    return exits.Exit.FINDINGS if soon else exits.Exit.OK

@@ -1,0 +1,175 @@
+"""`evenload certs`: files with their modes, Secrets, exit codes, and what it refuses."""
+
+import base64
+import pathlib
+import ssl
+import stat
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+from cli import certs
+from extender import tls
+from runtime import certificates, clock
+
+ROOT = pathlib.Path(__file__).parents[3]
+MTLS = ROOT / "deploy" / "kustomize" / "components" / "mtls" / "kustomization.yaml"
+
+
+@pytest.fixture
+def pki(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "pki"
+
+
+def run(directory: pathlib.Path, *arguments: str) -> click.testing.Result:
+    """`evenload certs -d DIRECTORY …`."""
+    return click.testing.CliRunner().invoke(cli.__main__.main, ["certs", "-d", str(directory), *arguments])
+
+
+def texts(directory: pathlib.Path) -> dict[str, str]:
+    """Every file by path."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_text() for path in files}
+
+
+def secrets(result: click.testing.Result) -> dict[str, dict[str, Any]]:
+    """The printed Secrets by name."""
+    assert result.exit_code == 0, result.stderr
+    printed = yaml.safe_load(result.stdout)
+    assert printed["kind"] == "List"
+    return {item["metadata"]["name"]: item for item in printed["items"]}
+
+
+def test_keys_are_for_their_owner_alone_and_a_second_run_changes_nothing(pki: pathlib.Path) -> None:
+    result = run(pki)
+    assert result.exit_code == 0, result.stderr
+    modes = {str(path.relative_to(pki)): stat.S_IMODE(path.stat().st_mode) for path in pki.rglob("*")}
+    assert {name: mode for name, mode in modes.items() if name.endswith(".key")} == dict.fromkeys(
+        ("ca.key", "extender/tls.key", "scheduler/tls.key"), 0o600
+    )
+    assert modes["extender"] == modes["scheduler"] == stat.S_IMODE(pki.stat().st_mode) == 0o700
+    before = texts(pki)
+    again = run(pki)
+    assert (again.exit_code, again.stdout.count("kept"), again.stderr) == (0, 3, "")
+    assert texts(pki) == before
+
+
+def test_the_extender_and_openssl_take_what_it_made(pki: pathlib.Path) -> None:
+    run(pki, "--host", "10.1.2.3")
+    mine = pki / "extender"
+    made = tls.context(tls.Files(mine / "tls.crt", mine / "tls.key", mine / "ca.crt"))
+    assert made.verify_mode == ssl.CERT_OPTIONAL
+    ssl.create_default_context(cafile=pki / "scheduler" / "ca.crt").load_cert_chain(
+        pki / "scheduler" / "tls.crt", pki / "scheduler" / "tls.key"
+    )
+    hosts = certificates.read((mine / "tls.crt").read_text()).hosts
+    assert {"evenload-extender.evenload-system.svc", "localhost", "127.0.0.1", "10.1.2.3"} <= set(hosts)
+
+
+def test_the_names_are_those_that_the_mtls_component_allows_and_mounts(pki: pathlib.Path) -> None:
+    (component,) = yaml.safe_load_all(MTLS.read_text())
+    added = [op["value"] for patch in component["patches"] for op in yaml.safe_load(patch["patch"])]
+    result = run(pki, "-o", "yaml")
+    (secret,) = secrets(result).values()
+    volume = next(value for value in added if isinstance(value, dict) and "secret" in value)
+    assert volume["secret"]["secretName"] == secret["metadata"]["name"] == certs.SECRET
+    mounted = {
+        value.rpartition("/")[2] for value in added if str(value).startswith("--") and "/etc/evenload-tls" in value
+    }
+    assert mounted == set(secret["data"])
+    name = certificates.read((pki / "scheduler" / "tls.crt").read_text()).common_name
+    assert f"--client-name={name}" in added
+
+
+def test_a_secret_holds_the_extenders_files_and_nothing_of_the_cas_key(pki: pathlib.Path) -> None:
+    result = run(pki, "-o", "yaml", "-n", "elsewhere")
+    (secret,) = secrets(result).values()
+    assert (secret["metadata"]["namespace"], secret["type"]) == ("elsewhere", "kubernetes.io/tls")
+    held = {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}
+    assert held == {name: (pki / "extender" / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}
+    assert base64.b64encode((pki / "ca.key").read_bytes()).decode() not in result.stdout
+    assert "evenload-extender.elsewhere.svc" in certificates.read(held["tls.crt"]).hosts
+
+
+def test_clients_have_secrets_where_they_are_asked_for(pki: pathlib.Path) -> None:
+    found = secrets(run(pki, "-o", "json", "--client-secrets", "--client", "jane"))
+    assert list(found) == ["evenload-extender-tls", "evenload-scheduler-tls", "evenload-jane-tls"]
+
+
+def test_a_person_is_not_forgotten_by_the_next_run(pki: pathlib.Path) -> None:
+    run(pki, "--client", "jane")
+    before = texts(pki)["jane/tls.crt"]
+    assert "jane/tls.crt" in run(pki, "--renew").stdout
+    assert texts(pki)["jane/tls.crt"] != before
+
+
+def test_a_dry_run_writes_nothing_and_says_by_its_code_whether_something_is_due(pki: pathlib.Path) -> None:
+    first = run(pki, "--dry-run")
+    assert (first.exit_code, first.stdout.count("made")) == (1, 3)
+    assert not pki.exists()
+    run(pki)
+    before = texts(pki)
+    assert run(pki, "--dry-run").exit_code == 0
+    assert run(pki, "--dry-run", "--renew").exit_code == 1
+    assert texts(pki) == before
+
+
+def test_a_ca_is_replaced_only_when_that_is_said(pki: pathlib.Path) -> None:
+    run(pki)
+    (pki / "ca.key").unlink()
+    before = texts(pki)
+    refused = run(pki)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "error: ca.crt is there and ca.key is not: put it back, or say --replace-ca" in refused.stderr
+    assert texts(pki) == before
+    assert run(pki, "--replace-ca").exit_code == 0
+    assert (pki / "ca.crt").read_text().endswith(before["ca.crt"])
+
+
+def test_a_ca_that_runs_out_soon_is_a_finding(pki: pathlib.Path) -> None:
+    run(pki)
+    now_seconds = clock.WallClock().now()
+    young = certificates.Authority.create("evenload-ca", now_seconds=now_seconds, days=60)
+    (pki / "ca.crt").write_text(young.pair.certificate)
+    (pki / "ca.key").write_text(young.pair.key)
+    for folder in ("extender", "scheduler"):
+        (pki / folder / "tls.crt").unlink()
+    result = run(pki)
+    assert result.exit_code == 1
+    assert "warning: ca.crt runs out in 59 days" in result.stderr or "in 60 days" in result.stderr
+
+
+def test_a_key_that_others_may_read_is_told(pki: pathlib.Path) -> None:
+    run(pki)
+    (pki / "ca.key").chmod(0o640)
+    assert f"warning: others may read {pki / 'ca.key'}" in run(pki).stderr
+
+
+REFUSED = {
+    "no directory": ([], "--directory"),
+    "Secrets of a dry run": (["--dry-run", "-o", "yaml"], "--dry-run prints the table"),
+    "a person with the name of a folder of ours": (["--client", "scheduler"], "folder of ours already"),
+    "a person with a path for a name": (["--client", "../x"], "small letters"),
+    "a host with a space": (["--host", "a b"], "no DNS name or address"),
+    "no day": (["--days", "0"], "--days"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_refuses(name: str, tmp_path: pathlib.Path) -> None:
+    arguments, message = REFUSED[name]
+    given = arguments if name == "no directory" else ["-d", str(tmp_path / "pki"), *arguments]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["certs", *given])
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "pki").exists()
+
+
+def test_a_directory_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run(tmp_path / "file" / "pki")
+    assert result.exit_code == 2
+    assert "error:" in result.stderr
