@@ -6,6 +6,7 @@ the second kube-scheduler does its work under the account that it ships with.
 """
 
 import contextlib
+import functools
 import pathlib
 import re
 import shutil
@@ -93,9 +94,9 @@ class Site:
         waited = ("wait", "--for=condition=Established", f"--timeout={waiting.LIMIT_SECONDS:.0f}s", "-f", str(file))
         answer = self.kubectl(*waited)
         assert answer.returncode == 0, answer.stderr
-        kinds = [one["spec"]["names"]["plural"] for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
-        for kind in kinds:  # established is a moment earlier than served and described
-            waiting.eventually(lambda kind=kind: self._described(kind), waiting.LIMIT_SECONDS, f"{kind} to be served")
+        for one in yaml.safe_load_all(file.read_text(encoding="utf-8")):  # established is a moment before described
+            asked = functools.partial(self._described, one["spec"]["names"]["plural"])
+            waiting.eventually(asked, waiting.LIMIT_SECONDS, f"{one['metadata']['name']} to be served")
 
     def _described(self, plural: str) -> bool:
         """Whether the apiserver publishes the schema that strict validation goes by."""
