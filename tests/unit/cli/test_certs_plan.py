@@ -81,7 +81,7 @@ def test_another_common_name_renews(made: Found) -> None:
     assert words(made, other)[CLIENT_PATH] == "renewed"
 
 
-BROKEN = {
+BROKEN: dict[str, dict[str, str | None]] = {
     "a key that is gone": {"extender/tls.key": None},
     "a key of another": {"extender/tls.key": "scheduler/tls.key"},
     "a key that is none": {"extender/tls.key": "ca.crt"},
