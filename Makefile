@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
-PARALLEL := -n 3 --dist loadfile
+REAL := $(PYTEST) -n 4 --dist loadgroup
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -22,29 +22,34 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 	$(BIN)/python -m cluster down
 
 ##@ Prove
-.PHONY: test quick lint types layers unit real shuffled contract e2e
+.PHONY: test quick lint types layers unit fuzz real shuffled contract e2e
 test: quick real ## everything, the quick suites first (what CI runs)
-quick: lint types layers unit ## without a control plane
+quick: $(STAMP) ## without a control plane, on both cores
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
 lint: $(STAMP) ## style, formatting, security rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 types: $(STAMP) ## mypy strict, tests included
-	$(BIN)/mypy $(SOURCES) bench tests
+	$(BIN)/mypy $(SOURCES) bench deploy tests
 layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
-	$(PYTEST) tests/unit tests/test_architecture.py -q
-real: binaries ## contract and end-to-end suites on the real control plane, three files at a time (they mostly wait)
-	$(PYTEST) tests/contract tests/e2e $(PARALLEL) -p no:randomly
+	$(PYTEST) tests/unit tests/test_architecture.py -q -n 2 --dist worksteal
+fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time (FUZZ=20000 a test; `unit` takes 100)
+	FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(PYTEST) tests/unit/fuzz -q --timeout 0
+real: binaries ## contract and end-to-end suites on the real control plane, four files at a time (they mostly wait), the longest first
+	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice
-	$(PYTEST) tests/contract tests/e2e $(PARALLEL)
+	$(REAL) tests/contract tests/e2e
 contract: binaries ## the doors against the real apiserver and Prometheus
-	$(PYTEST) tests/contract $(PARALLEL)
+	$(REAL) tests/contract
 e2e: binaries ## the whole loop on the real control plane
-	$(PYTEST) tests/e2e $(PARALLEL)
+	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench
+.PHONY: venv binaries format lock clean bench sbom
+sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
+	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment

@@ -94,17 +94,8 @@ def main(
             news=news,
             circuit=lambda: prometheus.line,
         )
-        with service.serving(running, telemetry, registry, options):
-            _run(running, election, stop)
-
-
-def _run(running: service.Service, election: lease.Election | None, stop: threading.Event) -> None:
-    done = threading.Event()
-    electing = loop.start_thread("election", election.run, done) if election else None
-    running.run(stop)
-    done.set()  # the Lease is given back only now, when nothing of ours is being written any more
-    if electing is not None:
-        electing.join(timeout=5)
+        with service.serving(running, telemetry, registry, options), lease.campaigning(election):
+            running.run(stop)
 
 
 def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[LoadPolicy], output: str) -> Exit:

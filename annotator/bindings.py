@@ -27,6 +27,13 @@ def waits(pod: Pod) -> bool:
     return not (pod.node_name or pod.finished or pod.deleting)
 
 
+def placeholders(pods: Iterable[Pod]) -> tuple[int, int]:
+    """How many placeholders have a node, and how many wait for one."""
+    living = [pod for pod in pods if pod.metadata.labels.placeholder == "true" and not (pod.finished or pod.deleting)]
+    held = sum(1 for pod in living if pod.node_name)
+    return held, len(living) - held
+
+
 def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
     """The placement that a watch event tells of for the first time, if it was made at or after `since_seconds`.
 

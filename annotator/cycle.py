@@ -22,6 +22,7 @@ from annotator import (
     publishing,
     resuming,
     scrapes,
+    spread,
     staleness,
     usage,
 )
@@ -102,6 +103,8 @@ class Annotator:
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
+        self._telemetry.spread_is(spread.of(self._book, rules.policy))
+        self._telemetry.placeholders_are(*bindings.placeholders(world.pods))
         self.last = outcome
         return outcome
 

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core
 
 from annotator.effectiveness import Tally
 from annotator.looking_back import Stayed
+from annotator.spread import Ratios, Spread
 from annotator.staleness import Unusable
 from runtime import version
 
@@ -27,10 +28,12 @@ class Telemetry:
         self._registry = registry
         self._oldest: dict[str, float] = {}
         self._told: set[str] = set()  # the metrics that metric_nodes has
+        self._spread = Spread({}, {})
         build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
+        self._registry.register(_Drawn(lambda: self._spread))
 
     def _reading(self) -> None:
         self.query_seconds = Histogram(
@@ -104,6 +107,11 @@ class Telemetry:
             "result",
         )
 
+        self.placeholders = self._gauge(
+            "evenload_annotator_placeholders",
+            "Placeholders that hold room (placed) or wait for it (waiting); many waiting for long: no node is added.",
+            "state",
+        )
         self.owners = self._gauge(
             "evenload_annotator_owners",
             "Owners whose replicas' mean use is published, or left out for lack of room.",
@@ -114,6 +122,14 @@ class Telemetry:
             "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
             "result",
         )
+
+        for counter, results in (
+            (self.syncs, ("whole", "partial", "failed")),
+            (self.patches, ("written", "failed", "skipped")),
+            (self.heartbeats, ("written", "failed")),
+        ):
+            for result in results:  # there from the start, at 0: a rule sees the first failure as a step up from it
+                counter.labels(result)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self._registry)
@@ -138,6 +154,15 @@ class Telemetry:
         for metric, (missing, stale) in unusable.items():
             for state, count in zip(STATES, (nodes - missing - stale, stale, missing), strict=True):
                 self.metric_nodes.labels(metric, state).set(count)
+
+    def spread_is(self, spread: Spread) -> None:
+        """Set how load is spread over the nodes, and the lines of the policy."""
+        self._spread = spread
+
+    def placeholders_are(self, placed: int, waiting: int) -> None:
+        """Set how many placeholders hold room and how many wait for it."""
+        self.placeholders.labels("placed").set(placed)
+        self.placeholders.labels("waiting").set(waiting)
 
     def export_leadership(self, is_leader: Callable[[], bool]) -> None:
         """Export whether this replica publishes."""
@@ -203,6 +228,28 @@ class _Sums(registry.Collector):
             ("not_looked_back", "Placements whose hour was not seen well enough.", over.left_out),
         ):
             yield core.CounterMetricFamily(f"evenload_schedule_{name}", text, value=value)
+
+
+class _Drawn(registry.Collector):
+    """Loads and lines of one sync, whole: a metric that left the policy leaves with its last sync."""
+
+    def __init__(self, spread: Callable[[], Spread]) -> None:
+        self._spread = spread
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Both families."""
+        now = self._spread()
+        text = "Load of the nodes by quantile; 1 is the hottest node, a rise of 0.5 means that all are busier."
+        yield _family("evenload_node_load_ratio", text, "quantile", now.loads)
+        text = "The policy's lines: filter, evict_above and evict_until of each metric that has them."
+        yield _family("evenload_policy_threshold_ratio", text, "line", now.lines)
+
+
+def _family(name: str, text: str, label: str, ratios: Ratios) -> core.Metric:
+    family = core.GaugeMetricFamily(name, text, labels=["metric", label])
+    for labels, ratio in ratios.items():
+        family.add_metric(labels, ratio)
+    return family
 
 
 def _drawn(figure: Callable[[Tally], float], tally: Callable[[], Tally]) -> float:

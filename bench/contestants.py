@@ -52,7 +52,7 @@ class Contestant:
     def memory_mebibytes(self) -> float:
         """Proportional memory (PSS) of the process and its children: pages that forked processes share count once."""
         assert self.process.pid is not None
-        return sum(_pss_kibibytes(pid) for pid in _family(self.process.pid)) / 1024
+        return pss_mebibytes(self.process.pid)
 
 
 def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path) -> Contestant:
@@ -70,6 +70,11 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> 
     known = directory / "names"
     known.write_text("\n".join(names), encoding="utf-8")
     return Contestant(REFERENCE, [str(programs.built("reference")), "-nodes", str(known), "-listen"], "/", directory)
+
+
+def pss_mebibytes(pid: int) -> float:
+    """Proportional memory of a process and its children."""
+    return sum(_pss_kibibytes(one) for one in _family(pid)) / 1024
 
 
 def _family(pid: int) -> list[int]:

@@ -30,6 +30,7 @@ SUBCOMMANDS = {
     "explain": Subcommand("cli.explain", "say why a pod went where it went, node by node"),
     "extender": Subcommand("extender.__main__", "answer kube-scheduler: filter, prioritize, preempt"),
     "nodes": Subcommand("cli.nodes", "show the load that scheduling goes by, per node"),
+    "placeholder": Subcommand("cli.placeholder.command", "hold room for bursts: write manifests, show what is held"),
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),

@@ -9,6 +9,7 @@ import dataclasses
 import http.client
 import ipaddress
 import json
+import re
 import ssl
 import urllib.error
 import urllib.parse
@@ -21,6 +22,9 @@ import msgspec
 from runtime import exits
 
 TIMEOUT_SECONDS: Final = 15.0
+_WITHOUT_A_USER: Final = re.compile(r"([a-z+]+://)?[^:@/]*(:[0-9]+)?(/[^@]*)?")
+_NOT_SHOWN: Final = "(not shown, it may hold a password)"
+_WHICH: Final = "its address, or that of the proxy in $HTTP_PROXY, cannot be read"
 _LIMIT_BYTES: Final = 256 * 2**20  # 5,000 nodes explained are some 10 MB
 
 T = TypeVar("T")
@@ -113,7 +117,7 @@ class Service:
         except urllib.error.HTTPError as error:
             raise self._refusal(url, error) from error
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
+            reason = _WHICH if isinstance(error, http.client.InvalidURL) else getattr(error, "reason", None) or error
             raise Unreachable(f"{url} gives no answer: {reason}; {self.names.next_step}") from error
 
     def _opener(self) -> urllib.request.OpenerDirector:
@@ -144,14 +148,24 @@ class Service:
 
 def base_url(text: str, names: Names = EXTENDER) -> str:
     """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
+    if not is_base_url(text):
+        raise BadUrl(f"{names.option} {shown(text)} is no base URL: write such as http://127.0.0.1:{names.port}")
+    return text.rstrip("/")
+
+
+def is_base_url(text: str) -> bool:
+    """Whether a text is a URL that paths can be appended to and messages can show: without a user, too."""
     try:
         parts = urllib.parse.urlsplit(text)
         right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        right = False
-    if not right or "?" in text or "#" in text or any(map(str.isspace, text)):
-        raise BadUrl(f"{names.option} {text!r} is no base URL: write such as http://127.0.0.1:{names.port}")
-    return text.rstrip("/")
+        return False
+    return right and not any(sign in text for sign in "@?#") and not any(map(str.isspace, text))
+
+
+def shown(text: str) -> str:
+    """A text that is no URL, for a message; not itself where half of it may be a password, as in http://a:b@c."""
+    return repr(text) if _WITHOUT_A_USER.fullmatch(text) else _NOT_SHOWN
 
 
 def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:

@@ -50,6 +50,14 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """A text of several lines stands as such, not as one line with escapes."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Plain.add_representer(str, _text)
+
+
 def as_yaml(value: object, *, block: bool = False) -> str:
     """YAML in the order given, no line break at its end; small innermost maps and lists are on one line.
 

@@ -7,12 +7,11 @@ effect are refused (its pkg/scheduler/extender.go, makeTransport).
 
 import dataclasses
 import pathlib
-import urllib.parse
 from typing import Final
 
 import click
 
-from cli import output, policy_files
+from cli import extender_http, output, policy_files
 from policy import schema, units
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
@@ -57,14 +56,9 @@ class Tls:
 
 
 def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    try:
-        parts = urllib.parse.urlsplit(text)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        right = False
-    if not right or "@" in text or "?" in text or "#" in text or any(map(str.isspace, text)):
+    if not extender_http.is_base_url(text):
         example = "https://evenload-extender.evenload-system.svc:8900"
-        raise click.BadParameter(f"{text!r} is no base URL of the extender: write such as {example}")
+        raise click.BadParameter(f"{extender_http.shown(text)} is no base URL of the extender: write such as {example}")
     return text.rstrip("/")
 
 

@@ -26,7 +26,7 @@ from cluster.processes import Process
 OBSERVERS = ("prometheus", "node-exporter")
 EXPORTERS = ("node-exporter", "load-exporter")
 SETTLE_SECONDS = 180.0
-CLOSE_GRACE_SECONDS = 3.0
+CLOSE_GRACE_SECONDS = 0.0  # nothing of a closed cluster is used again but its logs, and those are not buffered
 TOKEN_SECONDS = 24 * 3600
 
 

@@ -53,7 +53,7 @@ def main(
         fleet = exporter_fleet.Fleet(load.Clock(clock.now(), speed), curves)
         exporter = exporter_http.Exporter(fleet, exporter_text.Page(node_label=node_label, max_cpus=max_cpus), clock)
         watcher = exporter_watch.Watcher(exporter, load.SystemLoad(system_cpu, system_memory))
-        run(exporter, watcher, config.connect(kubeconfig, context), clock, random.Random(seed), listen)  # noqa: S311
+        run(exporter, watcher, config.connect(kubeconfig, context), clock, random.Random(seed), listen)  # noqa: S311 - made up
 
 
 def run(

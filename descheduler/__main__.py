@@ -1,54 +1,27 @@
-"""`python -m descheduler`: wiring only. Options -> doors, policy, ledger, one service; then one run or the loop.
+"""`python -m descheduler`: the command line, and the first list of pods; everything else is `wiring`'s.
+
+One run of a large cluster (`--once`) waits for two things: for the apiserver to write the list of pods, and for our
+libraries to load. So the list begins first, with as few imports as that takes.
 
 Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings, ledger), 3 apiserver or Prometheus out of
 reach, 4 the one run of `--once` saw only part.
 """
 
-import contextlib
-import random
-import socket
-from collections.abc import Callable
+import gc
 from pathlib import Path
 
 import click
-import msgspec
-from prometheus_client import CollectorRegistry
 
-from descheduler import keeping, reading, views
-from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger
-from descheduler.ledger_file import LedgerError
-from descheduler.metrics import Telemetry
-from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer, Kept
-from kube import config, events, lease, reloads
-from kube import errors as kube_errors
-from policy import loading
-from policy.problems import PolicyError
-from promql import breaker
-from promql import errors as promql_errors
+from descheduler import ahead, keeping
+from kube import config, errors
 from promql import options as promql_options
-from promql import telemetry as promql_telemetry
-from runtime import clock, exits, health, logs, loop
+from runtime import clock
 from runtime import options as service_options
-from runtime.exits import Exit
-from runtime.reloading import POLL_SECONDS, Reloading
-
-log = logs.get(__name__)
 
 DEFAULT_PORT = 8902
-LEASE = "evenload-descheduler"
-LATE_SECONDS = 300.0
-CODES: dict[type[Exception], Exit] = {
-    PolicyError: Exit.BAD_INPUT,
-    OSError: Exit.BAD_INPUT,
-    UnicodeDecodeError: Exit.BAD_INPUT,
-    LedgerError: Exit.BAD_INPUT,
-    kube_errors.ConfigError: Exit.BAD_INPUT,
-    kube_errors.KubeError: Exit.UNREACHABLE,
-    promql_errors.ConfigError: Exit.BAD_INPUT,
-    promql_errors.PromqlError: Exit.UNREACHABLE,
-}
+# A snapshot is hundreds of thousands of objects that all stay: looking through them at every 700th (Python's default)
+# finds nothing and costs a fifth of reading them.
+OBJECTS_BEFORE_COLLECTING = 50_000
 
 
 @click.command()
@@ -78,91 +51,30 @@ def main(
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
-    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
-    wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
-    with exits.reported(CODES), contextlib.closing(Ledger(ledger_path)) as ledger:
-        policy = Reloading(options.policy, loading.load, clock=wall)
-        policy.load()
-        asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
-        period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
-        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
-        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
-        if moved_to is not None:
-            log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
-        stop, identity = loop.stop_on_signals(), _identity(options.listen, rng)
-        election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
-        elects = leader_elect and not options.once
-        writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
-        announcer = Announcer(writer, Kept(ledger, wall))
-        parts = Parts(
-            policy=policy,
-            reader=reading.Reader(door, prometheus, reading.NodeLabel(node_label, node_selector)),
-            ledger=ledger,
-            evicter=Evicter(door, ledger, announcer, clock=wall),
-            announcer=announcer,
-            telemetry=Telemetry(registry),
-            door=door,
-            clock=wall,
-            rng=rng,
-            leads=election.is_leader if elects else lambda: True,
-            stopping=stop,
-            kept_days=ledger_days,
-            news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),
-        )
-        parts.telemetry.export_leadership(parts.leads)
-        parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
-        if options.once:
-            raise SystemExit(_once(Service(parts)))
-        _serve(parts, registry, options.listen, election if elects else None, circuit=lambda: prometheus.line)
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
+    begun = _begun(options) if options.once else None
+    from descheduler import wiring  # most of the imports, during which the apiserver is at work
 
-
-def _identity(listen: str, rng: random.Random) -> str:
-    """Host and port: no two living processes share them (the listener is bound before the campaign begins).
-
-    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out.
-    """
-    _, port = service_options.listen_address(listen, DEFAULT_PORT)
-    return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
-
-
-def _serve(
-    parts: Parts,
-    registry: CollectorRegistry,
-    listen: str,
-    election: lease.Election | None,
-    *,
-    circuit: Callable[[], str],
-) -> None:
-    from descheduler import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
-    from runtime import ops
-
-    running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
-    limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
-    late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
-    pages = app.create_app(
-        running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry, circuit=circuit
+    given = wiring.Given(
+        options=options,
+        connection=connection,
+        ledger_path=ledger_path,
+        ledger_days=ledger_days,
+        node_label=node_label,
+        node_selector=node_selector,
+        leader_elect=leader_elect,
+        default_port=DEFAULT_PORT,
     )
-    polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
-    runs = loop.Loop(
-        "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
-    )
-    with ops.serve(pages, listen, default_port=DEFAULT_PORT):
-        electing = loop.start_thread("election", election.run, parts.stopping) if election is not None else None
-        loop.start_thread("policy", polling.run, parts.stopping)
-        runs.run(parts.stopping)
-        if electing is not None:
-            electing.join(timeout=5)  # so that the Lease is given back and the next leader need not wait for it
+    wiring.run(given, begun)
 
 
-def _once(running: Service) -> Exit:
-    report = running.run()
-    if report is None:
-        click.echo("paused by the policy, nothing done", err=True)
-        return Exit.OK
-    click.echo(msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2))
-    click.echo(report.summary, err=True)
-    return Exit.PARTIAL if report.partial else Exit.OK
+def _begun(options: service_options.ServiceOptions) -> ahead.Begun | None:
+    """The door and the list of pods that has begun; None where there is no door: `wiring` says why, in its turn."""
+    try:
+        door = config.connect(options.kubeconfig, options.context)
+    except errors.ConfigError:
+        return None
+    return ahead.Begun(door, ahead.Pods(door, begun_at_seconds=clock.WallClock().now()))
 
 
 if __name__ == "__main__":

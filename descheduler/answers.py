@@ -17,13 +17,16 @@ confirm, the row stays open (`unknown`), counts towards the caps, and the next r
 | none | unknown | the run stops |
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kube import errors
 from kube.door import EvictionAnswer
 
 RESULT_OF_STATUS = {404: "gone", 409: "replaced", 410: "gone"}
 INTERNAL_ERROR = 500
+FORBIDDEN = 403
+GUARD: Final = "'evenload-guard-"  # the policies of deploy/guard, as the apiserver quotes the one that denies
+REFUSERS: Final = ("budget", "guard", "apiserver")
 
 
 class Told(NamedTuple):
@@ -45,6 +48,18 @@ def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:
         refused = answer.of_budget
         return Told("refused" if refused else "not_done", answer.status, answer.message, stops=not refused)
     return Told(RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message)
+
+
+def refused_by(told: Told) -> str | None:
+    """Who said no to an eviction: a `budget`, the `guard`, or else the `apiserver` (RBAC, another admission policy).
+
+    None: nobody did.
+    """
+    if told.result == "refused":
+        return "budget"
+    if told.result != "failed":
+        return None
+    return "guard" if told.status == FORBIDDEN and GUARD in told.message else "apiserver"
 
 
 def of_error(error: errors.KubeError) -> Told:

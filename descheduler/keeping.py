@@ -5,10 +5,14 @@ nothing of the evictions before it, and caps and cool-downs are counted from it:
 them would have run out, instead of evicting as if nothing had been evicted.
 """
 
+from typing import TYPE_CHECKING
+
 from descheduler.history import HOUR_SECONDS
-from descheduler.ledger import Ledger
-from policy.schema import LoadPolicy
 from runtime import clock, logs
+
+if TYPE_CHECKING:
+    from descheduler.ledger import Ledger
+    from policy.schema import LoadPolicy
 
 log = logs.get(__name__)
 
@@ -20,12 +24,12 @@ FEWEST_DAYS = 2  # evictions are followed for a day
 class Pruning:
     """Deletes what is older than retention, once an hour."""
 
-    def __init__(self, ledger: Ledger, kept_days: int = KEPT_DAYS) -> None:
+    def __init__(self, ledger: "Ledger", kept_days: int = KEPT_DAYS) -> None:
         self._ledger = ledger
         self._kept_seconds = kept_days * DAY_SECONDS
         self._last_seconds: float | None = None
 
-    def prune(self, policy: LoadPolicy, *, now_seconds: float) -> None:
+    def prune(self, policy: "LoadPolicy", *, now_seconds: float) -> None:
         """Deletes, but never what the policy still counts by."""
         if self._last_seconds is not None and 0 <= now_seconds - self._last_seconds < HOUR_SECONDS:
             return
@@ -36,7 +40,7 @@ class Pruning:
             log.info("old evictions deleted from the ledger", rows=deleted)
 
 
-def blind_until_seconds(ledger: Ledger, policy: LoadPolicy) -> float | None:
+def blind_until_seconds(ledger: "Ledger", policy: "LoadPolicy") -> float | None:
     """Until when a ledger that replaced a corrupt one does not know what caps and cool-downs count by; None if it does.
 
     That is the hour of `perHour`, or the longer of the plain cool-downs.
@@ -48,7 +52,7 @@ def blind_until_seconds(ledger: Ledger, policy: LoadPolicy) -> float | None:
     return since_seconds + max(HOUR_SECONDS, cooldown.workload_seconds, cooldown.node_seconds)
 
 
-def why_observe(ledger: Ledger, policy: LoadPolicy, *, now_seconds: float) -> str:
+def why_observe(ledger: "Ledger", policy: "LoadPolicy", *, now_seconds: float) -> str:
     """Why Enforce must only observe for the sake of the ledger, "" if it need not."""
     until_seconds = blind_until_seconds(ledger, policy)
     if until_seconds is None or now_seconds >= until_seconds:

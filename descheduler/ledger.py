@@ -63,7 +63,7 @@ class Ledger:
         columns = intent(run, eviction) | {"intended_at_seconds": at_seconds}
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         with self._file.written() as writer:
-            cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))  # noqa: S608
+            cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))
             return int(cursor.lastrowid or 0)
 
     def decide(self, row_id: int, result: str, *, status: int | None, message: str, at_seconds: float) -> None:
@@ -89,14 +89,14 @@ class Ledger:
         """Keeps an Event."""
         names, marks = ", ".join(Posted._fields), _marks(Posted._fields)
         with self._file.written() as writer:
-            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))  # noqa: S608
+            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))
 
     def prune(self, before_seconds: float) -> int:
         """Deletes what is older, but for intents whose end is not known; how many evictions went."""
         with self._file.written() as writer:
             for table in schema_sql.BY_TIME:
-                writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))  # noqa: S608
-            old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"  # noqa: S608
+                writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))
+            old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"
             return writer.execute(old, (before_seconds, *OPEN)).rowcount
 
     def reset_breaker(self, workload_uid: str, at_seconds: float) -> None:
@@ -152,7 +152,7 @@ class Ledger:
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
         with self._file.reading() as reader:
             found = reader.execute(
-                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",  # noqa: S608
+                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",
                 (since_seconds or 0.0, name, limit),
             )
             return [Posted(*one) for one in found]
@@ -173,7 +173,7 @@ class Ledger:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
         window.
         """
-        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND {_FAILURE}"  # noqa: S608
+        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND {_FAILURE}"
         return self._select(
             f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
             [mode, mode, *FAILED],
@@ -188,11 +188,11 @@ class Ledger:
     def _set(self, row_id: int, **columns: float | int | str | None) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)
         with self._file.written() as writer:
-            writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))  # noqa: S608
+            writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))
 
     def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
         with self._file.reading() as reader:
-            found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()  # noqa: S608
+            found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
         return [Row(*one) for one in found]
 
 

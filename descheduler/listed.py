@@ -10,20 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from descheduler import ordering, protections
+from descheduler import keys
 from kube import kinds, lean_pods, objects, pods
 from kube.lean_pods import shared
-from policy import opting_out
 
-READ: Final = frozenset(
-    {
-        *protections.EVICTABLE_KEYS,
-        ordering.DELETION_COST,
-        opting_out.KEY,
-        pods.MIRROR_ANNOTATION,
-        pods.SOURCE_ANNOTATION,
-    }
-)
 CONDITIONS: Final = (lean_pods.READY, lean_pods.SCHEDULED)
 SORTS: Final = 8192  # remembered; each takes some 3 KB
 
@@ -98,7 +88,7 @@ def _share_metadata(metadata: objects.Metadata) -> None:
     put(metadata, "resource_version", "")
     put(metadata, "owner_references", shared(metadata.owner_references))
     put(metadata, "labels", _mapping(tuple(metadata.labels.items())))
-    read = tuple([item for item in metadata.annotations.items() if item[0] in READ])
+    read = tuple([item for item in metadata.annotations.items() if item[0] in keys.READ])
     put(metadata, "annotations", _mapping(read))
 
 

@@ -5,15 +5,22 @@
 
 import collections
 import collections.abc
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from descheduler import answers
 from descheduler.evicting import EvictionOutcome
 from descheduler.plans import EvictionPlan
 
+DOORS: Final = ("apiserver", "prometheus", "ledger")
+RUN_RESULTS: Final = ("planned", "blocked", "failed")
+
 
 class Telemetry:
-    """The metrics of one process, in one registry."""
+    """The metrics of one process, in one registry. What counts failures is there from the start, at 0: a rule sees the
+    first one only as a step up from it.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evictions = Counter(
@@ -22,6 +29,14 @@ class Telemetry:
             ("mode", "result", "metric"),
             registry=registry,
         )
+        self._refusals = Counter(
+            "evenload_eviction_refusals_total",
+            "Evictions and dry runs that a budget, the guard or the apiserver refused; a rise means planning in vain.",
+            ("refused_by",),
+            registry=registry,
+        )
+        for refuser in answers.REFUSERS:
+            self._refusals.labels(refuser)
         self._returned = Counter(
             "evenload_eviction_returned_total",
             "Replacements that came back to the node they had left; a rise means evictions in vain.",
@@ -58,6 +73,16 @@ class Telemetry:
             ("result",),
             registry=registry,
         )
+        self._failures = Counter(
+            "evenload_descheduler_failures_total",
+            "Runs given up by what did not answer; ledger: a full disk, missing rights, or a file set aside.",
+            ("door",),
+            registry=registry,
+        )
+        for result in RUN_RESULTS:
+            self._runs.labels(result)
+        for door in DOORS:
+            self._failures.labels(door)
         self._duration = Histogram(
             "evenload_descheduler_run_duration_seconds",
             "How long a run takes, evictions included.",
@@ -92,6 +117,9 @@ class Telemetry:
         """What became of a plan."""
         for outcome in outcomes:
             self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
+            refuser = answers.refused_by(outcome.told)
+            if refuser is not None:
+                self._refusals.labels(refuser).inc()
 
     def came_back(self, count: int) -> None:
         """Replacements found on the node they had left."""
@@ -106,6 +134,7 @@ class Telemetry:
         self._duration.observe(seconds)
         self._last.set(now_seconds)
 
-    def failed(self) -> None:
-        """A run that did not: nothing was evicted in it after the failure."""
+    def failed(self, door: str) -> None:
+        """A run that did not, because of one of DOORS: nothing was evicted in it after the failure."""
         self._runs.labels("failed").inc()
+        self._failures.labels(door).inc()

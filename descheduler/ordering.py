@@ -7,9 +7,9 @@ order in which anything was listed.
 
 from typing import NamedTuple
 
+from descheduler import keys
 from kube.objects import Pod
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 QOS_RANK = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
 
 # A pod that uses less than this share of the remaining excess does not relieve the node: evicting fifty of them is a
@@ -56,7 +56,7 @@ def worthwhile(used: float, excess: float) -> bool:
 
 def deletion_cost(pod: Pod) -> int:
     """The owner's word on which pod is cheapest to lose, lower first; 0 where it is absent or not a number."""
-    text = pod.annotations.get(DELETION_COST, "0")
+    text = pod.annotations.get(keys.DELETION_COST, "0")
     try:
         return int(text)
     except ValueError:

@@ -14,13 +14,12 @@ one.
 import math
 from typing import NamedTuple
 
-from descheduler import flow, snapshot
+from descheduler import flow, keys, snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube.objects import Pod
 from policy.schema import LoadPolicy
 
-EVICTABLE_KEYS = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
@@ -56,7 +55,7 @@ def _state(case: Case) -> Verdict | None:
 def _opt_out(case: Case) -> Verdict | None:
     if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
         return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
-    key = next((key for key in EVICTABLE_KEYS if case.pod.annotations.get(key, "").lower() == "false"), None)
+    key = next((key for key in keys.EVICTABLE if case.pod.annotations.get(key, "").lower() == "false"), None)
     return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
 
 
@@ -93,9 +92,9 @@ def _priority(case: Case) -> Verdict | None:
 
 
 def _opt_in(case: Case) -> Verdict | None:
-    agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in EVICTABLE_KEYS)
+    agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in keys.EVICTABLE)
     if case.policy.descheduler.protect.opt_in and not agreed:
-        return Verdict(Cause.NOT_OPTED_IN, f'needs {EVICTABLE_KEYS[0]}: "true"')
+        return Verdict(Cause.NOT_OPTED_IN, f'needs {keys.EVICTABLE[0]}: "true"')
     return None
 
 

@@ -9,7 +9,7 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import listed, owners, usage, workloads
+from descheduler import ahead, owners, usage, workloads
 from descheduler.owners import Custom
 from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
@@ -24,8 +24,6 @@ from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
 
 Owners = dict[str, tuple[workloads.Controller, ...]]
-PODS_A_PAGE = 2000  # 6 MB of JSON; by pages of 500 the same list takes half as long again, most of it waiting
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # a finished pod neither uses nor holds anything
 
 
 class NodeLabel(NamedTuple):
@@ -36,30 +34,43 @@ class NodeLabel(NamedTuple):
 
 
 class Reader:
-    """The two doors, and how series name nodes."""
+    """The two doors, how series name nodes, and the pods of the first snapshot where they were asked for before."""
 
-    def __init__(self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel) -> None:
+    def __init__(
+        self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel, begun: ahead.Pods | None = None
+    ) -> None:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
+        self._begun = begun
 
     def take(self, policy: LoadPolicy, *, now_seconds: float) -> Snapshot:
         """The cluster as it is now; raises KubeError and PromqlError."""
+        begun, self._begun = self._begun, None
+        if begun is None or not begun.usable(now_seconds):
+            begun = ahead.Pods(self._kube, begun_at_seconds=now_seconds)
+        try:
+            return self._beside(begun, policy, now_seconds)
+        finally:
+            begun.wait()  # a run that failed leaves no list behind
+
+    def _beside(self, begun: ahead.Pods, policy: LoadPolicy, now_seconds: float) -> Snapshot:
+        """Everything else, while the pods are on their way; then what only they tell to ask for."""
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
-        pods = self._kube.list(listed.PODS, field_selector=UNFINISHED, limit=PODS_A_PAGE).items
-        hot = relievable(node_usage, policy)
-        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
         controllers = self._owners()
+        namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
+        pods, hot = begun.items(), relievable(node_usage, policy)
+        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
             nodes=nodes,
             pods=pods,
-            budgets=self._kube.list(kinds.BUDGETS).items,
+            budgets=self._kube.list(kinds.BUDGETS).items,  # last: what they still allow is not older than the pods
             workloads=workloads.index(controllers, self._custom(controllers, pods, hot)),
-            namespaces={one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items},
+            namespaces=namespaces,
             node_usage=node_usage,
             pod_usage=pod_usage,
             volumes=volumes,

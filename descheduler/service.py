@@ -147,11 +147,11 @@ class Service:
             self.trouble = None
         except (LedgerCorrupt, LedgerReplaced) as error:
             self.trouble = str(error)
-            self._parts.telemetry.failed()
+            self._parts.telemetry.failed("ledger")
             self._begin_anew(error)
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
-            self._parts.telemetry.failed()
+            self._parts.telemetry.failed(_door(error))
             log.warning("run given up, nothing is evicted on what cannot be seen", error=str(error))
 
     def preview(self) -> Report:
@@ -297,6 +297,13 @@ class Service:
         since_seconds = now_seconds - 2 * (cooldown.node_seconds + interval_seconds)
         rows = self._parts.ledger.rows(Query(since_seconds=since_seconds, outcome="evicted"))
         return frozenset((row.node, row.metric) for row in rows)
+
+
+def _door(error: KubeError | PromqlError | LedgerError) -> str:
+    """What did not answer, in the words of `metrics.DOORS`."""
+    if isinstance(error, LedgerError):
+        return "ledger"
+    return "apiserver" if isinstance(error, KubeError) else "prometheus"
 
 
 def relief_seconds(policy: LoadPolicy) -> float:

@@ -104,6 +104,9 @@ def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:
 def note(parts: Parts, decision: decisions.Decision) -> None:
     """Remember a decision and count what it rejected and lacked."""
     parts.decisions.add(decision)
+    if decision.verb == "filter":
+        parts.metrics.nodes_passed.inc(decision.passed)
+        parts.metrics.nodes_rejected.inc(decision.candidates - decision.passed)
     for reason, count in decision.rejected.items():
         parts.metrics.rejected.labels(reason).inc(count)
     for cause in decision.degraded:

@@ -17,7 +17,8 @@ import sys
 from typing import Any, Final, Protocol
 from wsgiref import types as wsgi
 
-from extender import app, reading
+from extender import app
+from runtime import reading
 
 FORM: Final = re.compile(
     rb"POST (/filter|/prioritize) HTTP/1\.1\r\n"

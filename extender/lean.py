@@ -107,7 +107,7 @@ class Lean:
             return self._application(environ, start_response)
         started_seconds = self._parts.clock.monotonic()
         body = environ["wsgi.input"].read(int(length))
-        reply = self._attempt(answer, body)
+        reply = self._attempt(answer, body) if len(body) == int(length) else None
         if reply is None:
             environ["wsgi.input"] = io.BytesIO(body)
             return self._application(environ, start_response)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import prometheus_client
 from prometheus_client import core, registry
 
+VERBS: Final = ("filter", "prioritize", "preempt")
 DURATION_BUCKETS_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -36,11 +37,20 @@ class Metrics:
             ["cause"],
             registry=into,
         )
+        judged = prometheus_client.Counter(
+            "evenload_extender_filtered_nodes",
+            "Nodes in filter answers by verdict; where most are rejected, pods stay Pending.",
+            ["verdict"],
+            registry=into,
+        )
+        self.nodes_passed, self.nodes_rejected = judged.labels("passed"), judged.labels("rejected")
         self.loop_failures = prometheus_client.Counter(
             "evenload_extender_loop_failures",
             "Cycles of background work that failed; a rise is a bug or an unreadable file.",
             registry=into,
         )
+        for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
+            self.duration_seconds.labels(verb, "ok")
 
 
 class Standing(NamedTuple):

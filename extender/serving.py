@@ -20,8 +20,8 @@ from gunicorn import glogging
 from gunicorn.app import base
 from gunicorn.workers import gthread
 
-from extender import deadline, direct, later, reading, tls
-from runtime import clock, options
+from extender import deadline, direct, later, tls
+from runtime import clock, exchange, options, reading
 
 DEFAULT_PORT: Final = 8900
 KEEPALIVE_SECONDS: Final = 120  # over the 90 s for which kube-scheduler keeps idle connections: it must close first
@@ -85,6 +85,7 @@ def settings(listen: str, *, keepalive_seconds: int = KEEPALIVE_SECONDS) -> dict
         "control_socket_disable": True,
         "accesslog": None,
         "logger_class": _Log,
+        **exchange.LIMITS,
     }
     if _SHARED_MEMORY.is_dir():
         chosen["worker_tmp_dir"] = str(_SHARED_MEMORY)
@@ -119,6 +120,14 @@ class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
         deadline.waited(0.0 if queued_seconds is None else now_seconds - queued_seconds)
         conn.sock.expect()
         return self._answered(conn) or super().handle(conn)
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """What cannot be read is refused as on our other ports; the rest is gunicorn's to tell."""
+        refused = exchange.refusal(addr, exc)
+        if refused is None:
+            super().handle_error(req, client, addr, exc)
+        else:
+            client.sendall(refused)
 
     def _answered(self, conn: gthread.TConn) -> bool:
         """Whether the request was one that `direct` takes; not while its answer would have to end the connection."""
@@ -233,10 +242,11 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
     def load(self) -> wsgi.WSGIApplication:
         """The application, made in the worker, which may be younger than the certificate that the master read."""
         self._service = self._make()
+        application = exchange.readable(self._service.app())
         if self._security is None:
-            return self._service.app()
+            return application
         self._security.poll()
-        return self._security.guard(self._service.app())
+        return self._security.guard(application)
 
     def _started(self, _worker: object) -> None:
         if self._service is not None:

@@ -17,8 +17,7 @@ from wsgiref import types as wsgi
 
 from prometheus_client import core, registry
 
-from extender import reading
-from runtime import logs, reloading
+from runtime import logs, reading, reloading
 
 log = logs.get(__name__)
 

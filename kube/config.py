@@ -6,6 +6,7 @@ the file, what was expected and the next step. Order, as kubectl's: the file giv
 the service account.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +44,13 @@ def connect(
 
     settings = _from_files(files, context) if files else _from_pod(context, environment, service_account)
     _check_url(settings.host, files)
-    sending = transport.Transport(settings, clock=clock or clocks.WallClock())
+    try:
+        sending = transport.Transport(settings, clock=clock or clocks.WallClock())
+    except ValueError:  # urllib3's, with the address in its text
+        raise errors.ConfigError(
+            "the proxy for the apiserver cannot be used: expected http://[USER:PASSWORD@]HOST:PORT, with signs such as "
+            f"@ : / # in the password percent-encoded: check proxy-url in {files!r} or $HTTPS_PROXY"
+        ) from None
     return client.Client(sending, watch_idle_seconds=watch_idle_seconds)
 
 
@@ -75,6 +82,7 @@ def _from_files(files: str, context: str | None) -> "Configuration":
     from kubernetes.client import configuration
     from kubernetes.config import config_exception, kube_config
 
+    logging.getLogger().addFilter(_without_its_words)  # the library logs there, also when it asks the plugin again
     settings = configuration.Configuration()
     try:
         merged = kube_config.KubeConfigMerger(files)
@@ -133,13 +141,31 @@ def _from_pod(context: str | None, environment: Mapping[str, str], service_accou
 
 
 def _check_url(url: str, files: str) -> None:
+    shown = url.rpartition("@")[2]
     if not url.startswith(("https://", "http://")):
-        raise errors.ConfigError(f"kubeconfig {files!r}: server {url!r}: expected a URL as https://host:6443")
+        raise errors.ConfigError(f"kubeconfig {files!r}: server {shown!r}: expected a URL as https://host:6443")
+    if "@" in url:  # it would stand in every message, and urllib3 would not send it
+        raise errors.ConfigError(
+            f"kubeconfig {files!r}: server {shown!r} comes with a user: give credentials as the user of the context"
+        )
+
+
+def _yaml_place(error: Exception) -> str:
+    """Where a text is no YAML, "" for another error. The library's own words may quote the value that stands there."""
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f"no YAML at line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _without_its_words(record: logging.LogRecord) -> bool:
+    """A log filter: of a credential plugin that failed the library logs all it printed, which may be half a token."""
+    if record.getMessage().startswith("exec: "):
+        record.msg, record.args = "the credential plugin failed", ()
+    return True
 
 
 def _unusable(files: str, context: str | None, error: Exception) -> str:
     chosen = f" (context {context!r})" if context else ""
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason = _yaml_place(error) or " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, TypeError | KeyError | AttributeError):
         reason = f"it is not shaped like a kubeconfig ({reason})"
     return (

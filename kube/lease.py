@@ -9,22 +9,24 @@ resourceVersion that was read, so that of two who try at once one gets a Conflic
 decision reads another's clock.
 """
 
+import contextlib
 import math
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.metadata import seconds
 from kube.objects import Lease
 from runtime import clock as clocks
-from runtime import logs
+from runtime import logs, loop
 
 log = logs.get(__name__)
 
 RETRY_JITTER_RATIO = 0.2
 NEVER = float("-inf")
+GIVE_BACK_SECONDS = 5.0
 
 
 class Election:
@@ -176,3 +178,23 @@ class Election:
             "leaseTransitions": transitions,
         }
         return {"metadata": metadata, "spec": spec}
+
+
+@contextlib.contextmanager
+def campaigning(election: Election | None, *, patience_seconds: float = GIVE_BACK_SECONDS) -> Iterator[None]:
+    """Campaigns on a thread while the body runs; None: nobody elects.
+
+    The Lease is given back only after the body, when nothing of ours is being written any more: a new leader must not
+    plan while the last eviction or patch of the old one is under way. An apiserver that does not answer holds the end
+    up for `patience_seconds` at most; then the Lease runs out by itself.
+    """
+    done = threading.Event()
+    thread = loop.start_thread("election", election.run, done) if election is not None else None
+    try:
+        yield
+    finally:
+        done.set()
+        if thread is not None:
+            thread.join(timeout=patience_seconds)
+            if thread.is_alive():
+                log.warning("lease not given back in time, it runs out by itself", waited_seconds=patience_seconds)

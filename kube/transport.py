@@ -12,7 +12,7 @@ after a broken connection nobody knows whether it took place.
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import urllib3
 from kubernetes.client import api_client, configuration, exceptions, rest
@@ -127,13 +127,23 @@ class Transport:
                 body=None if request.body is None else dict(request.body),
                 auth_settings=AUTHENTICATION,
             )
-            answer: rest.RESTResponse = self._api.call_api(
-                *prepared_request, _request_timeout=(CONNECT_SECONDS, seconds_for_headers)
-            )
+            answer: rest.RESTResponse = self._sent(prepared_request, seconds_for_headers)
         except (urllib3.exceptions.HTTPError, exceptions.OpenApiException, OSError) as error:
             raise errors.Unreachable(f"{self.name(request)}: {_cause(error)}") from error
         response: urllib3.BaseHTTPResponse = answer.response
         return response
+
+    def _sent(self, prepared_request: tuple[Any, ...], seconds_for_headers: float) -> "rest.RESTResponse":
+        """ConfigError, and not a ValueError that quotes it, for a token that cannot stand in a header."""
+        try:
+            return self._api.call_api(*prepared_request, _request_timeout=(CONNECT_SECONDS, seconds_for_headers))
+        except urllib3.exceptions.HTTPError:
+            raise
+        except ValueError:
+            raise errors.ConfigError(
+                f"{self.url}: the credentials cannot be sent: expected a token of one line, in ASCII; check the token "
+                "of the kubeconfig's user, the file it names, or what its plugin prints"
+            ) from None
 
     def _sleep(self, seconds: float) -> None:
         self._clock.wait(self._closed, seconds)

@@ -9,16 +9,17 @@ allows it, because whoever may create a pod may write it.
 """
 
 import collections.abc
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from policy import schema
+if TYPE_CHECKING:
+    from policy import schema
 
 KEY: Final = "evenload.io/filter"
 OFF: Final = "off"
 REASON: Final = f"annotation {KEY}: {OFF}"
 
 
-def exempt(rule: schema.OptOut, annotations: collections.abc.Mapping[str, str], namespace: str) -> str | None:
+def exempt(rule: "schema.OptOut", annotations: collections.abc.Mapping[str, str], namespace: str) -> str | None:
     """Why a pod that wishes so is not filtered; None when it does not wish so, or may not."""
     wished = annotations.get(KEY) == OFF
     return REASON if wished and rule.enabled and namespace not in rule.except_namespaces else None

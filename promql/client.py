@@ -22,7 +22,6 @@ from urllib3.util import retry
 
 from promql import credentials, door, errors, through, wire
 
-DEFAULT_TIMEOUT_SECONDS = 10.0
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
 # What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of objects for nobody.
@@ -127,6 +126,10 @@ class Client:
             ) from problem
 
     def _no_reply(self, problem: Exception) -> NoReturn:
+        if isinstance(problem, requests.exceptions.InvalidURL):  # the proxy's, whose text quotes it with its password
+            raise errors.Unreachable(
+                f"{self.name} cannot be asked: the proxy is no http://[USER:PASSWORD@]HOST:PORT; check $HTTP_PROXY"
+            ) from None
         if isinstance(problem, requests.exceptions.SSLError):
             raise errors.Unreachable(
                 f"{self.name}: TLS failed ({_reason(problem)}); check the CA file and the host name"
@@ -158,7 +161,7 @@ class Client:
 def connect(
     url: str,
     *,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS,
     token_file: Path | None = None,
     username: str | None = None,
     password_file: Path | None = None,
@@ -205,8 +208,10 @@ def _address(url: str) -> tuple[str, str, tuple[str, str] | None]:
     try:
         parts = urllib.parse.urlsplit(url.strip())
         host, port = parts.hostname, parts.port
-    except ValueError as problem:
-        raise errors.ConfigError(f"Prometheus address cannot be read ({problem}); {_EXPECTED}") from problem
+    except ValueError:  # its text quotes what stands where a port should, such as half a password
+        raise errors.ConfigError(
+            f"Prometheus address cannot be read; {_EXPECTED}; percent-encode signs such as : / # ? @ in a password"
+        ) from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         shown = f"{parts.scheme}://{host}{parts.path}" if host else url.rsplit("@", 1)[-1]
         raise errors.ConfigError(f"Prometheus address {shown!r} is not usable; {_EXPECTED}")

@@ -7,7 +7,9 @@ readings (`promql.readings`), so that they can be counted by reason instead of b
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 
 
 class Sample(NamedTuple):

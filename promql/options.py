@@ -9,18 +9,21 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from promql import client, errors, through
+from promql import door, errors
+
+if TYPE_CHECKING:
+    from promql import client, through
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
     """How to speak to Prometheus; the files are read at every request or handshake, not here."""
 
-    prometheus_timeout_seconds: float = client.DEFAULT_TIMEOUT_SECONDS
+    prometheus_timeout_seconds: float = door.DEFAULT_TIMEOUT_SECONDS
     prometheus_token_file: Path | None = None
     prometheus_user: str | None = None
     prometheus_password_file: Path | None = None
@@ -29,12 +32,14 @@ class Connection:
     prometheus_key_file: Path | None = None
     prometheus_header: tuple[str, ...] = ()
 
-    def connect(self, url: str | None, fetch: through.Fetch | None = None) -> client.Client:
+    def connect(self, url: str | None, fetch: "through.Fetch | None" = None) -> "client.Client":
         """The door at `url`, through `fetch` if given; ConfigError when the address or anything given is unusable."""
         if not url:
             raise errors.ConfigError(
                 "no Prometheus address: give --prometheus URL, for example http://prometheus-operated.monitoring:9090"
             )
+        from promql import client  # brings the HTTP library, which --help need not wait for
+
         return client.connect(
             url,
             timeout_seconds=self.prometheus_timeout_seconds,
@@ -62,7 +67,7 @@ def _decorators() -> list[Callable[..., Any]]:
             "--prometheus-timeout",
             "prometheus_timeout_seconds",
             type=seconds,
-            default=client.DEFAULT_TIMEOUT_SECONDS,
+            default=door.DEFAULT_TIMEOUT_SECONDS,
             show_default=True,
             metavar="SECONDS",
             help="Longest wait for one answer.",
@@ -95,5 +100,5 @@ def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text or "\r" in text:
-        raise errors.ConfigError(f"--prometheus-header starting {text[:20]!r} is not usable, expected 'NAME: VALUE'")
+        raise errors.ConfigError("a --prometheus-header is not usable: expected one line 'NAME: VALUE'")
     return name.strip(), value.strip()

@@ -4,7 +4,7 @@
 drops `warnings`, takes any result type and leaves the values as strings. Shapes after Prometheus' HTTP API v1.
 """
 
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -47,23 +47,35 @@ class _Envelope(msgspec.Struct):
     error: str = ""
 
 
-class _Instant(msgspec.Struct):
+class _Instant(msgspec.Struct, gc=False):
     metric: dict[str, str]
     value: Point
 
 
-class _Range(msgspec.Struct):
+class _Range(msgspec.Struct, gc=False):
     metric: dict[str, str]
     values: tuple[Point, ...]
 
 
+class _InstantData(msgspec.Struct):
+    result_type: Literal["vector"] = msgspec.field(name="resultType")
+    result: list[_Instant]
+
+
+class _InstantEnvelope(msgspec.Struct):
+    status: Literal["success"]
+    data: _InstantData
+    warnings: tuple[str, ...] | None = None
+
+
+_envelopes: Final = msgspec.json.Decoder(_InstantEnvelope)
 T = TypeVar("T")
 
 
 def vector(body: bytes) -> door.Answer:
     """The answer in an instant query's body; raises Garbage without a server name, the client adds it."""
-    rows, warnings = _rows(body, "vector", _Instant)
-    samples = tuple(door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows)
+    rows, warnings = _instants(body)
+    samples = tuple([door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows])
     return door.Answer(samples, warnings)
 
 
@@ -90,6 +102,15 @@ def server_error(body: bytes) -> str:
         return msgspec.json.decode(body, type=_Envelope).error or _beginning(body)
     except msgspec.DecodeError:
         return _beginning(body)
+
+
+def _instants(body: bytes) -> tuple[list[_Instant], tuple[str, ...]]:
+    """In one pass where all is well, a third faster; else in steps, which say what is wrong."""
+    try:
+        whole = _envelopes.decode(body)
+    except msgspec.DecodeError:
+        return _rows(body, "vector", _Instant)
+    return whole.data.result, whole.warnings or ()
 
 
 def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str, ...]]:

@@ -2,12 +2,15 @@
 
 Every module says `log = logs.get(__name__)`; entry points call `configure` once. structlog does the work behind this
 door and is imported when the first line is really written, so that importing a module stays cheap for the command line.
-Values under keys that smell of secrets are replaced before anything is rendered.
+Values under keys that smell of secrets are replaced before anything is rendered, and what has the form of a credential
+in the finished line.
 """
 
+import contextlib
 import logging
+import re
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +18,14 @@ if TYPE_CHECKING:
 
 SECRET_WORDS = ("token", "authorization", "password", "secret", "cookie")
 REDACTED = "[redacted]"
+# What stands behind the name of a scheme of RFC 7235, the user of a URL, a JSON web token, a private key.
+_FORMS = (
+    re.compile(r"(?<=\bBearer )[\w.~+/=-]{6,}"),
+    re.compile(r"(?<=\bBasic )(?!auth)[\w+/=-]{6,}"),
+    re.compile(r"(?<=://)[^\s/@'\"<>]+(?=@)"),
+    re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL),
+)
 RESERVED = ("event", "level", "logger", "ts")  # keys structlog sets itself: a caller's value gets a trailing underscore
 THIRD_PARTIES = ("urllib3", "werkzeug", "asyncio", "kubernetes")  # chatty below warnings; -vv shows them
 
@@ -64,19 +75,40 @@ def configure(*, logging_format: str = "text", verbosity: int = 0) -> None:
     """Send lines to stderr as "text" or "json"; verbosity 0 = info, 1 = debug of ours, 2 = of the libraries too."""
     if logging_format not in ("text", "json"):
         raise ValueError(f"logging format {logging_format!r}: expected text or json")
-    structlog = _structlog()
+    with _hidden("rich"):  # structlog would load it for tracebacks in colours: a seventh of a short process's imports
+        structlog = _structlog()
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_shared_processors(),
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(logging_format)],
-        )
+    lines = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_shared_processors(),
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderers(logging_format)],
     )
+    handler.setFormatter(_Hiding(lines))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if verbosity else logging.INFO)
     for name in THIRD_PARTIES:
         logging.getLogger(name).setLevel(logging.DEBUG if verbosity > 1 else logging.WARNING)
+
+
+class _Hiding(logging.Formatter):
+    """Another formatter's lines without what looks like a credential, wherever it stands: in a value, in a library's
+    message, in a traceback.
+    """
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return hidden(self._inner.format(record))
+
+
+def hidden(text: str) -> str:
+    """The text with the credentials that can be told by their form as [redacted]; a second net, as none is expected."""
+    for form in _FORMS:
+        text = form.sub(REDACTED, text)
+    return text
 
 
 def redact(_logger: object, _method: str, values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -85,6 +117,19 @@ def redact(_logger: object, _method: str, values: MutableMapping[str, Any]) -> M
         if any(word in key.lower() for word in SECRET_WORDS):
             values[key] = REDACTED
     return values
+
+
+@contextlib.contextmanager
+def _hidden(library: str) -> Iterator[None]:
+    """Nobody can import it meanwhile; who has it keeps it. For the start of a process, which imports nothing else."""
+    if library in sys.modules:
+        yield
+        return
+    sys.modules[library] = None  # type: ignore[assignment]  # how Python spells "there is none"
+    try:
+        yield
+    finally:
+        del sys.modules[library]
 
 
 def _structlog() -> Any:

@@ -11,23 +11,24 @@ import json
 import platform
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from wsgiref import simple_server
+from typing import Any
 
 import flask
 import prometheus_client
 from prometheus_client import exposition
 from werkzeug import exceptions
 
-from runtime import health, logs, options, version
+from runtime import exchange, health, logs, options, reading, version
 from runtime.health import Check
 
 log = logs.get(__name__)
 
-SOCKET_SECONDS = 5.0  # a client that says nothing for so long is dropped
 BODY_LIMIT_BYTES = 1 << 20
 IN_FLIGHT_LIMIT = 32
+Request = socket.socket | tuple[bytes, socket.socket]  # as typeshed has it
 
 
 def ops_blueprint(
@@ -60,8 +61,7 @@ class Server:
     def __init__(self, app: flask.Flask, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         kind = type("FamilyServer", (_ThreadingServer,), {"address_family": family})
-        self._server = kind((host, port), _QuietHandler)
-        self._server.set_app(app.wsgi_app)
+        self._server = kind((host, port), app)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="ops", daemon=True)
         self.port: int = self._server.server_address[1]
 
@@ -96,45 +96,51 @@ def serve(app: flask.Flask, listen: str, *, default_port: int) -> Iterator[Serve
         server.stop()
 
 
-Request = socket.socket | tuple[bytes, socket.socket]  # as typeshed has it
+class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A thread a connection, one request each; `app` is asked."""
 
-
-class _ThreadingServer(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, address: tuple[str, int], app: flask.Flask) -> None:
+        self._app, self._settings = app, exchange.settings()
         self._slots = threading.BoundedSemaphore(IN_FLIGHT_LIMIT)
-        super().__init__(*arguments)  # type: ignore[arg-type]
+        super().__init__(address, socketserver.BaseRequestHandler)
 
-    def server_bind(self) -> None:
-        """Bind without wsgiref's reverse look-up of the host's name: it can hang for seconds without DNS."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-        self.setup_environ()
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection, its times limited."""
+        taken, client = super().get_request()
+        return reading.Plain.of(taken), client
 
-    def process_request_thread(
-        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
-    ) -> None:
-        """Answer one connection; more than 32 at once wait, so that a flood of probes cannot take all threads."""
-        with self._slots:
+    def process_request(self, request: Request, client_address: Any) -> None:
+        """Answer on a thread; from the 33rd at once on they wait in the kernel, as no request lasts for long."""
+        self._slots.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Request, client_address: Any) -> None:
+        """In the thread, to its end."""
+        try:
             super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def finish_request(self, request: Request, client_address: Any) -> None:
+        """The exchange itself."""
+        exchange.answer(_connection(request), client_address, self._app.wsgi_app, self._settings)
+
+    def shutdown_request(self, request: Request) -> None:
+        """The end of the connection, after the last byte of the answer."""
+        exchange.end(_connection(request))
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away or was too slow is not news."""
-        log.debug("connection failed", client=str(client_address))
+        log.debug("connection failed", client=str(client_address), error=repr(sys.exception()))
 
 
-class _QuietHandler(simple_server.WSGIRequestHandler):
-    timeout = SOCKET_SECONDS
-
-    def address_string(self) -> str:
-        """The peer's address, not its name: no look-up per request."""
-        return str(self.client_address[0])
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Probes every few seconds are not worth a line each."""
-        log.debug("request", line=format % arguments)
+def _connection(request: Request) -> socket.socket:
+    assert isinstance(request, socket.socket)  # noqa: S101 - the other half of typeshed's union is for datagrams
+    return request
 
 
 def _probing(checks: Sequence[Check]) -> Callable[[], flask.Response]:

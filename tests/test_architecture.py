@@ -11,6 +11,8 @@ import re
 
 import pytest
 
+from tests import conftest
+
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("annotator", "cli", "cluster", "descheduler", "extender", "kube", "policy", "promql", "runtime")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -79,3 +81,8 @@ def test_only_the_clock_reads_the_time_and_only_the_loop_catches_everything() ->
             assert not re.search(r"\btime\.(time|monotonic)\(|datetime\.now\(", text), f"{relative} reads the clock"
         if relative != pathlib.Path("runtime/loop.py"):
             assert not re.search(r"except (Base)?Exception\b|except:", text), f"{relative} catches everything"
+
+
+def test_the_files_that_are_dealt_out_first_exist() -> None:
+    stems = {path.stem for folder in ("contract", "e2e") for path in (ROOT / "tests" / folder).glob("test_*.py")}
+    assert set(conftest.LONGEST_FIRST) - {conftest.SHARED} <= stems

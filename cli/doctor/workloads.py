@@ -6,9 +6,11 @@
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
-from kube.objects import DisruptionBudget
+from kube.objects import DisruptionBudget, Pod
 
 PLACEHOLDER_LABEL = "evenload.io/placeholder"
+PRESET_ANNOTATION = "evenload.io/placeholder-preset"  # deploy/placeholder: order (the default) or soak
+SOAK = "soak"
 
 
 def budgets(facts: Facts) -> Finding:
@@ -39,7 +41,8 @@ def placeholders(facts: Facts) -> Finding:
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below
-    lowest, highest = (choose(pod.priority for pod in held) for choose in (min, max))
+    ordering = [pod.priority for pod in held if not _soaks(pod)]
+    highest, lowest = max(pod.priority for pod in held), min(ordering, default=cutoff)
     name = next((pod.priority_class for pod in held if pod.priority_class), "the PriorityClass")
     fix = f"give {name} a value from {cutoff} to -1 (-5 in deploy/placeholder) and create the placeholders anew"
     if lowest < cutoff:
@@ -54,7 +57,13 @@ def placeholders(facts: Facts) -> Finding:
             f"PriorityClass {name} lets placeholders preempt others", f"set preemptionPolicy: Never on {name}"
         )
     bound = sum(bool(pod.node_name) for pod in held)
-    return findings.ok(f"{bound} of {len(held)} placeholders hold room, priority {lowest} (cutoff {cutoff})")
+    soaking = len(held) - len(ordering)
+    beside = f"; {soaking} of them soak up free room, and no node is added for those" if soaking else ""
+    return findings.ok(f"{bound} of {len(held)} placeholders hold room, priority {lowest} (cutoff {cutoff}){beside}")
+
+
+def _soaks(pod: Pod) -> bool:
+    return pod.annotations.get(PRESET_ANNOTATION) == SOAK
 
 
 def _preempting(facts: Facts) -> set[str]:

@@ -17,6 +17,7 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
+from descheduler.__main__ import LEASE
 from descheduler.rows import DONE
 from kube import config, errors, kinds
 from kube.door import KubeDoor
@@ -112,9 +113,16 @@ class Site:
         self._gates = gates
         self.first, self.second = self._replicas()
 
+    @property
+    def ledger(self) -> pathlib.Path:
+        """The file that both replicas write."""
+        return self._directory / f"{self._round}.sqlite"
+
     def renew(self) -> None:
         """As at the start of a test: nothing runs, the ledger is new, all pods are ready, all nodes are cool."""
         self.stop()
+        with contextlib.suppress(errors.NotFound):  # what was killed cannot give it back: the next would wait for it
+            self.door.delete(kinds.LEASES, LEASE, namespace=permissions.NAMESPACE)
         self.prometheus.rule = passing
         for one in self._gates:
             one.rule = passing
@@ -128,8 +136,8 @@ class Site:
 
     def obey(self, **overrides: object) -> None:
         """Writes the policy file, with these keys laid over it, for replicas that are started from now on."""
-        limits = {"perHour": PER_HOUR}
-        policies.write(self._policy, descheduler__mode="Enforce", descheduler__limits=limits, **overrides)
+        given = {"mode": "Enforce", "interval": "1s", "limits": {"perHour": PER_HOUR}}
+        policies.write(self._policy, **{f"descheduler__{key}": value for key, value in given.items()}, **overrides)
 
     def on_a_clock_of_its_own(self) -> shifted.Shift:
         """Makes the first replica one whose machine's clock can be set while it runs."""
@@ -253,14 +261,13 @@ class Site:
     def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
         folder = self._directory / f"{self._round}-{number}"
         folder.mkdir(exist_ok=True)
-        ledger = self._directory / f"{self._round}.sqlite"
         arguments = [
             "--policy",
             str(self._policy),
             "--kubeconfig",
             str(self._through(one, folder)),
             "--ledger",
-            str(ledger),
+            str(self.ledger),
         ]
         arguments += ["--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
         if shift is None:

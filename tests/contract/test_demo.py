@@ -16,7 +16,7 @@ import pytest
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 ROOT = pathlib.Path(__file__).parents[2]
-SMALL = ["--nodes", "3", "--span", "8", "--settle", "12", "-o", "json"]
+SMALL = ["--nodes", "3", "--span", "8", "--settle", "6", "-o", "json"]
 _NEVER = threading.Event()
 
 

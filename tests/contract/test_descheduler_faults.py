@@ -7,6 +7,9 @@ look, caps were kept, and the ledger tells exactly what left. One cluster for th
 import contextlib
 import itertools
 import json
+import math
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +20,8 @@ import pytest
 import cluster
 from cluster.demo import permissions
 from descheduler import following
-from descheduler.rows import DONE
+from descheduler.ledger import Ledger
+from descheduler.rows import DONE, Query
 from kube import kinds
 from promql import client
 from promql.errors import PromqlError
@@ -25,7 +29,7 @@ from runtime import clock
 from tests import gate
 from tests.contract import descheduler_site
 from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, REPLICAS, Site, Watcher, is_eviction, passing
-from tests.e2e import bodies, waiting
+from tests.e2e import bodies, services, waiting
 
 pytestmark = pytest.mark.cluster
 NODES = 4
@@ -299,6 +303,52 @@ def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is
     waiting.eventually(lambda: asked() > before, LIMIT, "evictions by the right time")
     site.first.kube.rule = passing
     site.hold(watcher, site.first)
+
+
+class Ending:
+    """Passes everything; the process that asks for an eviction is told to end before its first one arrives."""
+
+    def __init__(self, service: services.Service) -> None:
+        self._service = service
+        self._first = threading.Lock()  # taken by the first call and never given back
+        self.told_at_seconds = math.inf
+
+    def __call__(self, call: gate.Call) -> None:
+        if is_eviction(call) and self._first.acquire(blocking=False):
+            os.kill(self._service.pid, signal.SIGTERM)
+            self.told_at_seconds = clock.WallClock().now()
+
+
+def test_a_run_that_is_told_to_end_in_its_middle_ends_before_its_next_eviction_and_leaves_nothing_open(
+    site: Site, watcher: Watcher
+) -> None:
+    site.obey(descheduler__limits__perNode=2)
+    started(site, busy)
+    both = lambda: len(site.plan(site.first).get("evictions", [])) == 2  # noqa: E731
+    waiting.eventually(both, LIMIT, "a plan of two evictions", lambda: site.plan(site.first))
+    ending = Ending(site.first.service)
+    site.first.kube.rule = ending
+    code = site.first.service.ended()
+    log = site.first.service.log()
+    assert code == 0, log[-3000:]
+    waiting.eventually(site.first.kube.settled, LIMIT, "everything it sent to have arrived")
+    watcher.look()
+    lease = site.door.get(kinds.LEASES, "evenload-descheduler", namespace=permissions.NAMESPACE)
+    with contextlib.closing(Ledger(site.ledger).open()) as ledger:
+        rows = ledger.rows(Query())
+        following.reconcile(ledger, site.door, now_seconds=clock.WallClock().now() + following.ANSWER_SECONDS)
+        done = [row.pod_uid for row in ledger.rows(Query()) if row.result in DONE]
+    results = [row.result for row in rows]
+    assert "intended" not in results, "the answer to what it had asked for is recorded"
+    assert not [row for row in rows if row.intended_at_seconds > ending.told_at_seconds], f"and nothing else: {rows}"
+    assert "run cut short" in log or "unknown" in results, "another eviction of that run was to come"
+    assert sorted(done) == sorted(watcher.left)
+    given_back = not lease.spec.holder_identity
+    assert given_back or "lease not" in log, "it is given back, or the log says why it could not"
+    last_seconds = max(row.decided_at_seconds or 0.0 for row in rows)
+    renewed = lease.spec.renew_time
+    assert renewed is not None
+    assert renewed.timestamp() >= last_seconds or not given_back, "given back only when nothing is under way any more"
 
 
 class OneEviction:

@@ -14,7 +14,9 @@ from typing import TypeVar
 
 import pytest
 
-from extender import app, reading, serving
+from extender import app, serving
+from runtime import reading
+from tests import hostile_http
 from tests.contract import test_extender_connections as connections
 from tests.e2e import waiting
 
@@ -22,6 +24,10 @@ ARGS = connections.ASKED
 VICTIMS = '{"Pod": {"metadata": {"name": "p"}}, "NodeNameToMetaVictims": {"a": {"Pods": [], "NumPDBViolations": 0}}}'
 JSON = "application/json"
 THREADS = int(str(serving.settings(":1")["threads"]))
+AS_GO_SENDS_IT = (
+    f"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {len(ARGS)}\r\n"
+    f"Content-Type: {JSON}\r\nAccept-Encoding: gzip\r\n\r\n{ARGS}"
+).encode()
 T = TypeVar("T")
 NEVER = threading.Event()
 HOLD_SECONDS = 2.0  # over the deadline and under reading.REQUEST_SECONDS, both with room for a machine that is slow
@@ -66,6 +72,56 @@ def test_every_answer_is_whole_and_says_its_length(
     assert answer.status == status, content
     assert answer.getheader("Transfer-Encoding") is None
     assert answer.getheader("Content-Length") == str(len(content))
+
+
+@pytest.mark.parametrize("before", [b"", AS_GO_SENDS_IT], ids=["new connection", "kept connection"])
+@pytest.mark.parametrize("stream", hostile_http.STREAMS.values(), ids=hostile_http.STREAMS)
+def test_a_hostile_request_is_refused_and_nothing_in_it_is_a_request(
+    replica: connections.Replica, stream: hostile_http.Stream, before: bytes
+) -> None:
+    answers = hostile_http.converse(("127.0.0.1", replica.port), stream.sent, before=before)
+    assert tuple(answer.status for answer in answers) == stream.statuses, answers
+    assert not any(answer.path == "/hidden" for answer in answers)
+
+
+def test_requests_sent_at_once_are_answered_in_order(replica: connections.Replica) -> None:
+    wrong = hostile_http.post(b"Content-Length: 1\r\n", body=b"{")
+    sent = AS_GO_SENDS_IT + wrong + AS_GO_SENDS_IT + hostile_http.HIDDEN
+    answers = hostile_http.converse(("127.0.0.1", replica.port), sent, before=AS_GO_SENDS_IT)
+    assert [(answer.status, answer.path) for answer in answers] == [
+        (200, ""),
+        (400, "/filter"),
+        (200, ""),
+        (404, "/hidden"),
+    ]
+
+
+def test_an_absolute_target_and_a_client_that_waits_for_a_go_ahead_are_answered(replica: connections.Replica) -> None:
+    lines = b"Expect: 100-continue\r\n", b"Content-Length: %d\r\n" % len(ARGS)
+    sent = hostile_http.post(*lines, body=ARGS.encode(), path=b"http://elsewhere/filter")
+    with socket.create_connection(("127.0.0.1", replica.port), timeout=hostile_http.PATIENCE_SECONDS) as client:
+        client.sendall(sent)
+        assert names(client) == ["a", "b"]  # http.client skips the 100 before it
+
+
+def test_a_request_within_a_body_is_none(replica: connections.Replica) -> None:
+    body = hostile_http.HIDDEN
+    sent = hostile_http.post(b"Content-Length: %d\r\n" % len(body), body=body) + AS_GO_SENDS_IT
+    answers = hostile_http.converse(("127.0.0.1", replica.port), sent)
+    assert [(answer.status, answer.path) for answer in answers] == [(400, "/filter"), (200, "")]
+
+
+def test_whole_json_in_less_than_the_announced_length_is_no_whole_request(replica: connections.Replica) -> None:
+    announced = hostile_http.post(b"Content-Length: %d\r\n" % (len(ARGS) + 5), body=ARGS.encode())
+    answers = hostile_http.converse(("127.0.0.1", replica.port), announced)
+    assert [answer.status for answer in answers] == [400]
+
+
+def test_no_refusal_left_a_traceback_or_what_was_sent_in_the_log(replica: connections.Replica) -> None:
+    answers = hostile_http.converse(("127.0.0.1", replica.port), b"GET / HTTP/1.1\r\nCookie s3cr3t\r\n\r\n")
+    assert [answer.status for answer in answers] == [400]
+    assert "Traceback" not in replica.log()
+    assert "s3cr3t" not in replica.log()
 
 
 def test_a_body_that_says_it_is_over_the_limit_is_refused_before_it_comes(replica: connections.Replica) -> None:

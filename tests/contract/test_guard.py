@@ -17,6 +17,7 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
+from descheduler import answers
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger
 from descheduler.rows import Run
@@ -218,6 +219,7 @@ def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: E
     outcome = evict(pod)
     assert (outcome.accepted, outcome.http_status) == (False, 403)
     assert PROTECTED[app] in outcome.message
+    assert answers.refused_by(outcome.told) == "guard"
     assert found(admin, where(app, namespace), app).uid == pod.uid
 
 

@@ -14,9 +14,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import click.testing
 import pytest
 import yaml
 
+import cli.__main__
 import cluster
 from cluster import binaries
 from cluster.demo import permissions
@@ -27,6 +29,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 NAMESPACE = permissions.NAMESPACE
 OVERLAYS = sorted(path.name for path in (DEPLOY / "kustomize" / "overlays").iterdir())
+PLACEHOLDERS = sorted(f"placeholder/overlays/{path.name}" for path in (DEPLOY / "placeholder" / "overlays").iterdir())
 SECOND = "scheduler/second"
 USER = f"system:serviceaccount:{NAMESPACE}:evenload-scheduler"
 ONE_OF_EACH_BINDING = (
@@ -53,6 +56,7 @@ spec:
     - name: kubeconfig
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: FileOrCreate}
 """
+CRDS = pathlib.Path(__file__).with_name("prometheus_operator_crds.yaml")
 Document = dict[str, Any]
 
 
@@ -81,6 +85,21 @@ class Site:
         self.apply(DEPLOY / "namespace", "--server-side")  # else the apiserver remarks on two ways of applying
         how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
         return self.kubectl("apply", "-k", str(directory), *how)
+
+    def define(self, file: pathlib.Path) -> None:
+        """Custom resources, known to the apiserver when this returns."""
+        answer = self.kubectl("apply", "--server-side", "-f", str(file))
+        assert answer.returncode == 0, answer.stderr
+        waited = ("wait", "--for=condition=Established", f"--timeout={waiting.LIMIT_SECONDS:.0f}s", "-f", str(file))
+        answer = self.kubectl(*waited)
+        assert answer.returncode == 0, answer.stderr
+        kinds = [one["spec"]["names"]["plural"] for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
+        for kind in kinds:  # established is a moment earlier than served and described
+            waiting.eventually(lambda kind=kind: self._described(kind), waiting.LIMIT_SECONDS, f"{kind} to be served")
+
+    def _described(self, plural: str) -> bool:
+        """Whether the apiserver publishes the schema that strict validation goes by."""
+        return self.kubectl("explain", f"{plural}.spec").returncode == 0
 
     def apply(self, directory: pathlib.Path, *how: str) -> None:
         """A kustomization as users apply it."""
@@ -137,7 +156,9 @@ def copied(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [*(f"kustomize/overlays/{one}" for one in OVERLAYS), "guard", "placeholder", SECOND])
+@pytest.mark.parametrize(
+    "name", [*(f"kustomize/overlays/{one}" for one in OVERLAYS), "guard", "placeholder", *PLACEHOLDERS, SECOND]
+)
 def test_a_kustomization_is_accepted_whole_and_without_a_warning(site: Site, name: str) -> None:
     rendered = site.rendered(DEPLOY / name)
     answer = site.checked(DEPLOY / name)
@@ -197,6 +218,43 @@ def test_the_apiserver_complains_about_what_is_wrong(
     assert complaint in answer.stderr
 
 
+@pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])
+def test_what_prometheus_operator_reads_is_accepted_beside_an_overlay(
+    site: Site, tmp_path: pathlib.Path, copied: pathlib.Path, overlay: str, component: str
+) -> None:
+    site.define(CRDS)
+    parts = copied / "deploy/kustomize"
+    mine = copied / "mine"
+    mine.mkdir()
+    document = {
+        "kind": "Kustomization",
+        "resources": [f"../{(parts / 'overlays' / overlay).relative_to(copied)}"],
+        "components": [f"../{(parts / 'components' / component).relative_to(copied)}"],
+    }
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    answer = site.checked(mine)
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning" not in answer.stderr
+    rendered = site.rendered(mine)
+    assert not unlabelled(rendered)
+    (endpoint,) = [
+        one["spec"]["endpoints"][0]
+        for one in rendered
+        if (one["kind"], one["metadata"]["name"]) == ("ServiceMonitor", "evenload-extender")
+    ]
+    assert ("tlsConfig" in endpoint) == (overlay == "mtls")
+    assert endpoint.get("scheme", "http") == ("https" if overlay == "mtls" else "http")
+
+
+def test_a_field_that_a_service_monitor_does_not_have_is_complained_about(site: Site, copied: pathlib.Path) -> None:
+    site.define(CRDS)
+    path = copied / "deploy/monitoring/service-monitors.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("targetPort: serving", "targetport: serving"))
+    answer = site.checked(path.parent)
+    assert answer.returncode != 0
+    assert "endpoints[0].targetport" in answer.stderr
+
+
 def test_kubeadms_patch_makes_a_valid_pod_of_the_manifest_that_kubeadm_writes(
     site: Site, tmp_path: pathlib.Path
 ) -> None:
@@ -233,9 +291,96 @@ def test_ha_is_applied_runs_and_is_taken_away_without_a_trace(site: Site) -> Non
 
 def test_a_part_applied_later_takes_no_label_off_the_namespace_of_all(site: Site) -> None:
     parts = [*(DEPLOY / "kustomize" / "overlays" / name for name in OVERLAYS), DEPLOY / "placeholder"]
+    parts += [DEPLOY / name for name in PLACEHOLDERS]
     namespaces = [one for part in parts for one in site.rendered(part) if one["kind"] == "Namespace"]
     assert len(namespaces) == len(parts)
     assert all(one == namespaces[0] for one in namespaces)
+
+
+RENDERED = {
+    "nothing chosen": [],
+    "everything about the pods": [
+        *("--replicas", "3", "--requests", "cpu=1,memory=2Gi,nvidia.com/gpu=1", "--image", "registry.k8s.io/pause:3.9"),
+        *("--toleration", "dedicated=batch:NoSchedule", "--toleration", "*", "--node-selector", "pool=a"),
+        *("--spread-nodes", "hard", "--spread-zones", "off", "--burst-class"),
+    ],
+    "another class": ["--priority", "-7", "--priority-class", "mine", "--affinity", "AFFINITY"],
+    "a class that exists": ["--preset", "soak", "--existing-priority-class", "--priority-class", "low"],
+    "soaking by the clock": ["--preset", "soak", "--during", "20:00-07:00=0", "--time-zone", "Europe/Berlin"],
+    "a set of its own, in proportion": [
+        *("--name", "gpu", "-n", "default", "--nodes-per-replica", "4", "--cores-per-replica", "9"),
+        *("--max-replicas", "9", "--during", "Fri 20:00-Mon 07:00=20%", "--evenload-image", "evenload:1"),
+    ],
+}
+AFFINITY = """
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [a]}]}]
+"""
+
+
+@pytest.mark.parametrize("chosen", RENDERED)
+def test_what_render_prints_is_what_kustomize_makes_of_its_overlay_and_is_accepted(
+    site: Site, copied: pathlib.Path, chosen: str
+) -> None:
+    (copied / "affinity.yaml").write_text(AFFINITY, encoding="utf-8")
+    options = [str(copied / "affinity.yaml") if word == "AFFINITY" else word for word in RENDERED[chosen]]
+    (copied / "mine").mkdir()
+    overlay = copied / "mine" / "kustomization.yaml"
+    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
+    printed = list(yaml.safe_load_all(render(*options)))
+    assert by_name(printed) == by_name(site.rendered(copied / "mine"))
+    answer = site.checked(copied / "mine")
+    assert answer.returncode == 0, answer.stderr
+    assert len(answer.stdout.splitlines()) == len(printed)
+
+
+def render(*options: str) -> str:
+    """What `evenload placeholder render` prints."""
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *options])
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
+    """Objects by kind and name, in no order."""
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+
+
+def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(
+    site: Site, copied: pathlib.Path
+) -> None:
+    options = ("--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
+    (copied / "mine").mkdir()
+    overlay = copied / "mine" / "kustomization.yaml"
+    overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
+    site.apply(copied / "mine")
+    user = f"system:serviceaccount:{NAMESPACE}:placeholder-size"
+    scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", NAMESPACE)
+    for right in (scale, permissions.Right(user, "list", "", "nodes")):
+        permissions.await_right(site.cluster, right)
+    for wrong in (
+        scale._replace(name="evenload-extender"),
+        scale._replace(namespace="default"),
+        scale._replace(resource="deployments"),
+        *(scale._replace(verb=verb) for verb in ("get", "update", "delete")),
+        permissions.Right(user, "list", "", "pods", namespace=NAMESPACE),
+        permissions.Right(user, "patch", "", "nodes"),
+    ):
+        assert not site.cluster.api.create(permissions.REVIEWS, {"spec": wrong.review()})["status"]["allowed"], wrong
+    (job,) = [one for one in yaml.safe_load_all(render(*options)) if one["kind"] == "CronJob"]
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    kubeconfig = str(site.cluster.service_account_kubeconfig(NAMESPACE, "placeholder-size"))
+    command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    assert result.exit_code == 0, result.stderr
+    path = f"apis/apps/v1/namespaces/{NAMESPACE}/deployments/placeholder"
+    assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # two nodes are one, three are two, of which 150 %
+    other = [word.replace("placeholder", "other") if "deployment" in word else word for word in command]
+    refused = click.testing.CliRunner().invoke(cli.__main__.main, other)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "other" in refused.stderr
+    site.delete(copied / "mine")
 
 
 def disk(name: str) -> Document:

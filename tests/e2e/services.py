@@ -84,6 +84,13 @@ class Service:
         """SIGKILL: what a crash looks like."""
         return self._end(signal.SIGKILL)
 
+    def ended(self) -> int:
+        """The exit code of a process that was told to end, once it has."""
+        assert self._process is not None, f"{self.name} was not started"
+        code = self._process.wait(timeout=waiting.LIMIT_SECONDS)
+        self._process = None
+        return code
+
     def json(self, path: str) -> object:
         """The JSON that GET `path` answers."""
         with urllib.request.urlopen(self.url + path, timeout=ANSWER_SECONDS, context=self._tls) as answer:
@@ -120,6 +127,4 @@ class Service:
             return 0
         if self._process.poll() is None:
             self._process.send_signal(signal_number)
-        code = self._process.wait(timeout=waiting.LIMIT_SECONDS)
-        self._process = None
-        return code
+        return self.ended()

@@ -10,13 +10,15 @@ import contextlib
 import json
 import pathlib
 import tempfile
+import types
 import typing
 import urllib.request
 
 import cluster
 from cluster.demo import permissions
 from kube import config, errors, kinds, objects
-from tests.e2e import bodies, services, waiting
+from runtime import reloading
+from tests.e2e import bodies, policies, services, waiting
 
 NAMESPACE = "default"
 SYSTEM_NAMESPACE = permissions.NAMESPACE
@@ -177,18 +179,36 @@ class Stack:
         for index in range(count):
             self.door.create(kinds.PODS, bodies.pod(f"{prefix}{index}", **options), namespace=NAMESPACE)
 
-    def reset(self) -> None:
-        """Removes every pod and workload, makes all nodes idle, and waits until all of them read so and are free of
-        placements, as annotated and as the extender goes by them.
+    def obey(self, **overrides: object) -> None:
+        """Changes the policy file and waits until annotator and extender go by it."""
+        policies.write(self.policy, **overrides)
+        name = reloading.content_hash(self.policy.read_bytes())
+        for service in (self.annotator, self.extender):
+            waiting.eventually(
+                lambda service=service: f'hash="{name}"' in service.text("/metrics"),  # type: ignore[misc]
+                waiting.LIMIT_SECONDS,
+                f"{service.name} to go by the new policy",
+                service.log,
+            )
+
+    def reset(self, hot: collections.abc.Mapping[str, float] = types.MappingProxyType({})) -> None:
+        """Removes every pod and workload, makes all nodes idle but those with a CPU ratio in `hot`, and waits until
+        all of them read so and are free of placements, as annotated and as the extender goes by them.
         """
+        nodes = self.nodes()
+        for node in nodes:
+            self.set_load(node, **{**IDLE, **({"cpu_ratio": hot[node]} if node in hot else {})})
         for deployment in self.door.list(kinds.DEPLOYMENTS, namespace=NAMESPACE).items:
             self.door.delete(kinds.DEPLOYMENTS, deployment.name, namespace=NAMESPACE)
         for budget in self.door.list(kinds.BUDGETS, namespace=NAMESPACE).items:
             self.door.delete(kinds.BUDGETS, budget.name, namespace=NAMESPACE)
         waiting.eventually(self._nothing_left, waiting.LIMIT_SECONDS, "all pods of the last test to go")
-        for node in self.nodes():
-            self.set_load(node, **IDLE)
-        waiting.eventually(self._all_cool, waiting.LIMIT_SECONDS, "every node to read cool again", self._told)
+        waiting.eventually(
+            lambda: self._all_read(nodes, hot),
+            waiting.LIMIT_SECONDS,
+            f"every node to read cool again but {hot}",
+            self._told,
+        )
         what = "the placements of the last test to be forgotten"
         waiting.eventually(lambda: not self._crowded(), waiting.LIMIT_SECONDS, what, self._crowded)
 
@@ -202,9 +222,8 @@ class Stack:
                     self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
         return not (sets or pods)
 
-    def _all_cool(self) -> bool:
-        nodes = self.nodes()
-        return all(_cool(values.get(node, {})) for values in self._told() for node in nodes)
+    def _all_read(self, nodes: collections.abc.Collection[str], hot: collections.abc.Mapping[str, float]) -> bool:
+        return all(_reads(values.get(node, {}), hot.get(node)) for values in self._told() for node in nodes)
 
     def _crowded(self) -> list[str]:
         """The nodes that placements are still counted on, each with who counts them."""
@@ -216,8 +235,11 @@ class Stack:
         return annotated + [f"{row['name']}: extender" for row in rows if any(row["hot"].values())]
 
 
-def _cool(values: collections.abc.Mapping[str, float]) -> bool:
-    return len(values) == 6 and max(values.values()) < 0.3
+def _reads(values: collections.abc.Mapping[str, float], hot_ratio: float | None) -> bool:
+    """Whether a node's six values are those of a hot node, or of a cool one."""
+    if hot_ratio is None:
+        return len(values) == 6 and max(values.values()) < 0.3
+    return len(values) == 6 and abs(values["cpu_avg_5m"] - hot_ratio) <= NEAR_RATIO
 
 
 @contextlib.contextmanager

@@ -1,50 +1,66 @@
-"""Placeholders hold room for a burst: the real kube-scheduler preempts them and the burst starts at once.
+"""Placeholders hold room: the real kube-scheduler preempts them for a burst and for an evicted pod, and we let them be.
 
-The manifests are the shipped ones of deploy/placeholder, applied as they are; only the number of replicas is set so
-that they fill what is free.
+The manifests are what `evenload placeholder render` prints; the number is such that they fill what is free.
 """
 
 import collections.abc
-import pathlib
+import json
+import typing
 
+import click.testing
 import pytest
 import yaml
 
+import cli.__main__
+from cluster.demo import permissions
 from kube import errors, kinds, objects
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
-MANIFESTS = pathlib.Path(__file__).parents[2] / "deploy" / "placeholder"
+NAMESPACE = stack.SYSTEM_NAMESPACE
 PLACEHOLDER = "evenload.io/placeholder=true"
 BURST: bodies.PodOptions = {"cpu_request": "600m", "memory_request": "512Mi", "priority_class": "high-priority"}
-FITTING = 26  # of 300 millicores each, on a node of 8 cores
+FITTING = 26  # of 300 millicores each, on a node of 8 cores: 200 are left
+NODES = 3
 # As docs/placeholder.md says to: with it a burst may be left waiting (kubernetes/kubernetes#141694).
 GATES = {"SchedulerAsyncPreemption": False}
+HOT = "node-0"
+VIEWER = "viewer"
+FEWEST_VICTIMS = 14  # eight pods of 600 millicores want 4,800, of which 600 are free
+PATHS = {
+    "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
+    "Deployment": f"apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> collections.abc.Iterator[stack.Stack]:
+    """Three nodes, Evenload's extender in charge, placeholders for more than there is room, a viewer of them."""
+    with stack.started(NODES, lambda path: policies.write(path, descheduler__mode="Enforce"), GATES) as started:
+        started.start(started.annotator, started.extender)
+        started.use_extender()
+        for document in rendered("--replicas", str(NODES * FITTING + 6), "--burst-class"):
+            started.cluster.api.create(PATHS[document["kind"]], document)
+        waiting.eventually(lambda: admits_burst(started), 90, "pods of the burst's priority class to be admitted")
+        allow_viewer(started)
+        yield started
 
 
 @pytest.fixture
-def full() -> collections.abc.Iterator[stack.Stack]:
-    """Three nodes whose free room is all held by placeholders, Evenload's extender in charge."""
-    with stack.started(3, policies.write, GATES) as running:
-        running.start(running.annotator, running.extender)
-        running.use_extender()
-        waiting.eventually(lambda: len(running.readings()) == 3, 90, "three annotated nodes")
-        apply(running, replicas=3 * FITTING + 6)
-        waiting.eventually(lambda: len(placeholders(running, pending=False)) == 3 * FITTING, 90, "the nodes to be full")
-        waiting.eventually(lambda: admits_burst(running), 90, "pods of the burst's priority class to be admitted")
-        yield running
+def full(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
+    """Idle nodes whose free room is all held by placeholders, and nothing else on them."""
+    running.reset()
+    everywhere = NODES * FITTING
+    waiting.eventually(lambda: len(placeholders(running, pending=False)) == everywhere, 90, "the nodes to be full")
+    yield running
+    running.descheduler.kill()
 
 
-def apply(running: stack.Stack, *, replicas: int) -> None:
-    """Creates every object of the shipped manifests in the namespace of the tests."""
-    for path in sorted(MANIFESTS.glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            if document["kind"] == "PriorityClass":
-                running.door.create(kinds.PRIORITY_CLASSES, document)
-            elif document["kind"] == "Deployment":
-                document["spec"]["replicas"] = replicas
-                document["metadata"]["namespace"] = stack.NAMESPACE
-                running.door.create(kinds.DEPLOYMENTS, document, namespace=stack.NAMESPACE)
+def rendered(*options: str) -> list[dict[str, typing.Any]]:
+    """What render prints, but for the namespace, which the stack has made."""
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", "render", *options])
+    assert result.exit_code == 0, result.stderr
+    return [one for one in yaml.safe_load_all(result.stdout) if one["kind"] != "Namespace"]
 
 
 def admits_burst(running: stack.Stack) -> bool:
@@ -56,26 +72,110 @@ def admits_burst(running: stack.Stack) -> bool:
     return True
 
 
+def allow_viewer(running: stack.Stack) -> None:
+    """Binds the shipped Role to a user without any other right."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "evenload-placeholder"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": VIEWER}
+    body = {"metadata": {"name": VIEWER}, "roleRef": role, "subjects": [subject]}
+    running.cluster.api.create(permissions.PATHS["RoleBinding"].format(namespace=NAMESPACE), body)
+    events = permissions.Right(VIEWER, "list", "events.k8s.io", "events", namespace=NAMESPACE)
+    permissions.await_right(running.cluster, events)
+
+
+def status(running: stack.Stack) -> tuple[int, dict[str, typing.Any]]:
+    """The exit code of `evenload placeholder status`, and what it says."""
+    kubeconfig = str(running.cluster.kubeconfig_for(VIEWER))
+    words = ["placeholder", "status", "--kubeconfig", kubeconfig, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    assert result.stdout, result.stderr
+    return result.exit_code, json.loads(result.stdout)
+
+
+def victims(running: stack.Stack, prefix: str) -> int:
+    """How many placeholders made way for the living pods of that prefix, by status."""
+    preemptors = {pod.uid for pod in running.pods(prefix)}
+    return sum(one["by_uid"] in preemptors for one in status(running)[1]["preemptions"])
+
+
 def placeholders(running: stack.Stack, *, pending: bool) -> list[objects.Pod]:
     """The living placeholder pods, either those that wait or those that hold room."""
-    pods = running.door.list(kinds.PODS, namespace=stack.NAMESPACE, label_selector=PLACEHOLDER).items
+    pods = running.door.list(kinds.PODS, namespace=NAMESPACE, label_selector=PLACEHOLDER).items
     return [pod for pod in pods if not pod.deleting and bool(pod.node_name) is not pending]
 
 
+def held_on(running: stack.Stack, node: str) -> set[str]:
+    """The placeholders that hold room on a node, by uid."""
+    return {pod.uid for pod in placeholders(running, pending=False) if pod.node_name == node}
+
+
+def counted(running: stack.Stack) -> int:
+    """The placements of the last ten minutes that the extender counts, on all nodes."""
+    return sum(row["hot"]["10m"] for row in running.view())
+
+
 def test_a_high_priority_burst_takes_the_placeholders_room_and_starts_at_once(full: stack.Stack) -> None:
-    held_before = len(placeholders(full, pending=False))
+    assert counted(full) == 0  # 78 placeholders were bound
     full.create_pods("burst-", 8, **BURST)
     full.placed("burst-", 8)
     waiting.eventually(lambda: all(pod.ready for pod in full.pods("burst-")), 90, "the burst to run")
-    assert len(placeholders(full, pending=False)) < held_before
     waiting.eventually(lambda: len(placeholders(full, pending=True)) >= 8, 90, "the displaced placeholders to wait")
+    waiting.eventually(lambda: counted(full) == 8, 90, "the burst alone to be counted", lambda: full.view())
+    waiting.eventually(
+        lambda: victims(full, "burst-") >= FEWEST_VICTIMS, 90, "status to tell of them", lambda: status(full)
+    )
+    code, told = status(full)
+    assert code == 1  # some wait for a node
+    assert told["held"] + told["waiting"] == NODES * FITTING + 6
+    assert told["held"] == sum(row["held"] for row in told["nodes"]) <= NODES * FITTING - FEWEST_VICTIMS
+    assert told["cpu_millicores"] == 300 * told["held"]
+    assert told["preempted_last_hour"] >= FEWEST_VICTIMS
+    assert sum(row["preempted_last_hour"] for row in told["nodes"]) == told["preempted_last_hour"]
 
 
 def test_a_burst_does_not_kill_placeholders_on_a_node_that_stays_hot(full: stack.Stack) -> None:
-    full.heat("node-0", cpu_ratio=0.9)
-    held = {pod.uid for pod in placeholders(full, pending=False) if pod.node_name == "node-0"}
+    full.heat(HOT, cpu_ratio=0.9)
+    held = held_on(full, HOT)
     assert held
-    full.create_pods("burst-", 6, **BURST)
-    landed = full.placed("burst-", 6)
-    assert not [pod.name for pod in landed if pod.node_name == "node-0"]
-    assert held == {pod.uid for pod in placeholders(full, pending=False) if pod.node_name == "node-0"}
+    full.create_pods("surge-", 6, **BURST)
+    landed = full.placed("surge-", 6)
+    assert not [pod.name for pod in landed if pod.node_name == HOT]
+    assert held == held_on(full, HOT)
+
+
+def test_an_evicted_pod_takes_a_placeholders_place_on_a_cool_node_and_no_placeholder_is_evicted(
+    full: stack.Stack,
+) -> None:
+    overload(full)
+    held = held_on(full, HOT)
+    assert held  # their priority is the lowest on the node: they would be the first to go
+    full.start(full.descheduler)
+
+    def moved() -> list[objects.Pod]:
+        return [pod for pod in full.pods("web-") if pod.ready and pod.node_name != HOT]
+
+    landed = waiting.eventually(moved, 300, "an evicted pod to run elsewhere", lambda: full.descheduler.log()[-3000:])
+    name = landed[0].name
+    waiting.eventually(lambda: victims(full, name) > 0, 90, f"{name} to have preempted", lambda: status(full))
+    answer = full.descheduler.json("/evictions")
+    assert isinstance(answer, dict)
+    assert answer["evictions"]
+    assert not [row["pod"] for row in answer["evictions"] if not row["pod"].startswith("web-")]
+    assert held <= held_on(full, HOT)
+
+
+def overload(full: stack.Stack) -> None:
+    """Brings HOT over 80 % of memory by four pods that took placeholders' room there; then all nodes are open to them.
+
+    They want a label that only HOT has at first, which holds however far behind the scheduler's view of the nodes is.
+    """
+    opened = {"metadata": {"labels": {"e2e.evenload.io/open": "yes"}}}
+    full.door.merge_patch(kinds.NODES, HOT, opened)
+    shape: bodies.PodOptions = {"cpu_request": "500m", "cpu_millicores": 100, "memory_bytes": 5 * 2**30}
+    shape["node_selector"] = {"e2e.evenload.io/open": "yes"}
+    body = bodies.deployment("web", 4, **shape)
+    full.door.create(kinds.DEPLOYMENTS, body, namespace=stack.NAMESPACE)
+    waiting.eventually(lambda: sum(pod.ready for pod in full.pods("web-")) == 4, 90, "four pods on the hot node")
+    for node in full.nodes():
+        full.door.merge_patch(kinds.NODES, node, opened)
+    full.set_load(HOT, memory_ratio=0.25)
+    full.await_reading(HOT, "memory_avg_5m", 0.82, 1.0)

@@ -7,6 +7,7 @@ apiserver where kube-scheduler put the pods.
 import collections.abc
 import functools
 import json
+import time
 import typing
 
 import pytest
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.cluster
 HOT, *COOL = (f"node-{index}" for index in range(6))
 MANY = 60  # among nodes that are nearly equal the scheduler draws lots: of 12 pods one of six often gets none
 STALE_SECONDS = 60  # longer than any stall of the annotator or Prometheus: what is read must not turn stale meanwhile
-SYNCS = "evenload_annotator_syncs_total"
+SOON_STALE_SECONDS = 10  # where they must turn stale: nobody waits for a minute
+FAILED_QUERIES, SYNCS = "evenload_prometheus_query_failures_total", "evenload_annotator_syncs_total"
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +37,19 @@ def running() -> collections.abc.Iterator[stack.Stack]:
 
 @pytest.fixture
 def evenload(running: stack.Stack) -> stack.Stack:
-    """The stack as every test finds it: no pods, cool nodes, both services up, the scheduler asking the extender."""
-    running.reset()
+    """The stack as every test finds it: no pods, one hot node among cool ones, both services up, the scheduler asking
+    the extender.
+    """
+    running.reset({HOT: 0.9})
     return running
 
 
 def test_a_hot_node_gets_no_new_pod_while_cool_ones_exist(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     evenload.create_pods("burst-", 24)
     assert evenload.per_node("burst-", 24)[HOT] == 0
 
 
 def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     evenload.use_no_extender()
     try:
         evenload.create_pods("burst-", MANY)
@@ -59,7 +61,6 @@ def test_the_same_burst_without_evenload_does_use_the_hot_node(evenload: stack.S
 def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_the_coolest(
     evenload: stack.Stack,
 ) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     coolest, *others = COOL
     for node in others:
         evenload.set_load(node, cpu_ratio=0.3, memory_ratio=0.3)
@@ -74,7 +75,6 @@ def test_thirty_pods_at_once_spread_over_the_cool_nodes_instead_of_herding_onto_
 
 
 def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     evenload.set_load(HOT, hidden=True)
     waiting.eventually(lambda: unseen(evenload, HOT), waiting.LIMIT_SECONDS, "the values to go")
     for node in COOL:
@@ -91,7 +91,6 @@ def test_a_node_whose_series_disappear_is_missing_not_idle(evenload: stack.Stack
 
 
 def test_an_annotator_killed_midway_loses_nothing(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     before = waiting.eventually(lambda: quiet(evenload), 90, "two syncs that write nothing")
     evenload.annotator.kill()
     try:
@@ -124,24 +123,30 @@ def test_scheduling_goes_on_when_the_extender_is_killed(evenload: stack.Stack) -
 
 
 def test_scheduling_goes_on_neutrally_when_prometheus_is_down(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     evenload.cluster.processes["prometheus"].stop()
     try:
+        for counter in (FAILED_QUERIES, SYNCS):  # what was answered before the first failure is written with that sync
+            grows(evenload, counter)
+        past = time.monotonic() + SOON_STALE_SECONDS + 1
+        evenload.obey(sync__staleAfter=f"{SOON_STALE_SECONDS}s")
         waiting.eventually(
-            lambda: nothing_usable(evenload), STALE_SECONDS + 90, "the last readings to grow stale", evenload.view
+            lambda: time.monotonic() > past and nothing_usable(evenload),
+            SOON_STALE_SECONDS + 90,
+            "the last readings to grow stale",
+            evenload.view,
         )
         evenload.create_pods("stale-", MANY)
         landed = evenload.per_node("stale-", MANY)
         assert landed[HOT] > 0, (landed, evenload.view_of(HOT))
     finally:
         evenload.cluster.processes["prometheus"].start()
+        evenload.obey(sync__staleAfter=f"{STALE_SECONDS}s")
     evenload.await_reading(HOT, "cpu_avg_5m", 0.8, 1.0)
     evenload.create_pods("fresh-", 12)
     assert evenload.per_node("fresh-", 12)[HOT] == 0
 
 
 def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload: stack.Stack) -> None:
-    evenload.heat(HOT, cpu_ratio=0.9)
     waiting.eventually(lambda: evenload.view_of(HOT)["rejected"], 90, "the extender to reject the hot node")
     evenload.create_pods("free-", 1, annotations={"evenload.io/filter": "off"})
     evenload.placed("free-", 1)
@@ -212,10 +217,15 @@ def cpu_mean(evenload: stack.Stack) -> float:
     return mean.cpu_millicores or 0.0 if known and mean is not None else 0.0
 
 
+def grows(evenload: stack.Stack, counter: str) -> None:
+    """Wait until a counter of the annotator has grown."""
+    before = evenload.annotator.metric(counter)
+    waiting.eventually(lambda: evenload.annotator.metric(counter) > before, 90, f"{counter} to grow")
+
+
 def nothing_usable(evenload: stack.Stack) -> bool:
-    """Whether the extender is past the last reading of every node, and past any that was still on its way."""
-    past_seconds = STALE_SECONDS + 3
-    return all(not row["usable"] and (row["age_seconds"] or 0) > past_seconds for row in evenload.view())
+    """Whether the extender is past the last reading of every node."""
+    return [row["usable"] for row in evenload.view()] == [False] * (1 + len(COOL))
 
 
 def hot_count_is(evenload: stack.Stack, node: str, count: int) -> bool:

@@ -1,11 +1,12 @@
 """Relief of a node that is hot anyway: evictions under a disruption budget, on a real control plane.
 
-A watcher beside the descheduler looks at the budget and its pods all the time; the plan, the ledger and the Events are
-read back afterwards.
+A watcher beside the descheduler looks at the budget and its pods all the time; the plan is asked for before anything is
+done, the ledger and the Events are read back afterwards.
 """
 
 import collections.abc
 import contextlib
+import functools
 import http
 import itertools
 import json
@@ -21,7 +22,7 @@ import cli.__main__
 from descheduler import rows
 from kube import errors, kinds, objects
 from policy import relief
-from runtime import clock, exits, reloading
+from runtime import clock, exits
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -150,14 +151,52 @@ def pod_events(evenload: stack.Stack) -> set[str]:
     return {event.regarding.name for event in events if event.regarding.kind == "Pod"}
 
 
-def test_an_overloaded_node_reaches_its_target_under_a_budget_that_is_never_violated(evenload: stack.Stack) -> None:
+@pytest.fixture
+def lift_pause(evenload: stack.Stack) -> collections.abc.Iterator[collections.abc.Callable[[], object]]:
+    """The policy pauses the descheduler until this is called: it answers what it would do, and does nothing."""
+    resume = functools.partial(policies.write, evenload.policy, descheduler__mode="Enforce")
+    resume(descheduler__paused=True)
+    yield resume
+    evenload.descheduler.kill()
+    resume()
+
+
+def asked(evenload: stack.Stack, *words: str) -> dict[str, typing.Any]:
+    """What an `evenload` command says of the descheduler; {} when that does not answer in time, or not of all."""
+    command = [*words, "--descheduler", evenload.descheduler.url, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    if result.exit_code in (exits.Exit.UNREACHABLE, exits.Exit.PARTIAL):
+        return {}
+    assert result.exit_code == 0, result.stderr
+    answer: dict[str, typing.Any] = json.loads(result.stdout)
+    return answer
+
+
+def planned(evenload: stack.Stack, candidates: int) -> dict[str, typing.Any]:
+    """What `evenload plan` says, once it judges so many pods of HOT by caps alone and chooses one of them; {} before.
+
+    Until then a pod may be too young for its usage to be known, or the budget not computed yet.
+    """
+    answer = asked(evenload, "plan")
+    verdicts = sorted(pod["verdict"] for node in answer.get("nodes", []) for pod in node["candidates"])
+    return answer if verdicts == ["chosen", *["node_cap"] * (candidates - 1)] else {}
+
+
+def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is_never_violated(
+    evenload: stack.Stack, lift_pause: collections.abc.Callable[[], object]
+) -> None:
     overload(evenload)
-    first = {pod.uid for pod in evenload.pods("web-")}
+    first = {pod.uid: pod for pod in evenload.pods("web-")}
     with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
+        foretold = lambda: planned(evenload, len(first))  # noqa: E731
+        plan = waiting.eventually(foretold, 90, "a plan to evict one of the pods", lambda: asked(evenload, "plan"))
+        tells_what_it_would_do(plan, first)
+        assert not ledger_rows(evenload), "nothing was done before the plan was asked for"
+        lift_pause()
         evenload.await_reading(HOT, "memory_avg_5m", 0.0, 0.6, timeout_seconds=RELIEF_SECONDS)
         moved = waiting.eventually(
-            lambda: replacements(evenload, first, 4),
+            lambda: replacements(evenload, set(first), 4),
             90,
             "one ledger row for each pod that left, and all replaced",
             lambda: (first, evenload.pods("web-"), ledger_rows(evenload)),
@@ -165,12 +204,48 @@ def test_an_overloaded_node_reaches_its_target_under_a_budget_that_is_never_viol
     assert watcher.held(), f"{watcher.lowest_ready} ready of 3 that the budget wants, in {watcher.looks} looks"
     back = [pod.name for pod in moved if pod.node_name == HOT]
     assert not back, "an evicted pod came back to the hot node"
-    names = {str(row["pod"]) for row in ledger_rows(evenload) if row["result"] == "evicted"}
+    done = sorted(evicted(evenload), key=lambda row: int(str(row["id"])))
+    assert done[0]["pod_uid"] == plan["evictions"][0]["uid"], "of equals the order does not change: as it was planned"
+    assert len(done) >= 2, f"one alone does not bring 0.875 to 0.6: {done}"
+    names = {str(row["pod"]) for row in done if row["result"] == "evicted"}
     waiting.eventually(lambda: names <= pod_events(evenload), 90, f"an Event for each of {names}")
-    rows = waiting.eventually(
+    waiting.eventually(lambda: names <= told(evenload, "Node"), 90, "and one on the node", lambda: events(evenload))
+    waiting.eventually(lambda: names <= told(evenload, "Deployment"), 90, "and its owner", lambda: events(evenload))
+    outcomes = waiting.eventually(
         lambda: known(listed(evenload)), 90, "every outcome to be known", lambda: listed(evenload)
     )
-    assert {(row["returned"], row["namespace"]) for row in rows} == {(False, stack.NAMESPACE)}
+    assert {(row["returned"], row["namespace"]) for row in outcomes} == {(False, stack.NAMESPACE)}
+
+
+def tells_what_it_would_do(plan: dict[str, typing.Any], pods: collections.abc.Mapping[str, objects.Pod]) -> None:
+    """It names the node with its lines, every pod of it, where the chosen one goes, and what its budget allows."""
+    (node,), (eviction,) = plan["nodes"], plan["evictions"]
+    (over,) = node["overloads"]
+    assert (node["node"], over["metric"]) == (HOT, "memory_avg_5m")
+    assert (over["threshold_ratio"], over["target_ratio"]) == (0.8, 0.6)
+    assert over["value_ratio"] > 0.8 > over["projected_ratio"], "one pod of 5 GiB of 32 brings it under the line"
+    assert {one["pod"] for one in node["candidates"]} == {pod.name for pod in pods.values()}
+    assert pods[eviction["uid"]].name == eviction["pod"]
+    assert eviction["workload"].endswith("/web"), eviction
+    assert eviction["destination_ratio"] <= 0.6, "where it is expected it stays under the target, too"
+    assert eviction["destination"] in {one["node"] for one in plan["headroom"]["destinations"]} - {HOT}
+    budget = {"namespace": stack.NAMESPACE, "name": "web", "allowed": 1, "reserved": 1}
+    assert plan["headroom"]["budgets"] == [budget]
+    assert plan["mode"] == "Enforce"
+
+
+def events(evenload: stack.Stack) -> list[dict[str, str]]:
+    """The Events that the descheduler keeps."""
+    answer = evenload.descheduler.json("/events")
+    assert isinstance(answer, dict)
+    kept: list[dict[str, str]] = answer["events"]
+    return kept
+
+
+def told(evenload: stack.Stack, kind: str) -> set[str]:
+    """Names of the pods of which an Event on something of that kind says, with figures, that they were evicted."""
+    notes = [one["note"].partition(" evicted: memory_avg_5m ") for one in events(evenload) if one["kind"] == kind]
+    return {key.removeprefix(f"{stack.NAMESPACE}/") for key, _, figures in notes if f"on {HOT}, until 0.60" in figures}
 
 
 def known(rows: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
@@ -180,12 +255,7 @@ def known(rows: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
 
 def listed(evenload: stack.Stack) -> list[dict[str, typing.Any]]:
     """What `evenload evictions` says of the evictions carried out; [] when the descheduler does not answer in time."""
-    words = ["evictions", "--descheduler", evenload.descheduler.url, "--outcome", "evicted", "-o", "json"]
-    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
-    if result.exit_code == exits.Exit.UNREACHABLE:
-        return []
-    assert result.exit_code == 0, result.stderr
-    rows: list[dict[str, typing.Any]] = json.loads(result.stdout)["evictions"]
+    rows: list[dict[str, typing.Any]] = asked(evenload, "evictions", "--outcome", "evicted").get("evictions", [])
     return rows
 
 
@@ -253,19 +323,6 @@ def plan_of(evenload: stack.Stack, node: str) -> dict[str, typing.Any]:
     return next((row for row in rows if row["node"] == node), {})
 
 
-def obey(evenload: stack.Stack, **overrides: object) -> None:
-    """Changes the policy file and waits until extender and annotator go by it; the descheduler is not running."""
-    policies.write(evenload.policy, descheduler__mode="Enforce", **overrides)
-    name = reloading.content_hash(evenload.policy.read_bytes())
-    for service in (evenload.annotator, evenload.extender):
-        waiting.eventually(
-            lambda service=service: f'hash="{name}"' in service.text("/metrics"),  # type: ignore[misc]
-            90,
-            f"{service.name} to go by the new policy",
-            service.log,
-        )
-
-
 @pytest.fixture
 def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     """No threshold rejects a node, only a relief hint does; a workload rests for ten minutes, for hours after a return.
@@ -273,13 +330,13 @@ def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     The ReplicaSet `web` that the test makes is gone afterwards.
     """
     cooldown = {"workload": "10m", "node": "1s", "returned": {"initial": "3h", "max": "6h", "window": "1h"}}
-    obey(evenload, filter__thresholds={}, descheduler__cooldown=cooldown)
+    evenload.obey(descheduler__mode="Enforce", filter__thresholds={}, descheduler__cooldown=cooldown)
     yield
     evenload.descheduler.kill()
     with contextlib.suppress(errors.NotFound):
         evenload.door.delete(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
     evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief.KEY: None}}})
-    obey(evenload)
+    evenload.obey(descheduler__mode="Enforce")
 
 
 def hinted(evenload: stack.Stack) -> bool:
@@ -347,11 +404,11 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
     )
     assert (row["node"], row["landed_pod"], row["landed_node"]) == (HOT, placed[0].uid, HOT)
 
-    def told() -> set[str]:
+    def loops() -> set[str]:
         found = evenload.door.list(kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=EvictionLoop").items
         return {event.regarding.kind for event in found if event.regarding.name in (name, "web")}
 
-    waiting.eventually(lambda: told() >= {"Pod", "ReplicaSet"}, 90, "the Events about it", told)
+    waiting.eventually(lambda: loops() >= {"Pod", "ReplicaSet"}, 90, "the Events about it", loops)
     evenload.set_load(HOT, memory_ratio=0.25)
     rests = lambda: [one["detail"] for one in candidates(evenload) if one["verdict"] == "workload_cooldown"]  # noqa: E731
     (text, *_) = waiting.eventually(rests, RELIEF_SECONDS, "the workload to rest", lambda: candidates(evenload))

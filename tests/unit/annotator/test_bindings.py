@@ -54,6 +54,25 @@ def test_placements_are_counted_per_window_and_age_out() -> None:
     assert bindings.none(HOT_SPOTS) == {"1m": 0, "5m": 0, "30m": 0}
 
 
+def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> None:
+    label: dict[str, object] = {"labels": {"evenload.io/placeholder": "true"}}
+
+    def ended(body: builders.Body) -> None:
+        body["metadata"].update(label)
+        body["status"].update(phase="Failed")
+
+    pods = [
+        *(builders.lean_pod("p", node="n", mutate=meta(**label)) for _ in range(3)),
+        builders.lean_pod("p", node="", mutate=meta(**label)),
+        builders.lean_pod("p", node="n", mutate=meta(**label, deletionTimestamp="2026-11-21T04:00:00Z")),
+        builders.lean_pod("p", node="n", mutate=ended),
+        builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "false"})),
+        COUNTS,
+    ]
+    assert bindings.placeholders(pods) == (3, 1)
+    assert bindings.placeholders([COUNTS]) == (0, 0)
+
+
 def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:
     def stamped(body: builders.Body) -> None:
         body["metadata"]["uid"] = name

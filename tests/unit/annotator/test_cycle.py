@@ -10,6 +10,7 @@ import pytest
 from annotator import collecting, cycle, metrics, queries
 from annotator.outcome import Outcome
 from kube import errors as kube_errors
+from kube.lean_pods import Pod
 from kube.objects import Node
 from policy import annotations, heartbeat, schema
 from promql import door, errors, node_queries
@@ -89,6 +90,29 @@ def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -
     assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
     assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
     assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
+
+
+def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") is None
+    bench.sync()
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") == 0.7
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="0.5") == 0.5
+    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+    assert bench.value("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
+
+
+def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
+    pods = [placeholder("a", "node-1"), placeholder("b", "")]
+    bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
+    states = ("placed", "waiting")
+    assert [bench.value("evenload_annotator_placeholders", state=state) for state in states] == [1, 1]
+
+
+def placeholder(name: str, node: str) -> Pod:
+    """A placeholder, on a node or waiting for one."""
+    label = {"labels": {"evenload.io/placeholder": "true"}}
+    return builders.lean_pod(name, node=node, mutate=lambda body: body["metadata"].update(label))
 
 
 def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:

@@ -179,4 +179,4 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> No
     guarded = breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
     bench.registry.register(telemetry.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
-    assert metric_docs.exposed(text) == metric_docs.named("annotator.md")
+    assert metric_docs.exposed(text, "annotator") == metric_docs.named("annotator.md")

@@ -20,8 +20,8 @@ from tests.unit.extender import worlds
 class Extender:
     """The application over a small view, at a URL."""
 
-    def __init__(self, loads: Mapping[str, Any]) -> None:
-        self.view: view.View = worlds.seen(loads)
+    def __init__(self, seen: view.View) -> None:
+        self.view = seen
         self.ring = decisions.Ring()
         self.clock = clocks.ManualClock()
         registry = prometheus_client.CollectorRegistry()
@@ -62,9 +62,9 @@ class Extender:
 
 
 @contextlib.contextmanager
-def serving(loads: Mapping[str, Any]) -> Iterator[Extender]:
-    """An extender at a URL while the body runs."""
-    extender = Extender(loads)
+def serving(loads: Mapping[str, Any], seen: view.View | None = None) -> Iterator[Extender]:
+    """An extender at a URL while the body runs, over these loads or a view made before."""
+    extender = Extender(seen or worlds.seen(loads))
     with scripted_http.serving(extender.answer) as server:
         extender.url = server.url
         yield extender

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from descheduler import protections
+from descheduler import keys, protections
 from policy.schema import LoadPolicy
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
@@ -48,7 +48,7 @@ def test_it_watches_the_account_of_the_shipped_rights() -> None:
 
 def test_label_and_annotations_are_the_ones_that_the_descheduler_reads() -> None:
     rules = " ".join(one["expression"] for one in EVICTIONS["spec"]["validations"])
-    for key in (protections.PROTECTED_LABEL, *protections.EVICTABLE_KEYS):
+    for key in (protections.PROTECTED_LABEL, *keys.EVICTABLE):
         assert f'"{key}"' in rules
 
 

@@ -165,7 +165,7 @@ def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> No
     guarded = breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
     world.registry.register(telemetry.DoorCollector(guarded, promql_client.Traffic()))
     text = world.pages().test_client().get("/metrics").text
-    assert metric_docs.exposed(text) == metric_docs.named("descheduler.md")
+    assert metric_docs.exposed(text, "descheduler") == metric_docs.named("descheduler.md")
 
 
 def test_configz_shows_policy_and_last_run(world: World) -> None:

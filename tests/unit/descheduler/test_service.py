@@ -5,11 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
+from descheduler import answers
 from descheduler.rows import Query
 from kube import errors as kube_errors
+from kube.door import EvictionAnswer
 from promql import errors as promql_errors
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.worlds import World
+
+BY_GUARD = "ValidatingAdmissionPolicy 'evenload-guard-evictions' with binding 'evenload-guard-evictions' denied: no"
 
 
 def world(tmp_path: pathlib.Path, **descheduler: object) -> World:
@@ -152,9 +156,11 @@ def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(tmp_path: pat
     here.door.unreachable = broken == "apiserver"
     with pytest.raises((promql_errors.Unreachable, kube_errors.Unreachable)):
         here.service.run()
+    assert here.metric("evenload_descheduler_failures_total", door=broken) == 0
     here.service.cycle()
     assert here.door.evictions == []
     assert here.metric("evenload_descheduler_runs_total", result="failed") == 1
+    assert here.metric("evenload_descheduler_failures_total", door=broken) == 1
     assert "connection refused" in str(here.service.trouble)
 
 
@@ -256,6 +262,7 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
     here.clock.advance(700)
     here.service.cycle()
     assert here.metric("evenload_ledger_set_aside_timestamp_seconds") == scenes.NOW + 700
+    assert here.metric("evenload_descheduler_failures_total", door="ledger") == 1
     assert list(tmp_path.glob("ledger.sqlite.corrupt-*"))
     asked = len(here.door.evictions)
     report = here.service.run()
@@ -266,6 +273,38 @@ def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(
     later = here.service.run()
     assert later is not None
     assert (later.run.mode, later.why) == ("Enforce", "")
+
+
+def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evicted(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    with here.ledger._file.written() as writer:
+        writer.execute("PRAGMA query_only = 1")
+    for _ in range(2):
+        here.service.cycle()
+        here.clock.advance(120)
+    assert here.metric("evenload_descheduler_failures_total", door="ledger") == 2
+    assert "nothing is evicted without a record" in str(here.service.trouble)
+    assert here.door.evictions == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused_by"),
+    [
+        pytest.param(doors.ACCEPTED, None, id="nobody"),
+        pytest.param(doors.BLOCKED, "budget", id="a budget"),
+        pytest.param(EvictionAnswer(False, 403, "Forbidden", BY_GUARD), "guard", id="the guard"),
+        pytest.param(EvictionAnswer(False, 403, "Forbidden", "RBAC"), "apiserver", id="RBAC"),
+        pytest.param(EvictionAnswer(False, 404, "NotFound", "gone"), None, id="it had gone"),
+    ],
+)
+def test_refusals_are_counted_by_who_refused(
+    tmp_path: pathlib.Path, answer: EvictionAnswer, refused_by: str | None
+) -> None:
+    here = world(tmp_path)
+    here.door.answers = [answer]
+    here.service.run()
+    counted = {by: here.metric("evenload_eviction_refusals_total", refused_by=by) for by in answers.REFUSERS}
+    assert counted == {by: float(by == refused_by) for by in answers.REFUSERS}
 
 
 def test_every_event_is_a_row_of_the_ledger(tmp_path: pathlib.Path) -> None:

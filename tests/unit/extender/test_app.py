@@ -16,6 +16,7 @@ from tests import builders, clocks
 from tests.unit.extender import worlds
 
 VERBS = ("filter", "prioritize", "preempt")
+JUDGED = "evenload_extender_filtered_nodes_total"
 
 
 class World:
@@ -146,6 +147,20 @@ def test_answers_are_counted_by_verb_result_reason_and_cause(world: World) -> No
     assert world.count(duration, verb="filter", result="refused") == 1
     assert world.count("evenload_extender_nodes_rejected_total", reason="cpu_avg_5m over 0.65") == 1
     assert world.count("evenload_extender_degraded_total", cause="unknown_node") == 1
+
+
+def test_nodes_of_filter_answers_alone_are_counted_by_verdict(world: World) -> None:
+    assert [world.count(JUDGED, verdict=verdict) for verdict in ("passed", "rejected")] == [0, 0]
+    world.post("filter", worlds.body(["hot", "cool", "unknown"]))
+    world.post("prioritize", worlds.body(["hot", "cool"]))
+    victims = {name: {"Pods": [], "NumPDBViolations": 0} for name in ("hot", "cool")}
+    world.post("preempt", json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode())
+    assert [world.count(JUDGED, verdict=verdict) for verdict in ("passed", "rejected")] == [2, 1]
+
+
+def test_a_scheduler_that_never_asks_shows_as_zero(world: World) -> None:
+    name = "evenload_extender_request_duration_seconds_count"
+    assert [world.registry.get_sample_value(name, {"verb": verb, "result": "ok"}) for verb in VERBS] == [0, 0, 0]
 
 
 def test_decisions_are_remembered_newest_first_and_found_by_pod(world: World) -> None:

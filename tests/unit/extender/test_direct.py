@@ -4,16 +4,19 @@ import collections.abc
 import http.client
 import io
 import socket
-from typing import Any
+from typing import Any, NamedTuple
 from wsgiref import types as wsgi
 from wsgiref import validate
 
 import hypothesis
 import pytest
-from gunicorn.http import unreader
+from gunicorn import http as parsing
+from gunicorn.http import errors, unreader
 from hypothesis import strategies as st
 
-from extender import direct, reading
+from extender import direct
+from runtime import exchange, reading
+from tests import hostile_http
 
 NOW = 1_763_733_600.5
 BODY = b'{"Pod":{},"NodeNames":["a"]}'
@@ -207,3 +210,107 @@ def test_a_new_connection_and_bytes_already_read_are_gunicorns(kept: Kept) -> No
     kept.parser.unreader.unread(b"P")
     assert not direct.answer(kept, Application(), NOW)
     assert kept.put_back() == b"P"
+
+
+LIMITS = exchange.settings()
+AT_ONCE_BYTES = 2**16  # what is looked at; a pair of sockets holds more, so that nobody waits for a reader
+
+
+class Understood(NamedTuple):
+    """What one reader of HTTP makes of the first request on a connection."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes
+    rest: bytes
+
+
+def by_direct(sent: bytes) -> Understood | None:
+    """As `direct` understands it; None where it leaves the request to gunicorn or the client is gone."""
+    kept, application = Kept(), Application()
+    with kept.sock, kept.client_end:
+        kept.client_end.sendall(sent[:AT_ONCE_BYTES])
+        kept.client_end.shutdown(socket.SHUT_WR)
+        try:
+            if not direct.answer(kept, application, NOW):
+                return None
+        except ConnectionResetError:
+            return None
+        said = application.environ
+        rest = kept.put_back() + kept.sock.at_hand(2**16)
+        body = said["wsgi.input"].getvalue()
+        assert said["CONTENT_LENGTH"] == str(len(body))
+        return Understood(said["REQUEST_METHOD"], said["PATH_INFO"], said["QUERY_STRING"], body, rest)
+
+
+def by_gunicorn(sent: bytes) -> Understood | None:
+    """As gunicorn understands it, with the limits it has here; None where it refuses."""
+    parser = parsing.get_parser(LIMITS, iter([sent]), ("127.0.0.1", 4242))
+    try:
+        request = next(parser)
+        body = request.body.read()
+    except (errors.ParseException, errors.NoMoreData, StopIteration):
+        return None
+    rest = parser.unreader.buf.getvalue()
+    return Understood(request.method, request.path, request.query, body, rest)
+
+
+LINES = request(b"").split(b"\r\n")[:-2]
+HOSTILE_LINES = st.sampled_from(
+    [
+        b"Transfer-Encoding: chunked",
+        b"Transfer-Encoding : chunked",
+        b"Content-Length: 0",
+        b"Content-Length: 5, 5",
+        b"Content-Length:\t5",
+        b" folded",
+        b"Expect: 100-continue",
+        b"Connection: close",
+        b"Host: y",
+        b"X-A: b\nContent-Length: 3",
+        b"",
+        b"\0",
+    ]
+)
+EDITS = st.lists(
+    st.tuples(st.integers(0, len(LINES)), st.one_of(HOSTILE_LINES, st.sampled_from(LINES), st.none())), max_size=3
+)
+ENDS = st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r", b"\r\n\r\n", b" \r\n"])
+BODIES = st.sampled_from([b"", BODY, b"0\r\n\r\n", b"5\r\nabcde\r\n0\r\n\r\n", hostile_http.HIDDEN])
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> bytes:
+    """Go's request with lines put in, doubled or left out, other line ends, a length that may lie, changed bytes."""
+    body = draw(BODIES)
+    lines = [line for line in LINES if not line.startswith(b"Content-Length")]
+    lines.insert(3, b"Content-Length: %d" % (len(body) + draw(st.sampled_from([0, 0, 0, -1, 1, -len(body)]))))
+    for at, line in draw(EDITS):
+        if line is None:
+            del lines[at : at + 1]
+        else:
+            lines.insert(at, line)
+    head = b"".join(line + (draw(ENDS) if draw(st.integers(0, 9)) == 0 else b"\r\n") for line in lines) + b"\r\n"
+    changed = bytearray(head + body + draw(st.sampled_from([b"", hostile_http.HIDDEN, request()])))
+    for at, byte in draw(st.lists(st.tuples(st.integers(0, len(changed) - 1), st.integers(0, 255)), max_size=2)):
+        changed[at] = byte
+    return bytes(changed)
+
+
+@hypothesis.settings(max_examples=300)
+@hypothesis.given(sent=requests())
+def test_what_is_taken_means_to_gunicorn_the_same_to_the_byte(sent: bytes) -> None:
+    taken = by_direct(sent)
+    hypothesis.event("taken" if taken else "left to gunicorn")
+    assert taken is None or taken == by_gunicorn(sent)
+
+
+@pytest.mark.parametrize("stream", hostile_http.STREAMS.values(), ids=hostile_http.STREAMS)
+def test_no_hostile_request_is_taken(stream: hostile_http.Stream) -> None:
+    assert by_direct(stream.sent) is None
+
+
+def test_both_readers_are_asked_for_something() -> None:
+    whole = Understood("POST", "/filter", "", BODY, hostile_http.HIDDEN)
+    assert by_direct(request() + hostile_http.HIDDEN) == by_gunicorn(request() + hostile_http.HIDDEN) == whole

@@ -174,7 +174,7 @@ def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
     text = world.text("/metrics")
-    assert metric_docs.exposed(text) == metric_docs.named("extender.md")
+    assert metric_docs.exposed(text, "extender") == metric_docs.named("extender.md")
 
 
 def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:

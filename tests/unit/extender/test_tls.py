@@ -11,8 +11,8 @@ import prometheus_client
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from extender import reading, tls
-from runtime import certificates, clock
+from extender import tls
+from runtime import certificates, clock, reading
 from tests import clocks
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock

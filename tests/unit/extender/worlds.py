@@ -41,9 +41,13 @@ def policy(**sections: object) -> schema.LoadPolicy:
     return schema.LoadPolicy.of(sections)
 
 
-def seen(loads: Mapping[str, Mapping[str, float] | str | None], in_force: schema.LoadPolicy | None = None) -> view.View:
+def seen(
+    loads: Mapping[str, Mapping[str, float] | str | None],
+    in_force: schema.LoadPolicy | None = None,
+    content_hash: str = "0123456789ab",
+) -> view.View:
     """A view of nodes with these readings."""
-    world = view.View(in_force or policy(), "0123456789ab", NOW)
+    world = view.View(in_force or policy(), content_hash, NOW)
     for name, load in loads.items():
         world.nodes.node_changed(None, node(name, load))
     return world

@@ -11,6 +11,7 @@ from hypothesis import strategies
 
 from kube import errors, kinds, lease, objects
 from tests import builders, clocks
+from tests.e2e import waiting
 
 NAME, NAMESPACE = "evenload-test", "evenload-system"
 
@@ -233,6 +234,33 @@ def test_a_release_that_fails_does_not_fail_the_stop(door: LeaseDoor) -> None:
     stop.set()
     one.election.run(stop)
     assert not one.election.is_leader()
+
+
+def test_the_lease_is_given_back_only_when_the_work_has_ended(door: LeaseDoor) -> None:
+    one, leads = Candidate(door, "one"), threading.Event()
+    one.clock.on_wait = lambda _seconds: leads.set()
+    with lease.campaigning(one.election):
+        assert leads.wait(waiting.LIMIT_SECONDS)
+        assert door.spec["holderIdentity"] == "one"
+    assert (door.spec["holderIdentity"], one.election.is_leader()) == ("", False)
+
+
+def test_an_apiserver_that_does_not_answer_does_not_hold_the_end_up(
+    door: LeaseDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, asked, answers = Candidate(door, "one"), threading.Event(), threading.Event()
+
+    def never() -> None:
+        asked.set()
+        answers.wait()
+
+    one.attempt()
+    door.before_write = never
+    with lease.campaigning(one.election, patience_seconds=0.0):
+        assert asked.wait(waiting.LIMIT_SECONDS)
+    assert "lease not given back in time" in caplog.text
+    answers.set()
+    waiting.eventually(lambda: not door.spec["holderIdentity"], waiting.LIMIT_SECONDS, "the Lease after all")
 
 
 @pytest.mark.parametrize("times", [(10, 10, 2), (15, 2.3, 2), (15, 10, 0), (1, 10, 2)])

@@ -48,6 +48,40 @@ def test_secrets_never_reach_a_line(capsys: pytest.CaptureFixture[str], logging_
     assert "http://a" in shown
 
 
+CREDENTIALS = {
+    "a bearer token": "Invalid header value b'Bearer s3cr3t-token'",
+    "a basic password": "sent Authorization: Basic czNjcjN0LXRva2Vu",
+    "the user of a URL": "GET https://me:s3cr3t@prometheus:9090/api/v1/query gave 500",
+    "a web token": "asked with eyJhbGciOiJSUzI1NiJ9.czNjcjN0.czNjcjN0 and refused",
+    "a private key": "loaded -----BEGIN EC PRIVATE KEY-----\nczNjcjN0\n-----END EC PRIVATE KEY----- and failed",
+}
+
+
+@pytest.mark.parametrize("logging_format", ["text", "json"])
+@pytest.mark.parametrize("text", CREDENTIALS.values(), ids=CREDENTIALS)
+def test_what_has_the_form_of_a_credential_reaches_no_line(
+    capsys: pytest.CaptureFixture[str], logging_format: str, text: str
+) -> None:
+    logs.configure(logging_format=logging_format)
+    logs.get("x").error("failed", reason=text)
+    logging.getLogger("a library").error("%s", text)
+    try:
+        raise ValueError(text)
+    except ValueError:
+        logs.get("x").exception("crashed")
+    shown = capsys.readouterr().err
+    assert "s3cr3t" not in shown
+    assert "czNjcjN0" not in shown
+    assert shown.count("[redacted]") >= 3
+
+
+def test_prose_about_credentials_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    prose = "Bearer token of https://prometheus:9090/a@b is out of date"
+    logs.configure()
+    logs.get("x").info("refused", reason=prose)
+    assert prose in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (1, True)])
 def test_debug_lines_need_v(capsys: pytest.CaptureFixture[str], verbosity: int, shown: bool) -> None:
     logs.configure(verbosity=verbosity)
@@ -89,3 +123,13 @@ def test_importing_and_naming_a_logger_does_not_load_the_library() -> None:
     code = "import sys; from runtime import logs; logs.get('x').debug('off'); print('structlog' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_lines_need_no_library_of_colours_and_leave_it_to_those_who_do() -> None:
+    code = (
+        "import sys; from runtime import logs; logs.configure(); logs.get('x').error('said', a=1);"
+        "found = 'rich' in sys.modules; import rich; print(found, rich.__name__)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False rich"
+    assert "said" in answer.stderr

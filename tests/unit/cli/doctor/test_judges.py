@@ -377,6 +377,16 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
 }
 
 
+def test_placeholders_that_soak_up_free_room_may_be_under_the_cutoff() -> None:
+    soaking = worlds.placeholder(-100, preset="soak")
+    finding = judged("placeholders", pods=(soaking, worlds.placeholder(-5)))
+    assert finding.verdict == "ok"
+    assert "2 of 2 placeholders hold room" in finding.seen
+    assert "1 of them soak up free room" in finding.seen
+    assert judged("placeholders", pods=(soaking,)).verdict == "ok"
+    assert judged("placeholders", pods=(soaking, worlds.placeholder(-11))).verdict == "fail"
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_fact_is_named_with_its_fix(case: str) -> None:
     check, changes, verdict, words = BROKEN[case]

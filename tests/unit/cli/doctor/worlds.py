@@ -97,10 +97,11 @@ def scheduled_pod(at_seconds: float, **fields: Any) -> objects.Pod:
     return builders.pod("web-1", node="node-1", mutate=bound, **fields)
 
 
-def placeholder(priority: int, *, node: str = "node-1") -> objects.Pod:
+def placeholder(priority: int, *, node: str = "node-1", preset: str = "order") -> objects.Pod:
     """A placeholder pod."""
 
     def held(body: builders.Body) -> None:
         body["spec"] |= {"priority": priority, "priorityClassName": "evenload-placeholder"}
 
-    return builders.pod("placeholder-1", node=node, labels={"evenload.io/placeholder": "true"}, mutate=held)
+    labels, annotations = {"evenload.io/placeholder": "true"}, {"evenload.io/placeholder-preset": preset}
+    return builders.pod("placeholder-1", node=node, labels=labels, annotations=annotations, mutate=held)

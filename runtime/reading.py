@@ -1,9 +1,10 @@
 """How long a client may take to send a request and to take its reply: sockets that end when its time is over.
 
-`serving` makes every connection a `Plain` one or, with TLS, a `tls.Connection`, and says when a request is expected.
-Reading head and body holds one of the 8 threads, and so does writing a reply that the client does not read; without a
-limit 8 such clients would hold them all. The time of a request counts from when something of it is there, so a kept
-connection may be idle for as long as it likes; that of a reply from when the buffers are full.
+`ops` and the extender's `serving` make every connection a `Plain` one or, with TLS, a `tls.Connection`; `serving`,
+where connections are kept, says when the next request is expected. Reading head and body holds one of few threads, and
+so does writing a reply that the client does not read; without a limit a few such clients would hold them all. The time
+of a request counts from when it is first read, on a kept connection from when something of it is there, so that one
+may be idle for as long as it likes; that of a reply from when the buffers are full.
 """
 
 import collections.abc

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from extender import reading
+from runtime import reading
 from tests import clocks
 
 Pair = tuple[reading.Plain, socket.socket]

@@ -1,0 +1,40 @@
+"""What one process costs from its start to its end, by the kernel's own account of it.
+
+`descheduler` and `peer` run their commands through it, so that both are measured in one way.
+"""
+
+import collections.abc
+import os
+import pathlib
+import subprocess
+from typing import NamedTuple
+
+from bench import contestants
+from runtime import clock
+
+
+class Spent(NamedTuple):
+    """Wall seconds, memory, and (of a whole process) processor seconds, which other load does not lengthen."""
+
+    seconds: float
+    mebibytes: float
+    processor_seconds: float = 0.0
+
+
+def once(command: collections.abc.Sequence[str], log: pathlib.Path) -> Spent:
+    """Runs it to its end, its stderr in `log`; RuntimeError with that when it does not exit with 0."""
+    ticking = clock.WallClock()
+    began = ticking.monotonic()
+    with log.open("w", encoding="utf-8") as said:
+        process = subprocess.Popen(command, cwd=contestants.ROOT, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {log.read_text(encoding='utf-8')}")
+    return Spent(ticking.monotonic() - began, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)
+
+
+def median(runs: collections.abc.Iterable[Spent]) -> Spent:
+    """Every figure's own median."""
+    columns = zip(*runs, strict=True)
+    return Spent(*(sorted(column)[len(column) // 2] for column in columns))

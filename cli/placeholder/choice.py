@@ -1,0 +1,195 @@
+"""What may be chosen of a set of placeholders, how each option is read, and what must not stand together.
+
+`render` gathers the options into a `Choice`; `layers` makes patches of it. Readers take the text of one option and
+raise ValueError with what is expected; `refusals` names everything that is wrong between options at once.
+"""
+
+import collections
+import pathlib
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import yaml
+
+from cli.placeholder import sizing as sizes
+from cli.placeholder.sizing import Sizing
+from kube import quantities
+from runtime import options
+
+NAMESPACE: Final = options.DEFAULT_NAMESPACE
+Preset = Literal["order", "soak"]
+PRESETS: Final[tuple[Preset, ...]] = ("order", "soak")
+Spread = Literal["soft", "hard", "off"]
+SPREADS: Final[tuple[Spread, ...]] = ("soft", "hard", "off")
+CUTOFF: Final = -10  # cluster-autoscaler's default of expendable-pods-priority-cutoff
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+AFFINITIES: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
+SUFFIX: Final = "-size"
+LONGEST_NAME: Final = 52 - len(SUFFIX)  # of a CronJob: its Jobs' names add eleven characters to 63 at most
+_LOWEST: Final = -(2**31)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_CLASS: Final = re.compile(rf"{_NAME.pattern}(\.{_NAME.pattern})*")
+_LABEL_NAME: Final = rf"({_CLASS.pattern}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+_LABEL_VALUE: Final = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+_LABEL: Final = re.compile(rf"(?P<key>{_LABEL_NAME})=(?P<value>{_LABEL_VALUE})")
+_TAINT: Final = re.compile(rf"(?P<key>{_LABEL_NAME})(=(?P<value>{_LABEL_VALUE}))?(:(?P<effect>[A-Za-z]+))?|(?P<all>\*)")
+_IMAGE: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/:]*(@sha256:[0-9a-f]{64})?")
+NOTHING_SAID: Final = Sizing()
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Every option of `render`; None and () where it was not given, so that the shipped manifest's own value stays."""
+
+    preset: Preset = "order"
+    name: str | None = None
+    namespace: str = NAMESPACE
+    sizing: Sizing = NOTHING_SAID
+    requests: dict[str, str] | None = None
+    image: str | None = None
+    priority: int | None = None
+    priority_class: str | None = None
+    existing_priority_class: bool = False
+    burst_class: bool = False
+    expendable_below: int = CUTOFF
+    node_selectors: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Document, ...] = ()
+    affinity: Document | None = None
+    spread_nodes: Spread = "soft"
+    spread_zones: Spread = "soft"
+    evenload_image: str | None = None
+
+
+def refusals(choice: Choice) -> tuple[str, ...]:
+    """What of a choice cannot be, all of it at once; () when all is well."""
+    given, existing = choice.priority, choice.existing_priority_class
+    checks = (
+        (
+            existing and choice.priority_class is None,
+            "--existing-priority-class needs --priority-class NAME: which class is there already?",
+        ),
+        (
+            existing and given is not None,
+            f"--priority {given} has no effect with --existing-priority-class: that class has its value, and no "
+            "class's value can be changed",
+        ),
+        (
+            choice.evenload_image is not None and not choice.sizing.changes,
+            f"--evenload-image {choice.evenload_image} has no effect without --during, --nodes-per-replica or "
+            "--cores-per-replica: nothing of ours runs then",
+        ),
+    )
+    keys = collections.Counter(key for key, _ in choice.node_selectors)
+    doubled = tuple(
+        f"--node-selector {key}: given {times} times, and a node has one value of it"
+        for key, times in keys.items()
+        if times > 1
+    )
+    found = tuple(message for wrong, message in checks if wrong)
+    return found + doubled + _priority(choice) + sizes.refusals(choice.sizing)
+
+
+def _priority(choice: Choice) -> tuple[str, ...]:
+    """Why the priority is not that of the preset."""
+    given, cutoff = choice.priority, choice.expendable_below
+    if not _LOWEST < cutoff < 0:
+        return (f"--expendable-below {cutoff}: a number under 0 expected, as cluster-autoscaler's own {CUTOFF}",)
+    lowest, highest = (cutoff, -1) if choice.preset == "order" else (_LOWEST, cutoff - 1)
+    if given is None or lowest <= given <= highest:
+        return ()
+    why = (
+        f"from {cutoff} to -1: ordinary pods (0) preempt them, and cluster-autoscaler adds nodes for them"
+        if choice.preset == "order"
+        else f"from {_LOWEST} to {cutoff - 1}: cluster-autoscaler adds no node for pods under {cutoff}"
+    )
+    other = "; for that use --preset order" if cutoff <= given < 0 else ""
+    other = "; for that use --preset soak" if _LOWEST <= given < cutoff else other
+    return (f"--priority {given} is outside the preset {choice.preset}, {why}{other}",)
+
+
+def requests(text: str) -> dict[str, str]:
+    """`cpu=1,memory=2Gi` and further resources; both of these are needed, or placeholders would hold no room."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, _, amount = part.strip().partition("=")
+        if not re.fullmatch(_LABEL_NAME, name) or name in found:
+            raise ValueError(f"{part.strip()!r} in {text!r}: each resource once expected, as cpu=1,memory=2Gi")
+        if _amount(amount, f"{name} in {text!r}") <= 0:
+            raise ValueError(f"{name} in {text!r} is {amount}: more than 0 expected, or it holds no room")
+        found[name] = amount
+    missing = [name for name in ("cpu", "memory") if name not in found]
+    if missing:
+        raise ValueError(f"{text!r} says nothing of {' and '.join(missing)}: both expected, as cpu=1,memory=2Gi")
+    return found
+
+
+def _amount(text: str, where: str) -> float:
+    try:
+        return quantities.amount(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def label(text: str) -> tuple[str, str]:
+    """`KEY=VALUE` of a node."""
+    match = _LABEL.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no label of a node: write KEY=VALUE, as topology.kubernetes.io/zone=a")
+    return match["key"], match["value"]
+
+
+def toleration(text: str) -> Document:
+    """`KEY[=VALUE][:EFFECT]` as `kubectl taint` writes taints, or `*` for all of them."""
+    match = _TAINT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no taint: write KEY[=VALUE][:EFFECT], as dedicated=batch:NoSchedule, or *")
+    if match["all"]:
+        return {"operator": "Exists"}
+    if match["effect"] is not None and match["effect"] not in EFFECTS:
+        raise ValueError(f"{text!r}: the effect {match['effect']!r} is none of {', '.join(EFFECTS)}")
+    value = {"operator": "Exists"} if match["value"] is None else {"operator": "Equal", "value": match["value"]}
+    return {"key": match["key"], **value, **({"effect": match["effect"]} if match["effect"] else {})}
+
+
+def affinity(path: str) -> Document:
+    """The file of a pod's `affinity`, YAML or JSON; the apiserver judges what stands below its three keys."""
+    try:
+        found = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+    if not isinstance(found, dict) or not found or not set(found) <= set(AFFINITIES):
+        raise ValueError(f"{path} holds no affinity: a mapping with {', '.join(AFFINITIES)} at its top expected")
+    return found
+
+
+def name(text: str) -> str:
+    """The name of a set: of its Deployment, and with an ending of what belongs to it."""
+    if not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
+        expected = f"at most {LONGEST_NAME} small letters, digits and -, beginning and ending with no -"
+        raise ValueError(f"{text!r} is no name of a Deployment: {expected}")
+    return text
+
+
+def namespace(text: str) -> str:
+    """The name of a namespace."""
+    if not _NAME.fullmatch(text) or len(text) > 63:
+        raise ValueError(f"{text!r} is no name of a namespace: at most 63 small letters, digits and - expected")
+    return text
+
+
+def priority_class(text: str) -> str:
+    """The name of a PriorityClass that is not one of Kubernetes' own."""
+    if not _CLASS.fullmatch(text) or len(text) > 253:
+        raise ValueError(f"{text!r} is no name of a PriorityClass: small letters, digits, - and . expected")
+    if text.startswith("system-"):
+        raise ValueError(f"{text!r}: names with system- are Kubernetes' own, and placeholders would preempt everybody")
+    return text
+
+
+def image(text: str) -> str:
+    """An image as in a pod."""
+    if not _IMAGE.fullmatch(text):
+        raise ValueError(f"{text!r} is no image: write such as registry.k8s.io/pause:3.10 or NAME@sha256:...")
+    return text

@@ -1,0 +1,157 @@
+"""`evenload placeholder render`: options in, manifests of a set of placeholders out.
+
+What is printed goes to `kubectl apply -f -`, or with --kustomization into a repository as an overlay over deploy/. Both
+are the same patches over the files of deploy/placeholder (`layers`, `kustomizing`); no cluster is asked.
+"""
+
+import pathlib
+from typing import Any, Final
+
+import click
+
+from cli import output
+from cli.placeholder import choice, kustomizing, layers, sizing
+from cli.placeholder.choice import Choice
+
+_HERE: Final = pathlib.Path(__file__).parents[1]
+_PLACES: Final = (_HERE / "deploy", _HERE.parent / "deploy")  # in an installed package, in the tree
+Document = dict[str, Any]
+
+
+@click.command("render", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--preset",
+    type=click.Choice(choice.PRESETS),
+    default="order",
+    show_default=True,
+    help="order: an autoscaler adds nodes for those that lost their place. soak: free room only.",
+)
+@click.option("--name", callback=sizing.read(choice.name), metavar="NAME", help="Of the set, to have several.")
+@click.option(
+    "-n",
+    "--namespace",
+    default=choice.NAMESPACE,
+    show_default=True,
+    callback=sizing.read(choice.namespace),
+    metavar="NAME",
+    help="Where it is put; another one than this must exist.",
+)
+@click.option(
+    "--requests",
+    callback=sizing.read(choice.requests),
+    metavar="LIST",
+    help="What one holds, its limits too. Default: cpu=300m,memory=600Mi.",
+)
+@sizing.options
+@click.option("--image", callback=sizing.read(choice.image), metavar="IMAGE", help="One that does nothing for ever.")
+@click.option("--priority", type=int, metavar="N", help="Of the PriorityClass. Default: -5 (order), -100 (soak).")
+@click.option(
+    "--priority-class",
+    callback=sizing.read(choice.priority_class),
+    metavar="NAME",
+    help="Its name. Default: evenload-placeholder (order), evenload-placeholder-soak.",
+)
+@click.option("--existing-priority-class", is_flag=True, help="It is there already: make none.")
+@click.option("--burst-class", is_flag=True, help="Also make high-priority, an example for the pods that burst.")
+@click.option(
+    "--expendable-below",
+    type=int,
+    default=choice.CUTOFF,
+    show_default=True,
+    help="cluster-autoscaler's expendable-pods-priority-cutoff.",
+)
+@click.option(
+    "--node-selector",
+    "node_selectors",
+    multiple=True,
+    callback=sizing.read(choice.label),
+    metavar="KEY=VALUE",
+    help="Only on nodes with this label; may be repeated.",
+)
+@click.option(
+    "--toleration",
+    "tolerations",
+    multiple=True,
+    callback=sizing.read(choice.toleration),
+    metavar="TAINT",
+    help="KEY[=VALUE][:EFFECT], or * for all taints; may be repeated.",
+)
+@click.option("--affinity", callback=sizing.read(choice.affinity), metavar="FILE", help="A pod's `affinity`.")
+@click.option(
+    "--spread-nodes", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over hostnames."
+)
+@click.option(
+    "--spread-zones", type=click.Choice(choice.SPREADS), default="soft", show_default=True, help="Over zones."
+)
+@click.option(
+    "--evenload-image", callback=sizing.read(choice.image), metavar="IMAGE", help="Of the job that sets the number."
+)
+@click.option(
+    "--kustomization",
+    "deploy",
+    metavar="DEPLOY",
+    help="Print an overlay instead, over deploy/ at this relative path or URL.",
+)
+@output.option("yaml", "json")
+def main(given: sizing.Sizing, deploy: str | None, output_format: str, **options: Any) -> None:
+    """Write the manifests of a set of placeholders, from options.
+
+    What is not given stays as deploy/placeholder has it. With --during, --nodes-per-replica or --cores-per-replica a
+    CronJob that sets the number is part of it. Exit code 2: an option is refused, and nothing is printed to stdout.
+
+    \b
+    Examples:
+      evenload placeholder render --replicas 20 --requests cpu=1,memory=2Gi | kubectl apply -f -
+      evenload placeholder render --during 20:00-07:00=2 --during 'Fri 20:00-Mon 07:00=0' --time-zone Europe/Berlin
+      evenload placeholder render --name gpu --toleration nvidia.com/gpu --node-selector pool=gpu --spread-zones off
+      evenload placeholder render --preset soak --kustomization ../evenload/deploy > kustomization.yaml
+    """
+    chosen = Choice(sizing=given, **options)
+    wrong = choice.refusals(chosen) + _placed(deploy)
+    if wrong:
+        output.fail("\nerror: ".join(wrong))
+    objects = rendered(chosen)
+    if deploy is None:
+        output.data(text(objects, output_format))
+    else:
+        output.data(output.structured(layers.kustomization(chosen, deploy), output_format))
+    for remark in remarks(chosen, objects, overlay=deploy is not None):
+        output.say(remark)
+
+
+def _placed(deploy: str | None) -> tuple[str, ...]:
+    if deploy is None or (deploy and not deploy.startswith("/")):
+        return ()
+    return (f"--kustomization {deploy!r}: a path relative to the overlay or a URL expected, kustomize takes no other",)
+
+
+def rendered(chosen: Choice) -> list[Document]:
+    """The objects of a choice, the namespace first."""
+    return kustomizing.build(layers.kustomization(chosen, "."), folder())
+
+
+def folder() -> pathlib.Path:
+    """Where deploy/ is: beside this package or in the tree."""
+    return next(place for place in _PLACES if (place / "placeholder").is_dir())
+
+
+def text(objects: list[Document], output_format: str) -> str:
+    """The objects as YAML documents, or as one JSON list, for `kubectl apply -f -`."""
+    if output_format == "json":
+        return output.as_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    return "\n---\n".join(output.as_yaml(one, block=True) for one in objects)
+
+
+def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[str]:
+    """What it will do, and what to do next, for stderr."""
+    deployment = next(one for one in objects if one["kind"] == "Deployment")
+    pod, name = deployment["spec"]["template"]["spec"], f"{chosen.namespace}/{deployment['metadata']['name']}"
+    held = ", ".join(f"{key} {value}" for key, value in pod["containers"][0]["resources"]["requests"].items())
+    number = deployment["spec"].get("replicas", "a changing number of")
+    said = [f"{name}: {number} placeholders of {held}, PriorityClass {pod['priorityClassName']}"]
+    if chosen.sizing.changes:
+        said.append("a CronJob sets the number every five minutes, for the first time within five; until then it is 1")
+    if chosen.namespace != choice.NAMESPACE:
+        said.append(f"the namespace {chosen.namespace} must exist; it may enforce the pod security standard restricted")
+    target = "apply -k ." if overlay else "apply -f -"
+    return [*said, f"next: kubectl {target}, then evenload placeholder status -n {chosen.namespace}"]

@@ -1,0 +1,85 @@
+"""`evenload placeholder size`: sets how many placeholders there are to be now.
+
+The CronJob of deploy/placeholder/components/sizing runs it every five minutes. It goes by the state that should be, not
+by what has changed: whoever set another number, and whatever run did not come, the next one puts it right. One request
+writes (a patch of the Deployment's scale, docs/decisions/0010); with --nodes-per-replica or --cores-per-replica one
+lists the nodes before.
+"""
+
+from typing import Final
+
+import click
+
+from cli import output
+from cli.placeholder import choice, sizing
+from kube import config, door, errors, kinds
+from runtime import clock, exits
+
+ERRORS: Final[dict[type[Exception], exits.Exit]] = {
+    errors.KubeError: exits.Exit.BAD_INPUT,
+    errors.Unreachable: exits.Exit.UNREACHABLE,
+    errors.ServerError: exits.Exit.UNREACHABLE,
+}
+NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
+
+
+@click.command("size", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--deployment", required=True, metavar="NAME", help="The placeholders' Deployment.")
+@click.option("-n", "--namespace", default=choice.NAMESPACE, show_default=True, metavar="NAME", help="Its namespace.")
+@click.option(
+    "--node-selector",
+    "node_selectors",
+    multiple=True,
+    callback=sizing.read(choice.label),
+    metavar="KEY=VALUE",
+    help="Count only nodes with this label; may be repeated.",
+)
+@sizing.options
+@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--dry-run", is_flag=True, help="Say the number; the apiserver judges the patch and stores nothing.")
+def main(
+    deployment: str,
+    namespace: str,
+    node_selectors: tuple[tuple[str, str], ...],
+    given: sizing.Sizing,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    dry_run: bool,
+) -> None:
+    """Set how many placeholders there are to be now.
+
+    It sets the number whatever it was, so it may run as often as one likes. Exit code 2: an option or the apiserver
+    refuses; 3: the apiserver cannot be reached.
+
+    \b
+    Examples:
+      evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
+      evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
+    """
+    refuse(given)
+    with exits.reported(ERRORS):
+        kube = config.connect(kubeconfig, context)
+        nodes = counted(kube, node_selectors) if given.proportional else NOT_COUNTED
+        found = sizing.planned(given, nodes, clock.WallClock().now())
+        body = {"spec": {"replicas": found.replicas}}
+        kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
+    said = "would be" if dry_run else "is"
+    output.data(f"{namespace}/{deployment}: the number {said} {found.replicas} ({found.why})")
+
+
+def refuse(given: sizing.Sizing) -> None:
+    """Ends the command where the options do not say one number for every moment."""
+    wrong = sizing.refusals(given)
+    if not given.proportional and given.replicas is None:
+        wrong += ("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica",)
+    if wrong:
+        output.fail("\nerror: ".join(wrong))
+
+
+def counted(kube: door.KubeDoor, selectors: tuple[tuple[str, str], ...]) -> sizing.Nodes:
+    """The nodes that take pods (Ready, not cordoned) and carry the labels."""
+    listed = kube.list(kinds.NODES, label_selector=",".join(f"{key}={value}" for key, value in selectors)).items
+    taking = [node for node in listed if node.ready and not node.unschedulable]
+    return sizing.Nodes(len(taking), sum(node.allocatable.cpu_millicores for node in taking))

@@ -1,0 +1,188 @@
+"""How many placeholders there are to be: a number, or one that follows the cluster, and other sizes at other times.
+
+`render` and `size` share these options: what `render` is told, it writes into the arguments of the CronJob, in which
+`size` reads it. The number itself is a pure function of the options, the nodes and the time.
+"""
+
+import collections.abc
+import dataclasses
+import datetime
+import functools
+import math
+import zoneinfo
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from cli.placeholder import spans
+from cli.placeholder.spans import Span
+
+UTC: Final = "UTC"
+_Command = TypeVar("_Command", bound=collections.abc.Callable[..., Any])
+
+
+class Nodes(NamedTuple):
+    """The nodes that take pods: how many, and their allocatable CPU."""
+
+    number: int
+    millicores: float
+
+
+class Planned(NamedTuple):
+    """A number of replicas, and where it comes from, for people."""
+
+    replicas: int
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """The options as given; None and () where an option was not given."""
+
+    replicas: int | None = None
+    during: tuple[Span, ...] = ()
+    time_zone: str | None = None
+    nodes_per_replica: int | None = None
+    cores_per_replica: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+
+    @property
+    def proportional(self) -> bool:
+        """Whether the ordinary number follows the cluster."""
+        return self.nodes_per_replica is not None or self.cores_per_replica is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the number changes at all, so that something has to set it."""
+        return self.proportional or bool(self.during)
+
+    def arguments(self) -> list[str]:
+        """The options as `size` takes them, in the order of its help."""
+        given = (
+            ("replicas", self.replicas),
+            ("nodes-per-replica", self.nodes_per_replica),
+            ("cores-per-replica", self.cores_per_replica),
+            ("min-replicas", self.min_replicas),
+            ("max-replicas", self.max_replicas),
+            ("time-zone", self.time_zone),
+            *(("during", span.text) for span in self.during),
+        )
+        return [f"--{name}={value}" for name, value in given if value is not None]
+
+
+def refusals(given: Sizing) -> tuple[str, ...]:
+    """What of the options has no effect or no meaning together, all of it at once; () when all is well."""
+    checks = (
+        (
+            given.time_zone is not None and not given.during,
+            f"--time-zone {given.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}",
+        ),
+        (
+            given.replicas is not None and given.proportional,
+            f"--replicas {given.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: the number "
+            "follows the cluster; bound it with --min-replicas and --max-replicas",
+        ),
+        (
+            given.proportional and given.max_replicas is None,
+            "--nodes-per-replica and --cores-per-replica need --max-replicas N: placeholders order nodes, and nodes "
+            "then raise their number",
+        ),
+        *(
+            (
+                bound is not None and not given.proportional,
+                f"{option} {bound} has no effect without --nodes-per-replica or --cores-per-replica: use --replicas",
+            )
+            for option, bound in (("--min-replicas", given.min_replicas), ("--max-replicas", given.max_replicas))
+        ),
+        (
+            (given.min_replicas or 0) > (given.max_replicas if given.max_replicas is not None else math.inf),
+            f"--min-replicas {given.min_replicas} is more than --max-replicas {given.max_replicas}: swap them",
+        ),
+    )
+    return tuple(message for wrong, message in checks if wrong)
+
+
+def ordinary(given: Sizing, nodes: Nodes) -> Planned:
+    """The number outside all spans: max(ceil(nodes / nodes per replica), ceil(cores / cores per replica)), clamped to
+    min..max, as cluster-proportional-autoscaler counts; without proportion `replicas`, which is then given.
+    """
+    if not given.proportional:
+        return Planned(given.replicas or 0, f"{given.replicas} ordinarily")
+    cores = nodes.millicores / 1000
+    wanted = max(
+        math.ceil(amount / per)
+        for amount, per in ((nodes.number, given.nodes_per_replica), (cores, given.cores_per_replica))
+        if per is not None
+    )
+    return Planned(_bounded(given, max(wanted, given.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores")
+
+
+def _bounded(given: Sizing, replicas: int) -> int:
+    return replicas if given.max_replicas is None else min(replicas, given.max_replicas)
+
+
+def planned(given: Sizing, nodes: Nodes, now_seconds: float) -> Planned:
+    """The number at a moment (Unix seconds); of several spans that hold, the last one decides."""
+    base = ordinary(given, nodes)
+    local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(given.time_zone or UTC))
+    minute = local.weekday() * spans.DAY_MINUTES + local.hour * 60 + local.minute
+    holding = [span for span in given.during if span.holds(minute)]
+    if not holding:
+        return base
+    replicas = _bounded(given, holding[-1].size.of(base.replicas))
+    return Planned(replicas, f"{holding[-1].text} {given.time_zone or UTC}; {base.why}")
+
+
+def read(parse: collections.abc.Callable[[str], Any]) -> collections.abc.Callable[..., Any]:
+    """A click callback that reads each text given with `parse`; its ValueError names the option."""
+
+    def callback(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+        try:
+            return tuple(map(parse, given)) if isinstance(given, tuple) else (None if given is None else parse(given))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return callback
+
+
+def time_zone(text: str) -> str:
+    """An IANA name that is known here; ValueError otherwise."""
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (ValueError, OSError, KeyError) as error:
+        raise ValueError(f"{text!r} is no IANA time zone: write such as Europe/Berlin") from error
+    return text
+
+
+_COUNT: Final = click.IntRange(0, spans.MOST_REPLICAS)
+_PER: Final = click.IntRange(1, 1_000_000)
+
+
+def options(command: _Command) -> _Command:
+    """Decorate a click command with the options; it gets them as one `Sizing`, in the keyword argument `given`."""
+    decorators = (
+        click.option("--replicas", type=_COUNT, metavar="N", help="How many."),
+        click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
+        click.option("--cores-per-replica", type=_PER, metavar="N", help="One for every N cores, begun ones too."),
+        click.option("--min-replicas", type=_COUNT, metavar="N", help="Not fewer, whatever the cluster's size."),
+        click.option("--max-replicas", type=_COUNT, metavar="N", help="Not more, whatever the cluster's size."),
+        click.option("--time-zone", callback=read(time_zone), metavar="NAME", help="Of --during. Default: UTC."),
+        click.option(
+            "--during",
+            multiple=True,
+            callback=read(spans.parse),
+            metavar="SPAN=N",
+            help="Another size in a span of the week, as '20:00-07:00=2'; may be repeated, the last that holds counts.",
+        ),
+    )
+    return functools.reduce(lambda inner, outer: outer(inner), reversed(decorators), _gathered(command))  # type: ignore[return-value]
+
+
+def _gathered(command: _Command) -> collections.abc.Callable[..., Any]:
+    @functools.wraps(command)
+    def call(**options: Any) -> Any:
+        own = {field.name: options.pop(field.name) for field in dataclasses.fields(Sizing)}
+        return command(given=Sizing(**own), **options)
+
+    return call

@@ -1,0 +1,180 @@
+"""`evenload placeholder status`: the room held, per node and in all, what waits, and what was preempted lately.
+
+It lists the placeholder pods and kube-scheduler's Events about them, both in one namespace (or in all with -A), and
+needs no other right (deploy/rbac/placeholder.yaml). `holding` makes the figures.
+"""
+
+import collections
+from typing import Any, Final
+
+import click
+
+from cli import extender_answers, output
+from cli.placeholder import choice, holding, size
+from cli.placeholder.holding import Holding, Room
+from kube import config, door, errors, kinds
+from runtime import clock, exits
+
+HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
+WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
+WHOLE_CLUSTER: Final = "*"
+UNKNOWN: Final = "-"
+ELSEWHERE: Final = "-"  # who waits is on no node
+PREEMPTORS_NAMED: Final = 3
+
+
+@click.command("status", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-n", "--namespace", default=choice.NAMESPACE, show_default=True, metavar="NAME", help="Where they are.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Wherever they are.")
+@click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in-cluster.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--no-headers", is_flag=True, help="Rows only.")
+@output.option("table", "wide", "json", "yaml")
+def main(
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    output_format: str,
+    *,
+    all_namespaces: bool,
+    no_headers: bool,
+) -> None:
+    """Show how much room placeholders hold, how many wait, and how many made way in the last hour.
+
+    Reads only. -o wide has rows for each set of placeholders. Exit code 0: all hold room; 1: there are none, or some
+    wait for a node; 4: Events could not be read, so how many made way is not known.
+
+    \b
+    Examples:
+      evenload placeholder status
+      evenload placeholder status -A -o wide
+      evenload placeholder status -o json | jq .waiting
+    """
+    where = "" if all_namespaces else namespace
+    now_seconds = clock.WallClock().now()
+    with exits.reported(size.ERRORS):
+        found, refused = read(config.connect(kubeconfig, context), where, now_seconds)
+    if output_format in ("json", "yaml"):
+        output.data(output.structured(document(found, now_seconds), output_format))
+    elif found.sets:
+        wide = output_format == "wide"
+        output.data(output.table(*(_wide(found) if wide else _narrow(found)), no_headers=no_headers))
+    for remark in remarks(found, refused, where, now_seconds):
+        output.say(remark)
+    raise SystemExit(int(_code(found)))
+
+
+def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holding, str]:
+    """The room held in a namespace ("": in all), and why Events were not read, "" when they were."""
+    pods = kube.list(kinds.PODS, namespace=namespace, label_selector=holding.SELECTOR).items
+    try:
+        selector = f"reason={holding.PREEMPTED}"
+        events = kube.list(kinds.EVENTS, namespace=namespace, field_selector=selector).items
+    except errors.Forbidden as error:
+        return holding.holding(pods, None, now_seconds), error.message
+    return holding.holding(pods, events, now_seconds), ""
+
+
+def _code(found: Holding) -> exits.Exit:
+    if found.short:
+        return exits.Exit.FINDINGS
+    return exits.Exit.PARTIAL if found.preemptions is None else exits.Exit.OK
+
+
+def document(found: Holding, now_seconds: float) -> dict[str, Any]:
+    """The figures with units in their names; null is what is not known."""
+    waiting = found.waiting_since_seconds
+    return {
+        "at": clock.to_rfc3339(now_seconds),
+        **_room(holding.total(room for one in found.sets for room in one.nodes.values())),
+        "waiting": len(waiting),
+        "longest_waiting_seconds": round(now_seconds - waiting[0]) if waiting else None,
+        "preempted_last_hour": found.preempted(),
+        "nodes": [
+            {"node": node, **_room(room), "preempted_last_hour": found.preempted(node=node)}
+            for node, room in found.rooms.items()
+        ],
+        "sets": [_set(one, found.preempted(one.owner)) for one in found.sets],
+        "preemptions": None if found.preemptions is None else [_preemption(one) for one in found.preemptions],
+    }
+
+
+def _set(one: holding.Set, preempted: int | None) -> dict[str, Any]:
+    return {
+        "namespace": one.owner.namespace,
+        "name": one.owner.name,
+        "preset": one.preset or None,
+        "priority": one.priority,
+        **_room(holding.total(one.nodes.values())),
+        "waiting": len(one.waiting_since_seconds),
+        "preempted_last_hour": preempted,
+        "nodes": [{"node": node, **_room(room)} for node, room in one.nodes.items()],
+    }
+
+
+def _preemption(one: holding.Preemption) -> dict[str, Any]:
+    names = {"namespace": one.owner.namespace, "set": one.owner.name, "placeholder": one.placeholder}
+    by = {"node": one.node or None, "by": one.preemptor or None, "by_uid": one.preemptor_uid or None}
+    return {"at": clock.to_rfc3339(one.at_seconds), **names, **by}
+
+
+def _room(room: Room) -> dict[str, Any]:
+    requests = room.requests
+    figures = {"cpu_millicores": requests.cpu_millicores, "memory_bytes": requests.memory_bytes}
+    return {"held": room.held, **figures, "other": dict(requests.extended)}
+
+
+def _narrow(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
+    """A row for the cluster, then one for each node."""
+    rooms = found.rooms
+    rows = [_row(node, room, found.preempted(node=node)) for node, room in rooms.items()]
+    whole = _whole(holding.total(rooms.values()), len(found.waiting_since_seconds), found.preempted())
+    return HEADERS, [row[:-1] for row in (whole, *rows)]
+
+
+def _wide(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
+    """The same for each set by itself."""
+    rows: list[list[object]] = []
+    for one in found.sets:
+        lead = [str(one.owner), one.preset or "-", one.priority]
+        room = holding.total(one.nodes.values())
+        whole = _whole(room, len(one.waiting_since_seconds), found.preempted(one.owner))
+        nodes = [_row(node, room, found.preempted(one.owner, node)) for node, room in one.nodes.items()]
+        rows += [[*lead, *row] for row in (whole, *nodes)]
+    return WIDE_HEADERS, rows
+
+
+def _row(node: str, room: Room, preempted: int | None) -> list[object]:
+    return [node, room.held, ELSEWHERE, UNKNOWN if preempted is None else preempted, *_amounts(room)]
+
+
+def _whole(room: Room, waiting: int, preempted: int | None) -> list[object]:
+    return [WHOLE_CLUSTER, room.held, waiting, UNKNOWN if preempted is None else preempted, *_amounts(room)]
+
+
+def _amounts(room: Room) -> list[object]:
+    requests = room.requests
+    other = ", ".join(f"{name} {amount:g}" for name, amount in requests.extended.items())
+    return [f"{requests.cpu_millicores:.0f}m", extender_answers.mebibytes(requests.memory_bytes), other or "-"]
+
+
+def remarks(found: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
+    """What the figures mean and what to do next, for stderr."""
+    if not found.sets:
+        where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
+        return [f"no placeholders {where}; next: evenload placeholder render | kubectl apply -f -"]
+    said = []
+    waiting, preemptors = (
+        found.waiting_since_seconds,
+        collections.Counter(one.preemptor for one in found.preemptions or () if one.preemptor),
+    )
+    if preemptors:
+        named = ", ".join(name for name, _ in preemptors.most_common(PREEMPTORS_NAMED))
+        more = len(preemptors) - PREEMPTORS_NAMED
+        said.append(f"made way for {named}{f' and {more} more' if more > 0 else ''}")
+    if refused:
+        said.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
+    if waiting:
+        age = extender_answers.age(now_seconds - waiting[0])
+        said.append(f"{len(waiting)} wait, the longest for {age}; next: kubectl describe one to see what it waits for")
+    return said

@@ -1,0 +1,157 @@
+"""From options to doors, policy, ledger and one service; then one run or the loop. Wiring only.
+
+`__main__` calls `run` when the command line is read. It is a module of its own because it brings every library of the
+process: the first list of a run has begun by then.
+"""
+
+import contextlib
+import dataclasses
+import random
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from descheduler import ahead, reading, views
+from descheduler.evicting import Evicter
+from descheduler.ledger import Ledger
+from descheduler.ledger_file import LedgerError
+from descheduler.metrics import Telemetry
+from descheduler.service import Parts, Service
+from descheduler.telling import CONTROLLER, Announcer, Kept
+from kube import config, events, lease, reloads
+from kube import errors as kube_errors
+from policy import loading
+from policy.problems import PolicyError
+from promql import breaker
+from promql import errors as promql_errors
+from promql import options as promql_options
+from promql import telemetry as promql_telemetry
+from runtime import clock, exits, health, logs, loop
+from runtime import options as service_options
+from runtime.exits import Exit
+from runtime.reloading import POLL_SECONDS, Reloading
+
+log = logs.get(__name__)
+
+LEASE = "evenload-descheduler"
+LATE_SECONDS = 300.0
+CODES: dict[type[Exception], Exit] = {
+    PolicyError: Exit.BAD_INPUT,
+    OSError: Exit.BAD_INPUT,
+    UnicodeDecodeError: Exit.BAD_INPUT,
+    LedgerError: Exit.BAD_INPUT,
+    kube_errors.ConfigError: Exit.BAD_INPUT,
+    kube_errors.KubeError: Exit.UNREACHABLE,
+    promql_errors.ConfigError: Exit.BAD_INPUT,
+    promql_errors.PromqlError: Exit.UNREACHABLE,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """The command line."""
+
+    options: service_options.ServiceOptions
+    connection: promql_options.Connection
+    ledger_path: Path
+    ledger_days: int
+    node_label: str
+    node_selector: str
+    leader_elect: bool
+    default_port: int
+
+
+def run(given: Given, begun: ahead.Begun | None) -> None:
+    """The whole life of the process; SystemExit with what CODES says."""
+    options = given.options
+    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
+    wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
+    with exits.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
+        policy = Reloading(options.policy, loading.load, clock=wall)
+        policy.load()
+        asking = given.connection.connect(options.prometheus)
+        door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)
+        period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
+        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+        moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
+        if moved_to is not None:
+            log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
+        stop, identity = loop.stop_on_signals(), _identity(given, rng)
+        label = reading.NodeLabel(given.node_label, given.node_selector)
+        election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
+        elects = given.leader_elect and not options.once
+        writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
+        announcer = Announcer(writer, Kept(ledger, wall))
+        parts = Parts(
+            policy=policy,
+            reader=reading.Reader(door, prometheus, label, begun.pods if begun is not None else None),
+            ledger=ledger,
+            evicter=Evicter(door, ledger, announcer, clock=wall),
+            announcer=announcer,
+            telemetry=Telemetry(registry),
+            door=door,
+            clock=wall,
+            rng=rng,
+            leads=election.is_leader if elects else lambda: True,
+            stopping=stop,
+            kept_days=given.ledger_days,
+            news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),
+        )
+        parts.telemetry.export_leadership(parts.leads)
+        parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
+        if options.once:
+            raise SystemExit(_once(Service(parts)))
+        _serve(parts, registry, given, election if elects else None, circuit=lambda: prometheus.line)
+
+
+def _identity(given: Given, rng: random.Random) -> str:
+    """Host and port: no two living processes share them (the listener is bound before the campaign begins).
+
+    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out.
+    """
+    _, port = service_options.listen_address(given.options.listen, given.default_port)
+    return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
+
+
+def _serve(
+    parts: Parts,
+    registry: CollectorRegistry,
+    given: Given,
+    election: lease.Election | None,
+    *,
+    circuit: Callable[[], str],
+) -> None:
+    from descheduler import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
+    from runtime import ops
+
+    running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
+    limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
+    late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
+    pages = app.create_app(
+        running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry, circuit=circuit
+    )
+    polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
+    runs = loop.Loop(
+        "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
+    )
+    with (
+        ops.serve(pages, given.options.listen, default_port=given.default_port),
+        lease.campaigning(election),
+    ):
+        loop.start_thread("policy", polling.run, parts.stopping)
+        runs.run(parts.stopping)
+
+
+def _once(running: Service) -> Exit:
+    report = running.run()
+    if report is None:
+        click.echo("paused by the policy, nothing done", err=True)
+        return Exit.OK
+    click.echo(msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2))
+    click.echo(report.summary, err=True)
+    return Exit.PARTIAL if report.partial else Exit.OK

@@ -1,0 +1,114 @@
+"""What the three services export, with label names, from registries filled as their wirings fill them.
+
+A counter that has not counted yet shows nothing on /metrics, so its labels are read from the collectors themselves. The
+services' own unit tests hold these names to those of their real /metrics; tests of rules, dashboards and docs use them.
+"""
+
+import pathlib
+import random
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, metrics, registry
+
+import annotator.metrics
+import descheduler.metrics
+import extender.metrics
+from annotator import effectiveness, looking_back, spread
+from extender import tls
+from policy import loading
+from promql import breaker, telemetry
+from promql import client as promql_client
+from runtime import reload_metrics
+from runtime.reloading import Reloading
+from tests import clocks, fake_prometheus
+
+POLICY: Final = pathlib.Path(__file__).parents[1] / "deploy" / "policies" / "default.yaml"
+SUFFIXES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "counter": {"_total": ()},
+    "gauge": {"": ()},
+    "histogram": {"_bucket": ("le",), "_count": (), "_sum": ()},
+    "info": {"_info": ()},
+}
+
+
+class Family(NamedTuple):
+    """One metric: its name without what its kind appends, its kind, and its labels."""
+
+    name: str
+    kind: str
+    labels: frozenset[str]
+
+    @property
+    def shown(self) -> str:
+        """As # TYPE lines and docs name it."""
+        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+    def series(self) -> dict[str, frozenset[str]]:
+        """Its series as PromQL names them, with their labels."""
+        return {self.name + end: self.labels | set(more) for end, more in SUFFIXES[self.kind].items()}
+
+
+def families(of: CollectorRegistry) -> tuple[Family, ...]:
+    """Everything in a registry."""
+    return tuple(one for collector in of._collector_to_names for one in _described(collector))
+
+
+def _described(collector: registry.Collector) -> list[Family]:
+    if isinstance(collector, metrics.MetricWrapperBase):
+        (one,) = collector.describe()
+        return [Family(one.name, one.type, frozenset(collector._labelnames))]
+    return [
+        Family(one.name, one.type, frozenset(label for sample in one.samples for label in sample.labels))
+        for one in collector.collect()
+    ]
+
+
+def services() -> dict[str, tuple[Family, ...]]:
+    """By service what it exports."""
+    made = {"annotator": _annotator(), "extender": _extender(), "descheduler": _descheduler()}
+    return {service: families(filled) for service, filled in made.items()}
+
+
+def series() -> dict[str, frozenset[str]]:
+    """All series of all services with their labels."""
+    every = (one for exported in services().values() for family in exported for one in family.series().items())
+    return dict(every)
+
+
+def _annotator() -> CollectorRegistry:
+    filled = _common()
+    filled.register(_door())
+    made = annotator.metrics.Telemetry(filled, lambda: 0.0)
+    made.export_leadership(lambda: True)
+    made.export_effectiveness(effectiveness.Tally, looking_back.Stayed)
+    made.spread_is(spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
+    return filled
+
+
+def _extender() -> CollectorRegistry:
+    filled = _common()
+    extender.metrics.Metrics(filled)
+    standing = extender.metrics.Standing(0, {"usable": 1}, {"own": 0}, 0, True)
+    filled.register(extender.metrics.StandingCollector(lambda: standing))
+    filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))
+    return filled
+
+
+def _descheduler() -> CollectorRegistry:
+    filled = _common()
+    filled.register(_door())
+    descheduler.metrics.Telemetry(filled).export_leadership(lambda: True)
+    return filled
+
+
+def _common() -> CollectorRegistry:
+    filled = CollectorRegistry()
+    held = Reloading(POLICY, loading.load, clock=clocks.ManualClock())
+    held.load()
+    filled.register(reload_metrics.ReloadCollector(held))
+    return filled
+
+
+def _door() -> telemetry.DoorCollector:
+    guarded = breaker.Guarded(fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1))
+    return telemetry.DoorCollector(guarded, promql_client.Traffic())

@@ -1,0 +1,187 @@
+"""`placeholder size` and `status` over the wire: what is asked and sent, what is printed, codes and words."""
+
+import json
+import pathlib
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+from tests import builders, kubeconfigs, scripted_http
+
+EVENLOAD = "evenload-system"
+PODS = f"/api/v1/namespaces/{EVENLOAD}/pods"
+EVENTS = f"/apis/events.k8s.io/v1/namespaces/{EVENLOAD}/events"
+SCALE = f"/apis/apps/v1/namespaces/{EVENLOAD}/deployments/placeholder/scale"
+RBAC = pathlib.Path(__file__).parents[4] / "deploy" / "rbac" / "placeholder.yaml"
+
+
+@pytest.fixture
+def nowhere(tmp_path: pathlib.Path) -> str:
+    """A kubeconfig of a server that is not there."""
+    path = tmp_path / "nowhere"
+    path.write_text(kubeconfigs.text())
+    return str(path)
+
+
+def run(*arguments: str) -> click.testing.Result:
+    """`evenload placeholder ...`."""
+    return click.testing.CliRunner().invoke(cli.__main__.main, ["placeholder", *arguments])
+
+
+class Apiserver:
+    """Lists what it was given by path, refuses what it was not, and takes every patch."""
+
+    def __init__(self, directory: pathlib.Path, lists: dict[str, list[Any]]) -> None:
+        self._directory = directory
+        self._lists = lists
+        self.asked: list[scripted_http.Exchange] = []
+
+    def run(self, *arguments: str) -> click.testing.Result:
+        """`evenload placeholder ...`, asking it."""
+        with scripted_http.serving(self._answer) as server:
+            kubeconfig = scripted_http.kubeconfig(self._directory, server.url)
+            return run(*arguments, "--kubeconfig", str(kubeconfig))
+
+    def _answer(self, exchange: scripted_http.Exchange) -> None:
+        self.asked.append(exchange)
+        if exchange.method == "PATCH":
+            exchange.answer({})
+        elif exchange.path in self._lists:
+            exchange.answer({"metadata": {"resourceVersion": "1"}, "items": self._lists[exchange.path]})
+        else:
+            exchange.status(403, "Forbidden", "may not, said RBAC")
+
+
+def held(name: str, node: str) -> Any:
+    """A placeholder."""
+    labels = {"evenload.io/placeholder": "true"}
+    return builders.pod_body(name, namespace=EVENLOAD, node=node, labels=labels, owner=("ReplicaSet", "room"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["status", "-A"], ["size", "--deployment", "placeholder", "--replicas", "1"]],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_server_that_cannot_be_reached_is_code_3(command: list[str], nowhere: str) -> None:
+    result = run(*command, "--kubeconfig", nowhere)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "error: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["size", "--deployment", "a", "--replicas", "1"]], ids=["status", "size"]
+)
+def test_a_context_that_the_kubeconfig_does_not_have_is_code_2(command: list[str], nowhere: str) -> None:
+    result = run(*command, "--kubeconfig", nowhere, "--context", "other")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "other" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "the number is missing: give --replicas N"),
+        (["--during", "20:00-07:00=2"], "the number is missing: give --replicas N"),
+        (["--nodes-per-replica", "4"], "need --max-replicas N"),
+        (["--replicas", "3", "--time-zone", "UTC"], "--time-zone UTC has no effect without a schedule"),
+    ],
+)
+def test_a_size_that_is_not_said_for_every_moment_is_refused(options: list[str], message: str, nowhere: str) -> None:
+    result = run("size", "--deployment", "placeholder", *options, "--kubeconfig", nowhere)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_size_patches_the_scale_and_asks_nothing(tmp_path: pathlib.Path) -> None:
+    apiserver = Apiserver(tmp_path, {})
+    options = ("--deployment", "placeholder", "--replicas", "10", "--during", "00:00-24:00=20%")
+    result = apiserver.run("size", *options)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{EVENLOAD}/placeholder: the number is 2 (00:00-24:00=20% UTC; 10 ordinarily)\n"
+    (patch,) = apiserver.asked
+    assert (patch.method, patch.path, patch.body) == ("PATCH", SCALE, {"spec": {"replicas": 2}})
+    assert "dryRun" not in patch.query
+    assert "would be 2" in apiserver.run("size", *options, "--dry-run").stdout
+    assert apiserver.asked[-1].query["dryRun"] == "All"
+
+
+def test_size_in_proportion_counts_the_chosen_nodes_that_take_pods(tmp_path: pathlib.Path) -> None:
+    cordoned = builders.node_body("b", mutate=lambda body: body["spec"].update(unschedulable=True))
+    unready = builders.node_body("c", mutate=lambda body: body["status"]["conditions"].clear())
+    nodes = [builders.node_body("a", cpu="7500m"), cordoned, unready]
+    apiserver = Apiserver(tmp_path, {"/api/v1/nodes": nodes})
+    options = ["--node-selector", "pool=a", "--cores-per-replica", "2", "--max-replicas", "9"]
+    result = apiserver.run("size", "--deployment", "placeholder", *options)
+    assert "the number is 4 (1 nodes, 7.5 cores)" in result.stdout
+    assert apiserver.asked[0].query["labelSelector"] == "pool=a"
+
+
+def test_size_without_its_right_is_code_2(tmp_path: pathlib.Path) -> None:
+    apiserver = Apiserver(tmp_path, {})
+    result = apiserver.run("size", "--deployment", "placeholder", "--nodes-per-replica", "2", "--max-replicas", "9")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "said RBAC" in result.stderr
+    assert [one.method for one in apiserver.asked] == ["GET"]  # no number, no patch
+
+
+def test_the_table_has_the_whole_and_every_node(tmp_path: pathlib.Path) -> None:
+    pods = [held("a", "node-2"), held("b", "node-1"), held("c", "node-1"), held("d", "")]
+    apiserver = Apiserver(tmp_path, {PODS: pods, EVENTS: []})
+    result = apiserver.run("status")
+    assert result.exit_code == 1
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["NODE", "HELD", "WAITING", "PREEMPTED/1H", "CPU", "MEMORY"],
+        ["*", "3", "1", "0", "750m", "768Mi"],
+        ["node-1", "2", "-", "0", "500m", "512Mi"],
+        ["node-2", "1", "-", "0", "250m", "256Mi"],
+    ]
+    assert "1 wait, the longest for" in result.stderr
+    assert apiserver.run("status", "--no-headers").stdout.startswith("*")
+
+
+def test_wide_has_a_row_for_each_set_and_node(tmp_path: pathlib.Path) -> None:
+    result = Apiserver(tmp_path, {PODS: [held("a", "node-2")], EVENTS: []}).run("status", "-o", "wide")
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["evenload-system/room", "-", "0", "*", "1", "0", "0", "250m", "256Mi", "-"],
+        ["evenload-system/room", "-", "0", "node-2", "1", "-", "0", "250m", "256Mi", "-"],
+    ]
+
+
+def test_without_the_right_to_read_events_the_rest_is_printed_and_it_is_code_4(tmp_path: pathlib.Path) -> None:
+    apiserver = Apiserver(tmp_path, {PODS: [held("a", "node-2")]})
+    result = apiserver.run("status", "-o", "json")
+    assert result.exit_code == 4
+    document = json.loads(result.stdout)
+    assert (document["held"], document["preempted_last_hour"]) == (1, None)
+    assert "not known: may not, said RBAC; deploy/rbac/placeholder.yaml" in result.stderr
+    assert apiserver.run("status").stdout.splitlines()[1].split()[3] == "-"
+
+
+def test_no_placeholders_are_a_finding_and_what_to_do_is_said(tmp_path: pathlib.Path) -> None:
+    everywhere = {path.replace(f"/namespaces/{EVENLOAD}", ""): list[Any]() for path in (PODS, EVENTS)}
+    apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: [], **everywhere})
+    result = apiserver.run("status")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"no placeholders in {EVENLOAD} (-A looks everywhere); next: evenload placeholder render" in result.stderr
+    assert json.loads(apiserver.run("status", "-A", "-o", "json").stdout)["held"] == 0
+
+
+def test_without_the_right_to_read_pods_it_is_refused(tmp_path: pathlib.Path) -> None:
+    result = Apiserver(tmp_path, {}).run("status")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "said RBAC" in result.stderr
+
+
+def test_the_role_for_status_lists_what_status_lists_and_no_more(tmp_path: pathlib.Path) -> None:
+    apiserver = Apiserver(tmp_path, {PODS: [], EVENTS: []})
+    apiserver.run("status")
+    rules = yaml.safe_load(RBAC.read_text(encoding="utf-8"))["rules"]
+    allowed = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
+    assert {(one.path, one.method) for one in apiserver.asked} == {(PODS, "GET"), (EVENTS, "GET")}
+    assert allowed == {("", "pods"), ("events.k8s.io", "events")}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}

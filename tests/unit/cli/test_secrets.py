@@ -1,0 +1,49 @@
+"""No message of the command line shows a password that somebody put into a URL."""
+
+import pytest
+from click.testing import CliRunner
+
+from cli import __main__ as entry
+from cli import extender_http
+
+SECRET = "s3cr3t"
+URLS = [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}", f"https://me:{SECRET}/x"]
+COMMANDS = [
+    ("nodes", "--extender"),
+    ("explain", "pod", "p", "--extender"),
+    ("plan", "--descheduler"),
+    ("evictions", "--descheduler"),
+    ("scheduler-config", "--policy", __file__, "--url"),
+]
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_url_with_a_user_is_refused_unseen(command: tuple[str, ...], url: str) -> None:
+    ended = CliRunner().invoke(entry.main, [*command, url])
+    assert ended.exit_code == 2, ended.output
+    assert "is no base URL" in ended.output
+    assert SECRET not in ended.output
+
+
+def test_a_proxy_that_is_none_is_told_without_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"me:{SECRET}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(extender_http.Unreachable) as refused:
+        extender_http.Service("http://192.0.2.1:9").get("/nodes")
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("nowhere", "'nowhere'"),
+        ("http://host:80/a?b", "'http://host:80/a?b'"),
+        ("ftp://host", "'ftp://host'"),
+        (f"http://host:{SECRET}", "(not shown, it may hold a password)"),
+        (f"host:{SECRET}@other", "(not shown, it may hold a password)"),
+    ],
+)
+def test_a_text_that_is_no_url_is_shown_where_it_holds_no_password(text: str, shown: str) -> None:
+    assert extender_http.shown(text) == shown

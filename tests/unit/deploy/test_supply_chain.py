@@ -1,0 +1,160 @@
+"""What we are made of is pinned to the byte, the lists agree with each other, and the bill of materials says so."""
+
+import json
+import pathlib
+import re
+from typing import Any
+
+import pytest
+from cyclonedx import schema
+from cyclonedx.validation import json as validating
+from packaging import markers, requirements, version
+
+from deploy.sbom import document, pins
+
+ROOT = pathlib.Path(__file__).parents[3]
+LISTS = ("requirements.txt", "requirements-dev.txt")
+GO_MODS = sorted(ROOT.glob("[!.]*/**/go.mod"))
+NOW = 1_763_733_600.0
+
+
+def packages(name: str) -> tuple[pins.Package, ...]:
+    """The pins of a list."""
+    return pins.packages((ROOT / name).read_text(encoding="utf-8"))
+
+
+def roots(name: str) -> list[requirements.Requirement]:
+    """What we ask for in a .in file, without its comments and options."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return [requirements.Requirement(line) for line in lines if line and line[0] not in "#-"]
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_line_is_an_exact_version_with_its_hashes(name: str) -> None:
+    found = packages(name)
+    lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line[:1] not in ("", " ", "#")]
+    assert len(found) == len(lines) > 10
+    assert all(one.hashes for one in found)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_what_its_roots_ask_for(name: str) -> None:
+    """Each root is pinned within its bounds, and everything else is there because something pinned needs it."""
+    source = name.replace(".txt", ".in")
+    pinned: dict[str, list[pins.Package]] = {}
+    for one in packages(name):
+        pinned.setdefault(one.name, []).append(one)
+    for root in roots(source):
+        named = pinned[canonical(root.name)]
+        assert all(root.specifier.contains(one.version) for one in named), root
+        assert all(f"-r {source}" in one.via for one in named), root
+    asked = {canonical(root.name) for root in roots(source)}
+    for one in packages(name):
+        askers = {asker for asker in one.via if not asker.startswith("-c ")}
+        assert askers, one.name
+        assert all(asker in pinned or asker == f"-r {source}" for asker in askers), one
+        assert (f"-r {source}" in askers) == (one.name in asked), one.name
+
+
+def test_both_lists_pin_the_same_version_of_what_they_share() -> None:
+    runtime: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
+    for one in packages("requirements.txt"):
+        runtime.setdefault(one.name, set()).add((one.version, one.hashes))
+    shared = [one for one in packages("requirements-dev.txt") if one.name in runtime]
+    assert shared
+    assert not [one.name for one in shared if (one.version, one.hashes) not in runtime[one.name]]
+
+
+def test_markers_are_ones_that_pip_reads() -> None:
+    for one in [package for name in LISTS for package in packages(name)]:
+        version.Version(one.version)
+        if one.marker:
+            markers.Marker(one.marker)
+
+
+PIN = "a==1 \\\n    --hash=sha256:" + "0" * 64 + "\n    # via -r requirements.in\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "b>=1",
+        "b",
+        "b==1",
+        "b==1.*",
+        "b @ https://example.com/b.whl",
+        "-e .",
+        "git+https://example.com/b",
+        "--index-url https://example.com/",
+        "b==1 \\\n    --hash=md5:" + "0" * 32,
+        "b==1 \\\n    --hash=sha256:" + "0" * 63,
+    ],
+)
+def test_a_line_that_pins_nothing_is_refused(line: str) -> None:
+    assert len(pins.packages(PIN)) == 1
+    with pytest.raises(pins.PinError, match="make lock"):
+        pins.packages(f"{PIN}{line}\n")
+
+
+@pytest.mark.parametrize("go_mod", GO_MODS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_every_go_module_has_its_checksums(go_mod: pathlib.Path) -> None:
+    """Go would fetch what is missing, and believe it; -mod=readonly, the default, then fails the build."""
+    required = pins.modules(go_mod.read_text(encoding="utf-8"))
+    beside = go_mod.with_name("go.sum")
+    sums = pins.sums(beside.read_text(encoding="utf-8") if beside.exists() else "")
+    assert not [one for one in required if one not in sums.files or one not in sums.mods]
+    assert all(re.fullmatch(r"h1:[\w+/]{43}=", checksum) for checksum in (*sums.files.values(), *sums.mods.values()))
+    assert required or not sums.files
+
+
+def test_the_go_modules_are_looked_at() -> None:
+    tools = pins.modules((ROOT / "cluster/tools/go.mod").read_text(encoding="utf-8"))
+    assert len(tools) > 200
+    assert pins.Module("k8s.io/api", "v0.36.3") in tools  # a replacement
+    assert len(GO_MODS) >= 5
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return document.of_tree(ROOT, NOW)
+
+
+@pytest.fixture(scope="module")
+def bill(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_the_bill_of_materials_is_what_the_standards_own_schema_wants(text: str) -> None:
+    validator = validating.JsonStrictValidator(schema.SchemaVersion.V1_6)
+    assert validator.validate_str(text) is None
+    assert validator.validate_str(text.replace('"library"', '"libary"', 1)) is not None
+
+
+def test_it_names_everything_that_is_pinned_and_what_of_it_is_shipped(bill: Any) -> None:
+    scopes = {one["purl"]: one["scope"] for one in bill["components"]}
+    runtime = packages("requirements.txt")
+    assert len(scopes) == len(bill["components"])
+    assert {purl for purl, scope in scopes.items() if scope == "required"} == {
+        f"pkg:pypi/{one.name}@{one.version}" for one in runtime
+    }
+    assert {f"pkg:pypi/{one.name}@{one.version}" for one in packages("requirements-dev.txt")} <= scopes.keys()
+    assert scopes["pkg:golang/k8s.io/kubernetes@v1.36.3"] == "excluded"
+
+
+def test_it_carries_the_hashes_and_who_needs_whom(bill: Any) -> None:
+    flask = next(one for one in packages("requirements.txt") if one.name == "flask")
+    shown = next(one for one in bill["components"] if one["name"] == "flask")
+    (files,) = shown["externalReferences"]
+    assert {one["content"] for one in files["hashes"]} == set(flask.hashes)
+    needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
+    assert any(ref.startswith("pkg:pypi/werkzeug@") for ref in needs[shown["bom-ref"]])
+    assert shown["bom-ref"] in needs[bill["metadata"]["component"]["bom-ref"]]
+
+
+def test_equal_pins_make_an_equal_bill(text: str) -> None:
+    assert document.of_tree(ROOT, NOW) == text

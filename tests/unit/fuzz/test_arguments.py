@@ -1,0 +1,108 @@
+"""Whatever a scheduler sends, it is a request or refused with 400 or 422, and the two ways to read it agree."""
+
+import json
+from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
+
+from extender import protocol
+from tests import builders
+from tests.unit.fuzz import mutating
+
+POD = builders.pod_body("web-1")
+GO: dict[str, Any] = {"Pod": POD, "Nodes": None, "NodeNames": ["node-1", "node-2", "node-1"]}
+WHOLE_NODES = {"Pod": POD, "Nodes": {"items": [builders.node_body("node-1"), builders.node_body("node-2")]}}
+LOWER = {"pod": POD, "nodes": None, "nodenames": ["node-1"]}
+META = {"Pod": POD, "NodeNameToMetaVictims": {"node-1": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}}}
+VICTIMS = {"Pod": POD, "NodeNameToVictims": {"node-1": {"Pods": [POD], "NumPDBViolations": 0}}}
+SAMPLES = [GO, WHOLE_NODES, LOWER, META, VICTIMS]
+
+
+def compact(document: Any) -> bytes:
+    """JSON as Go writes it, but for the escapes."""
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+BODIES = st.one_of(mutating.documents(SAMPLES).map(compact), mutating.garbled([compact(one) for one in SAMPLES]))
+
+
+def args(body: bytes) -> protocol.Args | None:
+    """The request; None where it is refused as it should be."""
+    try:
+        return protocol.decode_args(body)
+    except protocol.ProtocolError as error:
+        check(error)
+    return None
+
+
+def check(refused: protocol.ProtocolError) -> None:
+    """A refusal has a status of ours and a text that can be answered."""
+    assert refused.status in (400, 422)
+    str(refused).encode()
+
+
+@mutating.BOUNDED
+@hypothesis.given(body=BODIES)
+@hypothesis.example(body=compact(GO))
+@hypothesis.example(body=compact(WHOLE_NODES))
+def test_a_body_is_a_request_or_refused(body: bytes) -> None:
+    asked = args(body)
+    hypothesis.event("read" if asked else "refused")
+    if asked is None:
+        return
+    said = json.loads(body)  # what we read, Python reads too
+    names = said.get("NodeNames") or said.get("nodeNames") or said.get("nodenames")
+    assert len(set(asked.names)) == len(asked.names)
+    assert not names or asked.names == tuple(dict.fromkeys(names))
+    reply = json.loads(protocol.encode_filter(asked, asked.names, dict.fromkeys(asked.names, "why")))
+    passed = reply["NodeNames"] if asked.nodes is None else [one["metadata"]["name"] for one in reply["Nodes"]["items"]]
+    assert asked.nodes is not None or passed == list(asked.names)
+    assert reply["FailedAndUnresolvableNodes"].keys() == set(asked.names)
+
+
+@mutating.BOUNDED
+@hypothesis.given(body=BODIES)
+@hypothesis.example(body=compact(META))
+def test_a_body_is_a_question_about_victims_or_refused(body: bytes) -> None:
+    try:
+        asked = protocol.decode_preemption(body)
+    except protocol.ProtocolError as error:
+        check(error)
+        return
+    reply = json.loads(protocol.encode_preemption(asked.victims))
+    assert reply["NodeNameToMetaVictims"].keys() == asked.victims.keys()
+
+
+HEADS = st.one_of(
+    mutating.documents([POD]).map(lambda pod: b'{"Pod":' + compact(pod) + b',"Nodes":null'),
+    mutating.garbled([b'{"Pod":' + compact(POD) + b',"Nodes":null']),
+)
+
+
+@mutating.BOUNDED
+@hypothesis.given(head=HEADS)
+@hypothesis.example(head=b'{"Pod":' + compact(POD) + b',"Nodes":null')
+def test_the_pod_that_is_read_before_the_names_is_the_one_of_the_whole_request(head: bytes) -> None:
+    """The lean answer looks at the pod alone: it may decline, but never see another pod than the usual way."""
+    pod = protocol.pod_before_names(head)
+    hypothesis.event("read" if pod else "declined")
+    if pod is None:
+        return
+    whole = args(head + b',"NodeNames":["node-1"]}')
+    assert whole is not None
+    assert whole.pod == pod
+
+
+def test_the_work_grows_with_the_body() -> None:
+    def read(text: str) -> object:
+        return args(text.encode())
+
+    for once, ends in {
+        '"node-1",': ('{"Pod":{},"NodeNames":[', '"x"]}'),
+        '{"metadata":{"name":"a"}},': ('{"Pod":{},"Nodes":{"items":[', "{}]}}"),
+        '"a":{"Pods":null},': ('{"Pod":{},"NodeNameToVictims":{', '"x":null}}'),
+        "[": ('{"Pod":', ""),
+        '{"Pod":': ("", ""),
+    }.items():
+        mutating.assert_grows_with_the_text(read, once, ends)

@@ -1,0 +1,108 @@
+"""No message about a kubeconfig, a proxy or a token that cannot be used shows what is secret in it."""
+
+import json
+import logging
+import pathlib
+import traceback
+from typing import Any
+
+import pytest
+
+from kube import config, errors, kinds
+from tests import kubeconfigs
+
+SECRET = "s3cr3t"
+NOBODY = kubeconfigs.NOBODY
+
+
+def kubeconfig(directory: pathlib.Path, *, server: str = NOBODY, proxy: str | None = None, **user: object) -> str:
+    """A kubeconfig file, as JSON."""
+    there: dict[str, Any] = {"server": server} | ({} if proxy is None else {"proxy-url": proxy})
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "clusters": [{"name": "it", "cluster": there}],
+        "users": [{"name": "me", "user": user}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
+    }
+    return written(directory, json.dumps(body))
+
+
+def written(directory: pathlib.Path, text: str) -> str:
+    """A file with this text."""
+    path = directory / "config"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def told(path: str) -> str:
+    """All that is told of a use of a kubeconfig, with the traceback that an unexpected error would leave."""
+    with pytest.raises(errors.KubeError) as refused:
+        asked(path)
+    shown = traceback.format_exception(refused.value)
+    return "".join(line for line in shown if not line.lstrip().startswith("File "))
+
+
+def asked(path: str) -> None:
+    """Connect and ask."""
+    connected = config.connect(path)
+    try:
+        connected.list(kinds.NODES)
+    finally:
+        connected.close()
+
+
+@pytest.mark.parametrize(
+    "server", [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}@127.0.0.1:1"], ids=["a URL", "no URL"]
+)
+def test_a_server_with_a_user_is_refused_without_it(tmp_path: pathlib.Path, server: str) -> None:
+    shown = told(kubeconfig(tmp_path, server=server))
+    assert SECRET not in shown
+    assert "127.0.0.1:1" in shown
+
+
+@pytest.mark.parametrize("token", [f"{SECRET}\n", f"{SECRET}\nmore", f"{SECRET}\u201d"])
+def test_a_token_that_cannot_stand_in_a_header_is_a_mistake_of_the_configuration(
+    tmp_path: pathlib.Path, token: str
+) -> None:
+    path = kubeconfig(tmp_path, token=token)
+    with pytest.raises(errors.ConfigError, match="expected a token of one line"):
+        asked(path)
+    assert SECRET not in told(path)
+
+
+@pytest.mark.parametrize("proxy", [f"me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}"])
+def test_a_proxy_that_is_none_is_a_mistake_of_the_configuration(tmp_path: pathlib.Path, proxy: str) -> None:
+    path = kubeconfig(tmp_path, proxy=proxy, server="https://127.0.0.1:2")
+    with pytest.raises(errors.ConfigError, match="proxy-url"):
+        asked(path)
+    assert SECRET not in told(path)
+
+
+def test_a_proxy_that_does_not_answer_is_named_without_its_user(tmp_path: pathlib.Path) -> None:
+    assert SECRET not in told(kubeconfig(tmp_path, proxy=f"http://me:{SECRET}@127.0.0.1:1", server="http://h:2"))
+
+
+USER = "users:\n- name: me\n  user:\n    token: "
+
+
+@pytest.mark.parametrize("value", [f"*{SECRET}", f"!{SECRET} x", f"{{{SECRET}", f"[{SECRET}: :"])
+def test_a_file_that_is_no_yaml_is_refused_with_the_place_and_not_with_what_stands_there(
+    tmp_path: pathlib.Path, value: str
+) -> None:
+    path = written(tmp_path, f"{USER}{value}\n")
+    with pytest.raises(errors.ConfigError, match=r"no YAML at line [45], column") as refused:
+        asked(path)
+    assert SECRET not in str(refused.value)
+
+
+def test_what_a_failing_credential_plugin_prints_is_nobodys(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    script = f"echo {SECRET}; echo {SECRET} >&2; exit 1"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
+    with caplog.at_level(logging.DEBUG):
+        assert SECRET not in told(kubeconfig(tmp_path, exec=plugin))
+    assert "the credential plugin failed" in caplog.text
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
