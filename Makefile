@@ -64,5 +64,6 @@ format: $(STAMP) ## let ruff format and sort
 lock: $(STAMP) ## pin requirements*.in with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-build.in -o requirements-build.txt
 clean: ## forget the virtual environment and caches of tools (the built control plane stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
