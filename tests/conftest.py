@@ -44,6 +44,7 @@ LONGEST_FIRST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `--dist loadgroup` a worker takes a file, or all that use the shared control plane: it is started once."""
     if config.getoption("loadgroup", False):
