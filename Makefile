@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
-REAL := $(PYTEST) -n 4 --dist loadgroup
+REAL := $(PYTEST) -n 4 --dist loadfile
 .DEFAULT_GOAL := help
 
 .PHONY: help
