@@ -33,6 +33,7 @@ class Telemetry:
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
+        self._show_from_the_start()
         self._registry.register(_Drawn(lambda: self._spread))
 
     def _reading(self) -> None:
@@ -123,12 +124,14 @@ class Telemetry:
             "result",
         )
 
+    def _show_from_the_start(self) -> None:
+        """At 0: a rule sees the first failure as a step up from it."""
         for counter, results in (
             (self.syncs, ("whole", "partial", "failed")),
             (self.patches, ("written", "failed", "skipped")),
             (self.heartbeats, ("written", "failed")),
         ):
-            for result in results:  # there from the start, at 0: a rule sees the first failure as a step up from it
+            for result in results:
                 counter.labels(result)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
