@@ -11,7 +11,6 @@ import collections.abc
 import pathlib
 
 import pytest
-import xdist.remote
 import xdist.scheduler
 
 import cluster
@@ -61,15 +60,16 @@ def _dealt_as(path: str | pathlib.Path) -> str:
     return SHARED if stem in SHARING else stem
 
 
-class Dealer(xdist.scheduler.LoadFileScheduling):
+class Dealer(xdist.scheduler.LoadFileScheduling):  # type: ignore[misc] # xdist has no types
     """Gives a worker a file at a time, or all that share the control plane."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _dealt_as(super()._split_scope(nodeid))
+        file: str = super()._split_scope(nodeid)
+        return _dealt_as(file)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: xdist.remote.Producer) -> Dealer | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Dealer | None:
     """Ours for `--dist loadfile`. (The groups of xdist 3.8 do not work with pytest 9.2, which has its own node ids.)"""
     return Dealer(config, log) if config.getoption("dist") == "loadfile" else None
 
