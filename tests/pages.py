@@ -37,6 +37,7 @@ AT_THE_END: Final = "cluster, at the end"
 PROGRAMS: Final = {
     *("evenload", "kubectl", "kubeadm", "docker", "docker-compose", "podman", "helm", "promtool", "openssl", "sqlite3"),
     *("python", "python3", "pip", "uv", "make", "git", "go", "curl", "jq", "export", "sudo", "bash", "sh", "cp", "cat"),
+    *("scp", "ssh", "for"),
 }
 DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster(?:, at the end)?|not run: (\S.*\S)) -->")
 SHELLS: Final = ("console", "sh", "bash", "shell")

@@ -1,0 +1,58 @@
+"""What a PromQL expression names: its selectors with their matchers, and the labels that it groups or joins by.
+
+Not a parser: whether an expression is one, the real promtool says (tests/contract/test_alert_rules.py). This only takes
+words apart, for tests that compare them with what the services export.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[A-Za-z_:][\w:]*|\d[\w.]*|=~|!~|!=|[<>=]=?|[{}(),+*/%^-]')
+_WORD: Final = re.compile(r"[A-Za-z_:][\w:]*")
+_GROUPING: Final = frozenset({"by", "without"})
+_JOINING: Final = frozenset({"on", "ignoring", "group_left", "group_right"})
+_OPERATORS: Final = frozenset({"and", "or", "unless", "bool", "offset"})
+
+
+class Selector(NamedTuple):
+    """A series' name, and of each matcher label, operator and value."""
+
+    name: str
+    matchers: tuple[tuple[str, str, str], ...] = ()
+
+
+class Named(NamedTuple):
+    """All selectors; labels after by and without; labels of joins; strings that are no matcher's value."""
+
+    selectors: tuple[Selector, ...]
+    grouped: frozenset[str]
+    joined: frozenset[str]
+    strings: frozenset[str]
+
+
+def names(expression: str) -> Named:
+    """Take an expression apart; Grafana's variables within brackets or strings are like any other text there."""
+    tokens, at = _TOKEN.findall(expression), 0
+    selectors: list[Selector] = []
+    found: dict[str, set[str]] = {"grouped": set(), "joined": set(), "strings": set()}
+    while at < len(tokens):
+        token, after = tokens[at], tokens[at + 1] if at + 1 < len(tokens) else ""
+        at += 1
+        if token in _GROUPING | _JOINING:
+            end = tokens.index(")", at) if after == "(" else at
+            found["grouped" if token in _GROUPING else "joined"].update(set(tokens[at:end]) - {"(", ","})
+            at = end
+        elif token.startswith('"'):
+            found["strings"].add(token[1:-1])
+        elif after == "{":
+            end = tokens.index("}", at)
+            selectors.append(Selector(token, _matchers(tokens[at + 1 : end])))
+            at = end + 1
+        elif _WORD.fullmatch(token) and after != "(" and after not in _GROUPING and token not in _OPERATORS:
+            selectors.append(Selector(token))
+    return Named(tuple(selectors), *(frozenset(found[kind]) for kind in ("grouped", "joined", "strings")))
+
+
+def _matchers(tokens: list[str]) -> tuple[tuple[str, str, str], ...]:
+    rest = [token for token in tokens if token != ","]
+    return tuple((rest[at], rest[at + 1], rest[at + 2][1:-1]) for at in range(0, len(rest), 3))

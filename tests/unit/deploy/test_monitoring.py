@@ -1,0 +1,314 @@
+"""What we ship for watching names what is exported, and nothing drifts apart: rules, manifests, dashboard, pages.
+
+That every expression is PromQL and every alert fires when it should, the real promtool says (tests/contract/
+test_alert_rules.py); that the manifests are accepted, a real apiserver (tests/contract/test_kustomize.py).
+"""
+
+import ast
+import json
+import pathlib
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import click
+import pytest
+import yaml
+
+import cli.__main__
+from annotator import metrics as annotator_metrics
+from annotator import spread
+from deploy.monitoring import __main__ as writing
+from descheduler import answers, rows, verdicts
+from descheduler import metrics as descheduler_metrics
+from extender import metrics as extender_metrics
+from extender import tls
+from promql import node_queries
+from promql.node_queries import Window
+from tests import exported, metric_docs, promql_text
+
+ROOT: Final = pathlib.Path(__file__).parents[3]
+MONITORING, BASE = ROOT / "deploy" / "monitoring", ROOT / "deploy" / "kustomize" / "base"
+COMPONENTS: Final = ROOT / "deploy" / "kustomize" / "components"
+RUNBOOKS, DOCS = ROOT / "docs" / "runbooks", ROOT / "docs"
+SERVICES: Final = ("annotator", "descheduler", "extender")
+# what Prometheus gives every series of a target that prometheus-operator found
+TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "service", "container", "endpoint"})
+# not ours: Prometheus' own, node-exporter's, kube-scheduler's; with the labels that we ask by
+FOREIGN: Final = {
+    "ALERTS": {"alertname", "alertstate"},
+    "node_cpu_seconds_total": {"cpu", "mode"},
+    "node_memory_MemAvailable_bytes": set[str](),
+    "node_memory_MemTotal_bytes": set[str](),
+    "scheduler_pending_pods": {"queue"},
+}
+# shown nowhere: about the process itself, and the averages since its start, which queries take over spans instead
+NOT_SHOWN: Final = {
+    "evenload_build_info",
+    "evenload_cpu_utilization_total_avg",
+    "evenload_memory_utilization_total_avg",
+    "evenload_effective_schedule_ratio",
+    "evenload_schedule_not_looked_back_total",
+}
+VALUES: Final = {
+    ("evenload_extender_request_duration_seconds", "verb"): set(extender_metrics.VERBS),
+    ("evenload_extender_degraded", "cause"): {
+        "unknown_node",
+        "missing_reading",
+        "stale_reading",
+        "missing_metric",
+        "all_rejected",
+        "deadline",
+    },
+    ("evenload_extender_nodes", "state"): {"usable", "stale", "future", "missing"},
+    ("evenload_extender_filtered_nodes", "verdict"): {"passed", "rejected"},
+    ("evenload_annotator_heartbeats", "result"): {"written", "failed"},
+    ("evenload_annotator_node_patches", "result"): {"written", "gone", "failed", "skipped"},
+    ("evenload_annotator_nodes", "state"): {"matched", "unmatched"},
+    ("evenload_annotator_metric_nodes", "state"): set(annotator_metrics.STATES),
+    ("evenload_annotator_placeholders", "state"): {"placed", "waiting"},
+    ("evenload_node_load_ratio", "metric"): {"$metric"},
+    ("evenload_policy_threshold_ratio", "metric"): {"$metric"},
+    ("evenload_policy_threshold_ratio", "line"): {spread.FILTER, spread.EVICT_ABOVE, spread.EVICT_UNTIL},
+    ("evenload_descheduler_failures", "door"): set(descheduler_metrics.DOORS),
+    ("evenload_eviction_candidates", "verdict"): {str(cause) for cause in verdicts.Cause},
+    ("evenload_eviction_budget_remaining", "scope"): {"hour"},
+    ("evenload_eviction_refusals", "refused_by"): set(answers.REFUSERS),
+    ("evenload_evictions", "result"): set(rows.RESULTS),
+}
+Document = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """One expression, where it stands, and the labels that its words show."""
+
+    where: str
+    expression: str
+    shown: frozenset[str]
+
+
+def load(path: pathlib.Path) -> list[Document]:
+    """The documents of a YAML file."""
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def groups() -> list[Document]:
+    """The groups of the alerts."""
+    (document,) = load(MONITORING / "evenload-alerts.yaml")
+    found: list[Document] = document["groups"]
+    return found
+
+
+ALERTS: Final = {rule["alert"]: rule for group in groups() for rule in group["rules"]}
+PAGE: Final = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+PANELS: Final = [panel for panel in PAGE["panels"] if panel["type"] != "row"]
+
+
+def of_alerts() -> Iterator[Asked]:
+    """Every alert's expression, with the labels in its texts."""
+    for name, rule in ALERTS.items():
+        texts = " ".join(rule["annotations"].values())
+        yield Asked(name, rule["expr"], frozenset(re.findall(r"\$labels\.(\w+)", texts)))
+
+
+def of_panels() -> Iterator[Asked]:
+    """Every query of the dashboard, with the labels in its legend."""
+    for panel in PANELS:
+        for target in panel["targets"]:
+            shown = frozenset(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            yield Asked(panel["title"], target["expr"], shown)
+
+
+EVERY: Final = [*of_alerts(), *of_panels()]
+SERIES: Final = exported.series()
+
+
+def labels(series: str) -> set[str]:
+    """The labels of a series, whoever exports it."""
+    return set(SERIES.get(series, ())) or set(FOREIGN.get(series, ()))
+
+
+@pytest.mark.parametrize("asked", EVERY, ids=lambda asked: asked.where)
+def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values(asked: Asked) -> None:
+    for one in promql_text.names(asked.expression).selectors:
+        assert one.name in SERIES or one.name in FOREIGN, one
+        for label, operator, value in one.matchers:
+            assert label in labels(one.name), one
+            known = VALUES.get((re.sub("_(total|count|bucket)$", "", one.name), label))
+            if one.name in SERIES:
+                assert known is not None, f"{one.name}{{{label}}}: say in VALUES what it can be"
+                assert set(value.split("|")) <= known, one
+            assert operator in ("=", "=~", "!="), one
+
+
+@pytest.mark.parametrize("asked", EVERY, ids=lambda asked: asked.where)
+def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there(asked: Asked) -> None:
+    found = promql_text.names(asked.expression)
+    there = TARGET | found.strings | {label for one in found.selectors for label in labels(one.name)}
+    assert found.grouped | found.joined <= there
+    assert asked.shown <= (found.grouped if asked in of_panels() and "topk" not in asked.expression else there)
+
+
+def test_no_label_of_ours_is_one_that_a_target_has() -> None:
+    clashing = {name: found & TARGET for name, found in SERIES.items() if found & TARGET}
+    assert not clashing
+
+
+def test_every_metric_is_shown_or_alerted_on() -> None:
+    asked = {one.name for each in EVERY for one in promql_text.names(each.expression).selectors}
+    families = [family for every in exported.services().values() for family in every]
+    unseen = {family.shown for family in families if not asked & family.series().keys()}
+    assert unseen == NOT_SHOWN
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_docs_name_every_metric_with_its_labels(service: str) -> None:
+    assert metric_docs.named(f"{service}.md") == {one.shown: one.labels for one in exported.services()[service]}
+
+
+def test_no_page_names_a_metric_that_nobody_exports() -> None:
+    known = set(SERIES) | {family.name for every in exported.services().values() for family in every}
+    for page in DOCS.rglob("*.md"):
+        assert metric_docs.mentioned(page) <= known, page
+
+
+def test_the_hottest_nodes_are_those_of_the_annotators_own_queries() -> None:
+    shown = {panel["title"]: panel["targets"][0]["expr"] for panel in PANELS if panel["title"].startswith("Hottest")}
+    own = {name: node_queries.expression(Window(name.lower(), "avg", 300.0, 300.0)) for name in ("CPU", "memory")}
+    assert shown == {f"Hottest nodes, {name} 5m": f"topk(10, {text})" for name, text in own.items()}
+
+
+def test_generated_files_are_what_the_script_writes() -> None:
+    for name, text in writing.texts().items():
+        assert (MONITORING / name).read_text(encoding="utf-8") == text, f"{name}: run python -m deploy.monitoring"
+
+
+def test_manifest_and_rule_file_hold_the_same_alerts() -> None:
+    (manifest,) = load(MONITORING / "prometheusrule-alerts.yaml")
+    assert manifest["spec"]["groups"] == groups()
+
+
+def test_panels_have_ids_of_their_own_and_lie_beside_each_other() -> None:
+    ids = [panel["id"] for panel in PAGE["panels"]]
+    assert len(ids) == len(set(ids))
+    cells: set[tuple[int, int]] = set()
+    for panel in PAGE["panels"]:
+        at = panel["gridPos"]
+        taken = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not taken & cells, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        cells |= taken
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_says_what_to_read_from_it_and_asks_the_chosen_prometheus(panel: Document) -> None:
+    assert panel["description"]
+    assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]) > 0
+    sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
+    assert all(source == {"type": "prometheus", "uid": "${datasource}"} for source in sources)
+
+
+def test_variables_of_the_dashboard_are_defined() -> None:
+    defined = {one["name"] for one in PAGE["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(PAGE["panels"])))
+    assert used == defined == {"datasource", "metric"}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_says_how_bad_what_and_where_to_read_on(name: str) -> None:
+    rule = ALERTS[name]
+    assert name.startswith("Evenload")
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{name}.md")
+    assert len(rule["annotations"]["summary"]) <= 80
+
+
+def test_every_alert_has_its_page_and_every_page_its_alert() -> None:
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} == set(ALERTS)
+    assert len(ALERTS) == sum(len(group["rules"]) for group in groups())
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_a_page_has_its_five_parts_and_was_reproduced_by_a_test_that_exists_or_a_drill(name: str) -> None:
+    text = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n")
+    heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert heads == ["What it means", "What users see", "Look", "Do", "Reproduced"]
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", text)
+    assert named or "Drill, not part of the tests:" in text
+    for path, test in named:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{path}::{test}"
+
+
+@pytest.mark.parametrize("page", [*RUNBOOKS.glob("*.md"), DOCS / "monitoring.md"], ids=lambda page: page.stem)
+def test_links_lead_somewhere_and_commands_are_ours(page: pathlib.Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    for line in (*fenced.splitlines(), *re.findall(r"`(evenload [^`]+)`", text)):
+        if line.startswith("evenload "):
+            understood(shlex.split(line.split(" | ")[0], comments=True)[1:])
+
+
+def understood(words: list[str]) -> None:
+    """Fails where `evenload` has no such command or option."""
+    command: click.Command = cli.__main__.main
+    while isinstance(command, click.Group) and words:
+        context = click.Context(command)
+        found = command.get_command(context, words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+    command.make_parser(click.Context(command)).parse_args(words)
+
+
+def test_every_alert_fires_and_does_not_in_the_tests_for_promtool() -> None:
+    (document,) = load(MONITORING / "evenload-alerts.test.yaml")
+    cases = [(group["name"], case) for group in document["tests"] for case in group["alert_rule_test"]]
+    firing = {case["alertname"] for _, case in cases if case.get("exp_alerts")}
+    assert firing == set(ALERTS)
+    for name in ("all is well", "nothing is scraped"):
+        assert {case["alertname"] for title, case in cases if title == name} == set(ALERTS)
+    assert not [case for title, case in cases if title == "all is well" and case.get("exp_alerts")]
+    stories = {title for title, case in cases if case.get("exp_alerts")} - {"nothing is scraped"}
+    before = {case["alertname"] for title, case in cases if title in stories and not case.get("exp_alerts")}
+    assert before == set(ALERTS)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_monitor_finds_the_port_that_serves_metrics(service: str) -> None:
+    monitors = {one["metadata"]["name"]: one for one in load(MONITORING / "service-monitors.yaml")}
+    assert set(monitors) == {f"evenload-{name}" for name in SERVICES}
+    monitor = monitors[f"evenload-{service}"]
+    objects = {one["kind"]: one for one in load(BASE / f"{service}.yaml")}
+    own = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": service}  # the first is kustomize's
+    assert monitor["spec"]["selector"]["matchLabels"] == own
+    assert objects["Service"]["metadata"]["labels"].items() <= own.items()
+    assert objects["Service"]["metadata"]["namespace"] == monitor["metadata"]["namespace"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (container,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert endpoint["targetPort"] == container["ports"][0]["name"]
+    assert endpoint["path"] in tls.PLAIN_PATHS  # no client certificate is asked for it
+
+
+def test_with_tls_prometheus_verifies_the_certificate_that_mtls_mounts() -> None:
+    (component,) = load(COMPONENTS / "monitoring-mtls" / "kustomization.yaml")
+    assert component["components"] == ["../monitoring"]
+    (patch,) = component["patches"]
+    ops = {op["path"]: op["value"] for op in yaml.safe_load(patch["patch"])}
+    secret = ops["/spec/endpoints/0/tlsConfig"]["ca"]["secret"]
+    assert (ops["/spec/endpoints/0/scheme"], secret["key"]) == ("https", "ca.crt")
+    assert f"secretName: {secret['name']}" in (COMPONENTS / "mtls" / "kustomization.yaml").read_text(encoding="utf-8")
+    service = next(one for one in load(BASE / "extender.yaml") if one["kind"] == "Service")["metadata"]
+    assert ops["/spec/endpoints/0/tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
+
+
+def test_network_policies_let_the_operators_prometheus_in() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    (source,) = policies["evenload-metrics"]["ingress"][0]["from"]
+    assert source["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
+    assert "from" not in policies["evenload-extender"]["ingress"][0]
