@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 import cluster
+from cluster import containers
 from cluster.demo import permissions
 from policy import annotations, heartbeat, owner_usage
 from runtime import clock
@@ -22,8 +23,8 @@ OLD_SECONDS = 200  # under staleAfter, and more than a test waits, so that only 
 def extender(tmp_path: pathlib.Path) -> Iterator[tuple[cluster.Cluster, services.Service]]:
     """An extender that runs as its ServiceAccount, on a cluster of its own without load or scheduler."""
     with cluster.Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False) as running:
-        running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        permissions.apply(running)
+        for _ in range(2):  # what docker-compose.yml does once the apiserver answers, and may do again
+            containers.create_objects(running.api, 2)
         kubeconfig = permissions.kubeconfig(running, "extender")
         policy = ROOT / "deploy" / "policies" / "default.yaml"
         arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
