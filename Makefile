@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
-REAL := $(PYTEST) -n 4 --dist loadgroup
+REAL := $(PYTEST) -n 4 --dist loadfile
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -64,5 +64,6 @@ format: $(STAMP) ## let ruff format and sort
 lock: $(STAMP) ## pin requirements*.in with hashes
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-build.in -o requirements-build.txt
 clean: ## forget the virtual environment and caches of tools (the built control plane stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

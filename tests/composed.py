@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import struct
@@ -21,6 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -30,6 +30,7 @@ from cluster import binaries, containers, errors
 ROOT = pathlib.Path(__file__).parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 LIMIT_SECONDS = 240.0
+FOUND: dict[str, pathlib.Path] = {}
 _IFF_UP, _SIOCSIFFLAGS = 0x1, 0x8914
 
 
@@ -39,7 +40,7 @@ def main() -> int:
     with contextlib.ExitStack() as undo:
         logs = pathlib.Path(undo.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
         running: dict[str, subprocess.Popen[bytes]] = {}
-        undo.callback(lambda: [end(process) for process in reversed(running.values())])
+        undo.callback(end, running)
         for name in in_order():
             running[name] = start(name, logs)
             if name in ("files", "objects"):
@@ -82,7 +83,7 @@ def start(name: str, logs: pathlib.Path) -> subprocess.Popen[bytes]:
     service = COMPOSE["services"][name]
     mounts = " && ".join(mount(volume) for volume in service.get("volumes", []) if mount(volume)) or "true"
     command = [*service.get("entrypoint", ["evenload"]), *service.get("command", [])]
-    found = {tool.name: str(path) for tool, path in zip(binaries.TOOLS, paths(), strict=True)}
+    found = {name: str(path) for name, path in FOUND.items()}
     found |= {"python": sys.executable, "evenload": f"{sys.executable} -m cli"}
     program = " ".join([found[command[0]], *(f"'{word}'" for word in command[1:])])
     once = "exec " if name in ("files", "objects") else "while :; do "
@@ -106,15 +107,13 @@ def mount(volume: str | dict[str, Any]) -> str:
     return f"mkdir -p {target} && mount --bind {ROOT / source} {target}"
 
 
-def paths() -> list[pathlib.Path]:
-    """Where the binaries are, in the order of TOOLS."""
-    return _FOUND
-
-
 def judged(running: dict[str, subprocess.Popen[bytes]], logs: pathlib.Path) -> int:
     """Create a workload through kubectl as the file runs it, and wait until the loop has gone round once."""
-    kubectl = [str(paths()[[tool.name for tool in binaries.TOOLS].index("kubectl")]), "--cache-dir=/dev/shm/kubectl"]
+    kubectl = [str(FOUND["kubectl"]), "--cache-dir=/dev/shm/kubectl"]
     kubectl += [f"--kubeconfig={containers.VOLUME / containers.HOST_KUBECONFIG}"]
+    for name in running:
+        if check := COMPOSE["services"][name].get("healthcheck"):
+            until(lambda test=check["test"][1:]: healthy(test), f"{name} to be healthy")  # type: ignore[misc]
     run(*kubectl, "create", "deployment", "web", "--image=pause", "--replicas=40")
     limit = time.monotonic() + LIMIT_SECONDS
     jsonpath = "-o=jsonpath={range .items[*]}{.status.phase}{'\\n'}{end}"
@@ -133,6 +132,21 @@ def judged(running: dict[str, subprocess.Popen[bytes]], logs: pathlib.Path) -> i
     return 1
 
 
+def healthy(test: list[str]) -> bool:
+    """Whether a health check of the file says so."""
+    return subprocess.run([sys.executable, *test[1:]], capture_output=True, check=False).returncode == 0
+
+
+def until(probe: Callable[[], bool], what: str) -> None:
+    """Wait for it; TimeoutError names it."""
+    limit = time.monotonic() + LIMIT_SECONDS
+    while not probe():
+        if time.monotonic() > limit:
+            raise TimeoutError(f"waited {LIMIT_SECONDS:g} s for {what}")
+        time.sleep(1)
+    say(what)
+
+
 def metric(url: str, name: str) -> float:
     """The sum of a metric over its labels; 0 while nobody answers."""
     with contextlib.suppress(OSError):
@@ -146,13 +160,14 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """The whole session of a service."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-        time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def end(running: dict[str, subprocess.Popen[bytes]]) -> None:
+    """The sessions of all services, the last one first."""
+    for process in reversed(running.values()):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(0.2)
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def say(text: str) -> None:
@@ -161,6 +176,5 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    shutil.which("unshare") or sys.exit("unshare (util-linux) is needed")
-    _FOUND = list(binaries.find_or_build().values())
+    FOUND.update(binaries.find_or_build())  # before /etc and /var/lib are others
     sys.exit(main())

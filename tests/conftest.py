@@ -8,15 +8,29 @@ a file of five minutes must not be that.
 """
 
 import collections.abc
+import pathlib
 
 import pytest
+import xdist.remote
+import xdist.scheduler
 
 import cluster
 from kube.door import KubeDoor
 from tests import patience
 
-SHARED = "control_plane"  # the group of all tests that use this fixture
-# Groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
+# The files that use the shared control plane are one for xdist: dealt out apart, each worker would start it anew.
+SHARED = "control_plane"
+SHARING = (
+    "test_bad_input",
+    "test_descheduler_evicting",
+    "test_descheduler_kills",
+    "test_guard",
+    "test_kube_credentials",
+    "test_kube_door",
+    "test_load_exporter",
+    "test_prometheus_door",
+)
+# Files of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
 LONGEST_FIRST = (
     SHARED,
     "test_annotator_faults",
@@ -34,27 +48,37 @@ LONGEST_FIRST = (
     "test_effectiveness",
     "test_placeholders",
     "test_recording_rules",
-    "test_bad_input",
     "test_extender_scheduler",
     "test_explain_cli",
-    "test_prometheus_door",
     "test_extra_metrics",
     "test_extender_replicas",
     "test_kube_reflector",
 )
 
 
+def _dealt_as(path: str | pathlib.Path) -> str:
+    stem = pathlib.PurePath(path).stem
+    return SHARED if stem in SHARING else stem
+
+
+class Dealer(xdist.scheduler.LoadFileScheduling):
+    """Gives a worker a file at a time, or all that share the control plane."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _dealt_as(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: xdist.remote.Producer) -> Dealer | None:
+    """Ours for `--dist loadfile`. (The groups of xdist 3.8 do not work with pytest 9.2, which has its own node ids.)"""
+    return Dealer(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` a worker takes a file, or all that use the shared control plane: it is started once."""
-    if config.getoption("loadgroup", False):
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """Sorts where xdist is told to deal out in the order that it is given, instead of by the number of tests."""
+    if not config.getoption("loadscopereorder", True):
         rank = {name: index for index, name in enumerate(LONGEST_FIRST)}
-        items.sort(key=lambda item: rank.get(_group(item), len(rank)))
-
-
-def _group(item: pytest.Item) -> str:
-    return SHARED if isinstance(item, pytest.Function) and SHARED in item.fixturenames else item.path.stem
+        items.sort(key=lambda item: rank.get(_dealt_as(item.path), len(rank)))
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from runtime import reloading
@@ -37,6 +37,7 @@ AT_THE_END: Final = "cluster, at the end"
 PROGRAMS: Final = {
     *("evenload", "kubectl", "kubeadm", "docker", "docker-compose", "podman", "helm", "promtool", "openssl", "sqlite3"),
     *("python", "python3", "pip", "uv", "make", "git", "go", "curl", "jq", "export", "sudo", "bash", "sh", "cp", "cat"),
+    *("scp", "ssh", "for"),
 }
 DIRECTIVE: Final = re.compile(r"<!-- commands: (offline|cluster(?:, at the end)?|not run: (\S.*\S)) -->")
 SHELLS: Final = ("console", "sh", "bash", "shell")
@@ -98,8 +99,22 @@ class Block(NamedTuple):
         shell = self.language in SHELLS
         if self.language and not shell:
             return []
-        numbered = enumerate(self.lines, self.line + 1)
+        numbered = _continued(enumerate(self.lines, self.line + 1))
         return [Command(number, line.strip()) for number, line in numbered if _is_command(line, shell=shell)]
+
+
+def _continued(numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines, with those that end with a backslash and what follows them in one."""
+    begun, whole = 0, ""
+    for number, line in numbered:
+        begun, whole = begun or number, whole + line
+        if line.endswith("\\"):
+            whole += "\n"
+        else:
+            yield begun, whole
+            begun, whole = 0, ""
+    if whole:
+        yield begun, whole
 
 
 def _is_command(line: str, *, shell: bool) -> bool:

@@ -32,7 +32,7 @@ def of_tree(root: pathlib.Path, now_seconds: float) -> str:
     names = {one.name for one in runtime}
     made = boms.Bom()
     kind = components.ComponentType.APPLICATION
-    made.metadata.component = _component("evenload", version.VERSION, scope=None, kind=kind)
+    made.metadata.component = _component("evenload", version.VERSION, scope=None, kind=kind, registry="generic")
     made.metadata.timestamp = datetime.datetime.fromtimestamp(int(now_seconds), datetime.UTC)
     _add_packages(made, runtime, components.ComponentScope.REQUIRED)
     _add_packages(made, [one for one in both if one.name not in names], components.ComponentScope.EXCLUDED)

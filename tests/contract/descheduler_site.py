@@ -17,8 +17,8 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from descheduler.__main__ import LEASE
 from descheduler.rows import DONE
+from descheduler.wiring import LEASE
 from kube import config, errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Pod

@@ -299,13 +299,12 @@ def test_a_part_applied_later_takes_no_label_off_the_namespace_of_all(site: Site
 
 
 RENDERED = {
-    "nothing chosen": [],
     "everything about the pods": [
         *("--replicas", "3", "--requests", "cpu=1,memory=2Gi,nvidia.com/gpu=1", "--image", "registry.k8s.io/pause:3.9"),
         *("--toleration", "dedicated=batch:NoSchedule", "--toleration", "*", "--node-selector", "pool=a"),
-        *("--spread-nodes", "hard", "--spread-zones", "off", "--burst-class"),
+        *("--spread-nodes", "hard", "--spread-zones", "off", "--affinity", "AFFINITY"),
+        *("--priority", "-7", "--priority-class", "mine", "--burst-class"),
     ],
-    "another class": ["--priority", "-7", "--priority-class", "mine", "--affinity", "AFFINITY"],
     "a class that exists": ["--preset", "soak", "--existing-priority-class", "--priority-class", "low"],
     "soaking by the clock": ["--preset", "soak", "--during", "20:00-07:00=0", "--time-zone", "Europe/Berlin"],
     "a set of its own, in proportion": [
@@ -351,36 +350,37 @@ def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
 def test_the_job_that_sets_the_number_needs_the_rights_it_ships_with_and_has_no_other(
     site: Site, copied: pathlib.Path
 ) -> None:
-    options = ("--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
+    where = "default"  # which need not go to be rid of it
+    options = ("-n", where, "--nodes-per-replica", "2", "--max-replicas", "9", "--during", "00:00-24:00=150%")
     (copied / "mine").mkdir()
     overlay = copied / "mine" / "kustomization.yaml"
     overlay.write_text(render(*options, "--kustomization", "../deploy"), encoding="utf-8")
     site.apply(copied / "mine")
-    user = f"system:serviceaccount:{NAMESPACE}:placeholder-size"
-    scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", NAMESPACE)
+    user = f"system:serviceaccount:{where}:placeholder-size"
+    scale = permissions.Right(user, "patch", "apps", "deployments/scale", "placeholder", where)
     for right in (scale, permissions.Right(user, "list", "", "nodes")):
         permissions.await_right(site.cluster, right)
     for wrong in (
-        scale._replace(name="evenload-extender"),
-        scale._replace(namespace="default"),
+        scale._replace(name="other"),
+        scale._replace(namespace=NAMESPACE),
         scale._replace(resource="deployments"),
         *(scale._replace(verb=verb) for verb in ("get", "update", "delete")),
-        permissions.Right(user, "list", "", "pods", namespace=NAMESPACE),
+        permissions.Right(user, "list", "", "pods", namespace=where),
         permissions.Right(user, "patch", "", "nodes"),
     ):
         assert not site.cluster.api.create(permissions.REVIEWS, {"spec": wrong.review()})["status"]["allowed"], wrong
-    (job,) = [one for one in yaml.safe_load_all(render(*options)) if one["kind"] == "CronJob"]
+    (job,) = [one for one in site.rendered(copied / "mine") if one["kind"] == "CronJob"]
     (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    kubeconfig = str(site.cluster.service_account_kubeconfig(NAMESPACE, "placeholder-size"))
+    kubeconfig = str(site.cluster.service_account_kubeconfig(where, "placeholder-size"))
     command = [*container["command"][1:], *container["args"], "--kubeconfig", kubeconfig]
     result = click.testing.CliRunner().invoke(cli.__main__.main, command)
     assert result.exit_code == 0, result.stderr
-    path = f"apis/apps/v1/namespaces/{NAMESPACE}/deployments/placeholder"
-    assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # two nodes are one, three are two, of which 150 %
-    other = [word.replace("placeholder", "other") if "deployment" in word else word for word in command]
+    path = f"apis/apps/v1/namespaces/{where}/deployments/placeholder"
+    assert site.cluster.api.get(path)["spec"]["replicas"] == 3  # for three nodes two, and of these 150 %
+    other = ["--deployment=other" if word == "--deployment=placeholder" else word for word in command]
     refused = click.testing.CliRunner().invoke(cli.__main__.main, other)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "other" in refused.stderr
+    assert "Forbidden" in refused.stderr
     site.delete(copied / "mine")
 
 

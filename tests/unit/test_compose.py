@@ -46,9 +46,8 @@ def seen_as(name: str, path: str, volume: pathlib.Path) -> pathlib.Path:
     target = max((target for target in mounts(name) if path.startswith(f"{target}/")), key=len)
     mount = mounts(name)[target]
     rest = path.removeprefix(f"{target}/")
-    if mount["source"].startswith("."):
-        return ROOT / mount["source"] / rest
-    return volume / mount.get("volume", {}).get("subpath", "") / rest
+    source, folder = str(mount["source"]), str(mount.get("volume", {}).get("subpath", ""))
+    return ROOT / source / rest if source.startswith(".") else volume / folder / rest
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +191,7 @@ def test_what_runs_our_image_may_do_nothing_special(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_a_service_of_ours_sees_its_own_folder_of_the_volume_alone(name: str) -> None:
     mount = mounts(name)[str(containers.VOLUME)]
-    assert mount["volume"] == {"subpath": containers.own_directory(name)}
+    assert mount["volume"] == {"subpath": containers.own_directory(name), "nocopy": True}
     assert mount.get("read_only", False) is (name != "descheduler")  # the ledger
     assert str(OURS[name]) in SERVICES[name]["healthcheck"]["test"][-1]
 
