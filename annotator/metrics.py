@@ -33,7 +33,7 @@ class Telemetry:
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
-        self._besides()
+        self._show_from_the_start()
         self._registry.register(_Drawn(lambda: self._spread))
 
     def _reading(self) -> None:
@@ -107,15 +107,7 @@ class Telemetry:
             "Heartbeats by result; without written ones quiet nodes turn stale.",
             "result",
         )
-        for counter, results in (
-            (self.syncs, ("whole", "partial", "failed")),
-            (self.patches, ("written", "failed", "skipped")),
-            (self.heartbeats, ("written", "failed")),
-        ):
-            for result in results:  # there from the start, at 0: a rule sees the first failure as a step up from it
-                counter.labels(result)
 
-    def _besides(self) -> None:
         self.placeholders = self._gauge(
             "evenload_annotator_placeholders",
             "Placeholders that hold room (placed) or wait for it (waiting); many waiting for long: no node is added.",
@@ -131,6 +123,16 @@ class Telemetry:
             "Writes of the ConfigMap evenload-usage by result; failed: pods are soon estimated by request again.",
             "result",
         )
+
+    def _show_from_the_start(self) -> None:
+        """At 0: a rule sees the first failure as a step up from it."""
+        for counter, results in (
+            (self.syncs, ("whole", "partial", "failed")),
+            (self.patches, ("written", "failed", "skipped")),
+            (self.heartbeats, ("written", "failed")),
+        ):
+            for result in results:
+                counter.labels(result)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self._registry)
