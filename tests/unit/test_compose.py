@@ -6,6 +6,8 @@ No engine is here: the file is held to our code and to the tree. `python -m test
 import importlib
 import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import click
@@ -23,6 +25,12 @@ OURS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # design.md, 
 STEPS = ("files", "objects")
 BASE = list(yaml.safe_load_all((ROOT / "deploy" / "kustomize" / "base" / "extender.yaml").read_text(encoding="utf-8")))
 NOW = 1_790_000_000.0
+
+
+def checked(file: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """What the Compose Specification's own schema says of a file."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def line(name: str) -> list[str]:
@@ -48,6 +56,17 @@ def seen_as(name: str, path: str, volume: pathlib.Path) -> pathlib.Path:
     rest = path.removeprefix(f"{target}/")
     source, folder = str(mount["source"]), str(mount.get("volume", {}).get("subpath", ""))
     return ROOT / source / rest if source.startswith(".") else volume / folder / rest
+
+
+def test_it_is_what_the_compose_specification_allows(tmp_path: pathlib.Path) -> None:
+    answer = checked(ROOT / "docker-compose.yml")
+    assert answer.returncode == 0, answer.stdout
+    wrong = tmp_path / "docker-compose.yml"
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    wrong.write_text(text.replace("depends_on:", "depends_upon:", 1), encoding="utf-8")
+    answer = checked(wrong)
+    assert answer.returncode == 1
+    assert "depends_upon" in answer.stdout
 
 
 @pytest.fixture(scope="module")
