@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
-SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
+SOURCES := annotator cli cluster descheduler extender kube policy promql runtime simulator
 PYTEST := $(BIN)/python -m pytest
 REAL := $(PYTEST) -n 4 --dist loadfile
 .DEFAULT_GOAL := help

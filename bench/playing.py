@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import fleet
-from cluster import exporter_text, load, nodes, series
+from cluster import exporter_text, nodes
 from promql import recording_rules
+from simulator import load, series
 
 Floats = npt.NDArray[np.float32]
 

@@ -2,7 +2,7 @@
 
 It watches a cluster's Nodes and Pods and serves what they would use (docs/load-exporter.md), so that fake nodes have
 real load: a pod's load shows on the node where kube-scheduler really put it. `cluster.Cluster` starts it and points
-Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and `cluster.load`.
+Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and `simulator.load`.
 """
 
 import pathlib
@@ -11,10 +11,11 @@ import threading
 
 import click
 
-from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch, load, series
+from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
 from kube import config, door, errors, kinds, reflector
 from runtime import clock as clocks
 from runtime import exits, logs, loop, options
+from simulator import load, series
 
 log = logs.get(__name__)
 

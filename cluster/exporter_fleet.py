@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cluster import load, series
+from simulator import load, series
 
 NOTHING = load.Load()
 MAX_STEPS_PER_ADVANCE = 600  # after a long pause the oldest steps are merged: a scrape must not take minutes

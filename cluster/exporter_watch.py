@@ -5,9 +5,10 @@ until it has finished or is deleted; a terminating pod still runs. What an annot
 logged once per text and replaced by the default, because one author's mistake must not stop the others' series.
 """
 
-from cluster import exporter_fleet, exporter_http, load
+from cluster import exporter_fleet, exporter_http
 from kube import objects
 from runtime import logs
+from simulator import load
 
 log = logs.get(__name__)
 

@@ -1,12 +1,12 @@
 """An owner of the arrival plan as Kubernetes objects: its Deployment and, where it has one, its PodDisruptionBudget.
 
 Pure; `cluster.demo.arriving` creates and deletes them. The load of the pods goes along in the annotation that the
-exporter reads (`cluster.load`).
+exporter reads (`simulator.load`).
 """
 
 import msgspec
 
-from cluster import load, workload
+from simulator import load, workload
 
 MIB = 2**20
 IMAGE = "registry.k8s.io/pause:3.10"

@@ -14,7 +14,18 @@ import pytest
 from tests import conftest
 
 ROOT = pathlib.Path(__file__).parents[1]
-PACKAGES = ("annotator", "cli", "cluster", "descheduler", "extender", "kube", "policy", "promql", "runtime")
+PACKAGES = (
+    "annotator",
+    "cli",
+    "cluster",
+    "descheduler",
+    "extender",
+    "kube",
+    "policy",
+    "promql",
+    "runtime",
+    "simulator",
+)
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 HOP_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 

@@ -12,13 +12,13 @@ import requests
 from rich import console
 
 import cluster
-from cluster import workload
-from cluster.demo import figures, interrupting, measuring, phases, screen, services, table
+from cluster.demo import interrupting, measuring, phases, screen, services
 from kube import errors as kube_errors
 from policy import loading, problems, schema
 from promql import errors as promql_errors
 from runtime import clock as clocks
 from runtime import exits, logs
+from simulator import figures, table, workload
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAILURES = (

@@ -1,13 +1,14 @@
 """Plays an arrival plan: creates each batch in one step when its time has come, and removes owners that leave.
 
-`phases` calls `play` several times a second with the time since the start; the plan is `cluster.workload`'s, the same
+`phases` calls `play` several times a second with the time since the start; the plan is `simulator.workload`'s, the same
 object for both phases.
 """
 
 from typing import Any
 
-from cluster import workload, workload_objects
+from cluster import workload_objects
 from kube import door, errors, kinds
+from simulator import workload
 
 KINDS: dict[str, kinds.Kind[Any]] = {"Deployment": kinds.DEPLOYMENTS, "PodDisruptionBudget": kinds.BUDGETS}
 

@@ -6,8 +6,9 @@ every second), whatever windows the policy uses, so the policy cannot flatter it
 
 from prometheus_client import parser
 
-from cluster.demo import figures, services
+from cluster.demo import services
 from promql import door, node_queries
+from simulator import figures
 
 STEP_SECONDS = 1.0
 RATE_SECONDS = 5.0

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 import requests
 
 import cluster
-from cluster import ports, workload
-from cluster.demo import arriving, budgets, figures, interrupting, measuring, permissions, screen, services, watching
+from cluster import ports
+from cluster.demo import arriving, budgets, interrupting, measuring, permissions, screen, services, watching
 from kube import config, door, kinds, reflector
 from promql import client
 from runtime import clock as clocks
+from simulator import figures, workload
 
 NAMESPACE = "demo"
 TICK_SECONDS = 0.2

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bench import annotator, playing
-from cluster import load
+from simulator import load
 
 NOW = 1_795_233_600.0
 CLOCK = 2 * playing.DAY_SECONDS

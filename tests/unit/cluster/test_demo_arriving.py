@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from cluster import workload
 from cluster.demo import arriving
 from kube import errors
+from simulator import workload
 
 
 class Recorder:

@@ -7,7 +7,8 @@ import json
 import pytest
 from rich import console
 
-from cluster.demo import figures, measuring, table
+from cluster.demo import measuring
+from simulator import figures, table
 
 LOAD = figures.Load(0.5, 0.9, 4.0, 1.0, 0.2)
 PLACED = figures.Effectiveness(0.5, 0.4, 20.0, 100.0, 0.2)

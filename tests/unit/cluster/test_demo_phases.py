@@ -4,8 +4,8 @@ import pathlib
 import types
 from typing import Any
 
-from cluster import workload
 from cluster.demo import measuring, phases
+from simulator import workload
 from tests import builders, clocks
 
 SETTLE_SECONDS = 12.0

@@ -2,10 +2,10 @@
 
 import pathlib
 
-from cluster import series
 from cluster.demo import __main__ as demo
 from cluster.demo import phases
 from policy import loading, schema
+from simulator import series
 
 PATH = pathlib.Path(__file__).parents[3] / "deploy" / "policies" / "demo.yaml"
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster import exporter_fleet, load
+from cluster import exporter_fleet
+from simulator import load
 
 CAPACITY = load.Load(8000.0, 32e9)
 NO_SYSTEM = load.SystemLoad(0.0, 0.0)

@@ -9,7 +9,8 @@ from http import HTTPStatus
 
 import pytest
 
-from cluster import exporter_fleet, exporter_http, exporter_text, load
+from cluster import exporter_fleet, exporter_http, exporter_text
+from simulator import load
 from tests import clocks
 
 

@@ -6,7 +6,8 @@ import pytest
 from prometheus_client import parser
 from prometheus_client.samples import Sample
 
-from cluster import exporter_fleet, exporter_text, load
+from cluster import exporter_fleet, exporter_text
+from simulator import load
 
 START = 1000.0
 

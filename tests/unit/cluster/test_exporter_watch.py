@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch, load
+from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
 from kube import objects
+from simulator import load
 from tests import builders, clocks
 
 EXACT = {load.USAGE_KEY: '{"cpu_millicores": 2000, "memory_bytes": 1024}'}

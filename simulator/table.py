@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from rich import console, table
 
-from cluster.demo import figures
+from simulator import figures
 
 STYLES = {"better": "green", "worse": "bold red", "same": "dim", "": "dim"}
 

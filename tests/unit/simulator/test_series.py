@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cluster import series
+from simulator import series
 
 TEN_DAYS = 10 * series.DAY_STEPS
 SEEDS = range(200)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cluster import load, series, workload, workload_objects
+from cluster import workload_objects
+from simulator import load, series, workload
 
 SEEDS = [1, 2, 3, 11, 42]
 

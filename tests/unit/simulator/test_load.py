@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cluster import load, series
+from simulator import load, series
 
 REQUESTS = load.Load(1000.0, 1e9)
 

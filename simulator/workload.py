@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from cluster import load, series
+from simulator import load, series
 
 # used / requested CPU over the Alibaba cluster of 2018, at these shares of the instances.
 USED_SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 1.0)

@@ -1,6 +1,6 @@
 """What a pod uses at a time, and what a node shows when its pods together want more than it has.
 
-Pure: the exporter (`cluster.exporter_fleet`) holds the state and asks these functions; `cluster.workload` writes the
+Pure: the exporter (`cluster.exporter_fleet`) holds the state and asks these functions; `simulator.workload` writes the
 annotation that they read. A pod says its load in `load.evenload.io/usage`, a node its own in `load.evenload.io/system`;
 both are JSON, both optional. Usage is constant inside a step of the trace, so that counters can be integrated exactly.
 """
@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from cluster import series
+from simulator import series
 
 T = TypeVar("T")
 

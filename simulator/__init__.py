@@ -1,0 +1,7 @@
+"""What would have happened: the three services' own code on a virtual clock, over a simulated cluster.
+
+A `scenario.Scenario` says what comes, asks and uses; `world` lets it happen under a policy and gives an
+`outcome.Outcome`. `kernel` is the clock and the order of events, `apiserver` and `prometheus` are the two doors the
+services speak through, `scheduling` is kube-scheduler's part. Nothing here decides anything that a service decides.
+`cli` shows outcomes; `cluster` plays the same load curves on a real control plane.
+"""

@@ -1,0 +1,76 @@
+"""The virtual clock, and what happens when: a heap of events that runs as fast as it can.
+
+`world` puts the arrivals, the kubelet's delays and the services' loops on it. Everything happens on one thread, in
+order of time, and at one time in the order in which it was put there, so that a run repeats itself exactly.
+"""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+
+class Kernel:
+    """Events in order of time. `clock` is the time that everything simulated reads."""
+
+    def __init__(self, start_seconds: float) -> None:
+        self.clock = VirtualClock(start_seconds)
+        self._heap: list[tuple[float, int, Action]] = []
+        self._numbers = itertools.count()
+
+    @property
+    def now_seconds(self) -> float:
+        """Virtual Unix seconds."""
+        return self.clock.now()
+
+    def at(self, at_seconds: float, action: Action) -> None:
+        """Do something at a time; ValueError for one that is over."""
+        if not at_seconds >= self.now_seconds:
+            raise ValueError(f"an event at {at_seconds!r}: expected now ({self.now_seconds!r}) or later")
+        heapq.heappush(self._heap, (at_seconds, next(self._numbers), action))
+
+    def after(self, seconds: float, action: Action) -> None:
+        """Do something so many seconds from now."""
+        self.at(self.now_seconds + seconds, action)
+
+    def every(self, seconds: float, action: Action, *, first_seconds: float) -> None:
+        """Do something at `first_seconds` and then periodically, for as long as the kernel runs."""
+
+        def again() -> None:
+            action()
+            self.after(seconds, again)
+
+        self.at(first_seconds, again)
+
+    def run(self, until_seconds: float) -> None:
+        """Let everything happen up to and including a time, at which the clock then stands."""
+        while self._heap and self._heap[0][0] <= until_seconds:
+            at_seconds, _, action = heapq.heappop(self._heap)
+            self.clock.move_to(at_seconds)
+            action()
+        self.clock.move_to(until_seconds)
+
+
+class VirtualClock:
+    """A `runtime.clock.Clock` that stands until the kernel moves it."""
+
+    def __init__(self, start_seconds: float) -> None:
+        self._now_seconds = start_seconds
+
+    def now(self) -> float:
+        """Virtual Unix seconds."""
+        return self._now_seconds
+
+    def monotonic(self) -> float:
+        """The same: virtual time never jumps."""
+        return self._now_seconds
+
+    def wait(self, stop: threading.Event, _seconds: float) -> bool:
+        """Nobody waits on virtual time: whoever would is an event of the kernel. Whether `stop` is set."""
+        return stop.is_set()
+
+    def move_to(self, at_seconds: float) -> None:
+        """Go forward; only the kernel does."""
+        self._now_seconds = max(self._now_seconds, at_seconds)
