@@ -2,9 +2,10 @@
 
 A curve is the load of one owner (a Deployment, a job) over days in steps of five minutes, CPU and memory together, each
 relative to its own mean. `simulator.load` turns a curve and a pod's mean into millicores and bytes, and
-`simulator.workload` draws the means. The statistics are those of 251 jobs of the Google cell of May 2011 (CC-BY 4.0): distribution of the
-means, spread inside a series, autocorrelation at five minutes, an hour and a day, correlation of CPU with memory, and
-the small daily swing of the whole fleet. A trace file of the same form can be played instead of the generator.
+`simulator.workload` draws the means. The statistics are those of 251 jobs of the Google cell of May 2011 (CC-BY 4.0):
+distribution of the means, spread inside a series, autocorrelation at five minutes, an hour and a day, correlation of
+CPU with memory, and the small daily swing of the whole fleet. A trace file of the same form can be played instead of
+the generator.
 """
 
 import functools
