@@ -6,7 +6,7 @@ line or leaves a hole, it is never drawn as 0. Coordinates have one decimal: fin
 
 import datetime
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,12 +46,12 @@ class Tick(NamedTuple):
     label: str
 
 
-def line(frame: Frame, times: Sequence[float], values: Floats) -> str:
+def line(frame: Frame, times: Floats, values: Floats) -> str:
     """A path through the values at their times; a NaN begins a new piece."""
     return "".join(_piece(frame, times, values, part) for part in _runs(values))
 
 
-def area(frame: Frame, times: Sequence[float], lower: Floats, upper: Floats) -> str:
+def area(frame: Frame, times: Floats, lower: Floats, upper: Floats) -> str:
     """A closed path between two lines, one for each stretch of time that has values."""
     pieces = []
     for part in _runs(upper):
@@ -61,12 +61,12 @@ def area(frame: Frame, times: Sequence[float], lower: Floats, upper: Floats) -> 
     return "".join(pieces)
 
 
-def _piece(frame: Frame, times: Sequence[float], values: Floats, part: range) -> str:
+def _piece(frame: Frame, times: Floats, values: Floats, part: range) -> str:
     points = _points(frame, times, values, part)
     return f"M{'L'.join(points)}" if len(points) > 1 else f"M{points[0]}h1"
 
 
-def _points(frame: Frame, times: Sequence[float], values: Floats, part: range) -> list[str]:
+def _points(frame: Frame, times: Floats, values: Floats, part: range) -> list[str]:
     return [f"{frame.x(times[at]):g} {frame.y(float(values[at])):g}" for at in part]
 
 
