@@ -85,12 +85,12 @@ def fit(
     start = space.present(policy, dimensions)
     given_learned = learned(policy)
     trials = searching.search(dimensions, start, evaluate, goal, settings, progress)
-    best = searching.best((Trial(start, given_learned), *trials), goal)
-    kept = best is None or best.score is given_learned
+    best = searching.best((Trial(start, given_learned), *trials), goal) or Trial(start, given_learned)
+    kept = best.score is given_learned
     found = policy if kept else space.chosen(policy, dimensions, best.choice) or policy
     given_held = held(policy)
     found_held = given_held if kept else held(found)
-    return Fitted(found, given_learned, best.score if best else given_learned, given_held, found_held, trials, goal)
+    return Fitted(found, given_learned, best.score, given_held, found_held, trials, goal)
 
 
 def _gain(before: float, after: float) -> float:

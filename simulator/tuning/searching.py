@@ -5,8 +5,8 @@ dozen dimensions, some of them choices, trials that take seconds and are noisy, 
 `search`; the first trial is where the policy stands, so that the result is never worse on what was searched.
 """
 
-import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -53,7 +53,9 @@ def search(
     KeyboardInterrupt, ends the search.
     """
     optuna = _optuna()
-    sampler = optuna.samplers.TPESampler(seed=settings.seed, constraints_func=_excess, multivariate=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that drawing dimensions together may change in later versions of optuna
+        sampler = optuna.samplers.TPESampler(seed=settings.seed, constraints_func=_excess, multivariate=True)
     study = optuna.create_study(sampler=sampler)
     study.enqueue_trial(dict(start))
     trials: list[Trial] = []
@@ -100,6 +102,4 @@ def _optuna() -> Any:
     except ImportError as error:
         raise NotInstalled(INSTALL) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with contextlib.suppress(AttributeError):
-        importlib.import_module("warnings").simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     return optuna
