@@ -143,7 +143,7 @@ class _Casting:
         recipe, rng = self._recipe, self._rng
         mean_ratios = self._mean_ratios[job]
         drawn = float(np.clip(math.exp(rng.normal(math.log(recipe.scale), recipe.scale_spread)), *SCALE_LIMITS))
-        scale = min(drawn, drawing.LARGEST_MEAN_RATIO / float(np.nanmax(mean_ratios)))
+        scale = min(drawn, drawing.LARGEST_MEAN_RATIO / float(np.fmax(*mean_ratios)))
         mean = drawing.times(recipe.node, loads.Load(*(scale * mean_ratios).tolist()))
         whole = series.Curve(
             self._trace.cpu_ratio[job] / np.float32(mean_ratios[0]),

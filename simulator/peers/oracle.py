@@ -63,16 +63,18 @@ class Oracle:
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
         """10 for the node on which the pod costs least within the hour, 0 for that on which it costs most."""
-        replica, step = self._replica_of(pod.key), self._step()
-        rows = np.array([self._rows[name] for name in names], np.intp)
-        capacity = self._capacity[rows]
-        before = self._coming[step : step + self._horizon, rows] / capacity
-        wished = np.zeros((1, 2)) if replica is None else self._wished(replica, step, self._horizon)
-        after = before[: len(wished)] + wished[:, None, :] / capacity
-        cost = (after**STEEPNESS - before[: len(wished)] ** STEEPNESS).sum(axis=(0, 2))
-        best, worst = float(cost.min(initial=np.inf)), float(cost.max(initial=-np.inf))
-        scores = MAX_SCORE * (worst - cost) / (worst - best) if worst > best else np.zeros_like(cost)
+        cost = self.costs(self._replica_of(pod.key), np.array([self._rows[name] for name in names], np.intp))
+        span = cost.max(initial=0.0) - cost.min(initial=np.inf)
+        scores = MAX_SCORE * (cost.max(initial=0.0) - cost) / span if span > 0 else np.zeros_like(cost)
         return dict(zip(names, scores.tolist(), strict=True))
+
+    def costs(self, replica: int | None, rows: npt.NDArray[np.intp]) -> Floats:
+        """What a replica would add to the cost of each of these nodes [nodes]."""
+        step, capacity = self._step(), self._capacity[rows]
+        wished = np.zeros((0, 2)) if replica is None else self._wished(replica, step, self._horizon)
+        before = self._coming[step : step + len(wished), rows] / capacity
+        after = before + wished[:, None, :] / capacity
+        return np.asarray((after**STEEPNESS - before**STEEPNESS).sum(axis=(0, 2)))
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """All of them."""

@@ -39,12 +39,15 @@ def scores(knowing: oracle.Oracle) -> list[float]:
 
 
 def test_the_next_hour_is_known_and_what_is_behind_it_is_not() -> None:
+    """What the incoming pod adds to (use / capacity) ^ 4 within the hour: more on a, where the other one is."""
     knowing, clock = world()
     place(knowing, "a")
-    clock.move_to(8 * STEP)
-    assert scores(knowing) == pytest.approx([10 * (1 - 2000 / 8000), 10 * (1 - 1000 / 8000)])
+    clock.move_to(3 * STEP)
+    assert scores(knowing) == [0, 10]
+    assert knowing.costs(1, np.arange(2)) == pytest.approx([12 * (0.25**4 - 0.125**4), 12 * 0.125**4])
     clock.move_to(9 * STEP)
-    assert scores(knowing) == pytest.approx([0, 10 * (1 - 6000 / 8000)]), "step 20 is within the hour now"
+    later = [11 * (0.25**4 - 0.125**4) + 1.5**4 - 0.75**4, 11 * 0.125**4 + 0.75**4]
+    assert knowing.costs(1, np.arange(2)) == pytest.approx(later), "step 20 is within the hour now"
 
 
 def test_a_pod_that_is_gone_or_will_be_uses_nothing() -> None:
@@ -52,13 +55,13 @@ def test_a_pod_that_is_gone_or_will_be_uses_nothing() -> None:
     place(knowing, "a")
     clock.move_to(3 * STEP)
     knowing.pod_changed(builders.pod("here-1", node="a"), None)
-    assert scores(knowing) == pytest.approx([8.75, 8.75])
+    assert knowing.costs(1, np.arange(2)) == pytest.approx([12 * 0.125**4] * 2)
     leaving, clock = world(leaves_step=10)
     place(leaving, "a")
-    clock.move_to(9 * STEP)
-    assert scores(leaving) == pytest.approx([7.5, 8.75])
+    clock.move_to(8 * STEP)
+    assert leaving.costs(1, np.arange(2)) == pytest.approx([2 * (0.25**4 - 0.125**4), 2 * 0.125**4])
     clock.move_to(10 * STEP)
-    assert scores(leaving) == pytest.approx([10, 10]), "both were to leave by now"
+    assert leaving.costs(1, np.arange(2)).tolist() == [0, 0], "both were to leave by now"
 
 
 def test_a_finished_pod_uses_nothing_and_an_unknown_one_is_not_counted() -> None:
@@ -66,7 +69,8 @@ def test_a_finished_pod_uses_nothing_and_an_unknown_one_is_not_counted() -> None
     place(knowing, "a")
     knowing.pod_changed(builders.pod("here-1", node="a"), builders.pod("here-1", node="a", phase="Succeeded"))
     knowing.pod_changed(None, builders.pod("stranger-1", node="b"))
-    assert scores(knowing) == pytest.approx([8.75, 8.75])
+    assert scores(knowing) == [0, 0]
+    assert knowing.costs(None, np.arange(2)).tolist() == [0, 0]
 
 
 def test_use_that_is_not_known_counts_as_none() -> None:
@@ -74,7 +78,7 @@ def test_use_that_is_not_known_counts_as_none() -> None:
     cpu[:30] = np.nan
     knowing, _ = world(cpu=cpu)
     place(knowing, "a")
-    assert scores(knowing) == [10, 10]
+    assert knowing.costs(1, np.arange(2)).tolist() == [0, 0]
 
 
 def test_it_rejects_nothing() -> None:
