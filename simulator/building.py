@@ -93,7 +93,7 @@ def cut_once(curve: series.Curve, begin: int, frame: Frame, life: lives.Life) ->
 def _curve_steps(frame: Frame, life: lives.Life) -> npt.NDArray[np.intp]:
     first_step, end_step = frame.steps_of(life)
     steps = np.arange(first_step - frame.look_back, end_step + AFTER)
-    return np.floor(steps * (frame.step_seconds / frame.curve_step_seconds)).astype(np.intp)
+    return np.asarray(np.floor(steps * (frame.step_seconds / frame.curve_step_seconds)), np.intp)
 
 
 def levels_and_lags(slots: int, frame: Frame, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:

@@ -48,13 +48,13 @@ class Trace:
 class Recipe:
     """What to make of a trace.
 
-    The scenario covers `days` from step `first_step` of the file, in steps of `step_seconds` (None: the file's own); a
-    file that ends sooner is an error. Use is constant inside a step of the file, as nobody measured more. `scale` is
-    the median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of
-    the file is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most. Requests
-    at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the scenario is: its
-    base comes over six hours, and each Deployment rolls every other day, because a load-aware scheduler has a say only
-    where pods are placed.
+    The scenario covers `days` from step `first_step` of the file, in steps of `step_seconds` (None: the file's own);
+    a file that ends sooner is an error. Use is constant inside a step of the file, as nobody measured more. `scale`
+    is the median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of
+    the file is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most.
+    Requests at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the
+    scenario is: its base comes over six hours, and each Deployment rolls every other day, because a load-aware
+    scheduler has a say only where pods are placed.
     """
 
     days: float = 2.0
