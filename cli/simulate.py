@@ -63,11 +63,11 @@ def generated(
     *,
     nodes: int | None,
     days: float | None,
-    pods: int | None,
-    rule: str,
-    cpu_fill: float | None,
-    memory_fill: float | None,
-    request_fill: float | None,
+    pods: int | None = None,
+    rule: str = generator.DEMO.rule,
+    cpu_fill: float | None = None,
+    memory_fill: float | None = None,
+    request_fill: float | None = None,
 ) -> runs.Source:
     """A generated workload; what is not given is as in the demo, with as many pods for each node and day."""
     default = generator.DEMO
