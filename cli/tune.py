@@ -118,7 +118,8 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
 
 def _generated(asked: _Asked) -> Halves:
     """Workloads of other seeds are held back."""
-    source = simulate.generated(nodes=asked.nodes, days=asked.days)
+    shape = {"nodes": asked.nodes, "days": asked.days}
+    source = simulate.generated({name: value for name, value in shape.items() if value is not None})
     learned = tuple(range(asked.seed, asked.seed + asked.seed_count))
     held = tuple(one + asked.seed_count for one in learned)
     words = f"searched on generated workloads of seeds {_list(learned)}; held back were those of seeds {_list(held)}"
