@@ -1,0 +1,133 @@
+"""kube-scheduler's side of the extender: the requests it would send, to the real application in this process.
+
+`scheduling.Scheduler` asks an `InProcess` where the real one would send HTTP. Body in, body out: what the extender reads
+and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application of
+`extender.service`, with its fast path. Only the socket is missing.
+"""
+
+import collections.abc
+import io
+from wsgiref import types as wsgi
+
+import msgspec
+
+from kube.objects import Pod
+
+Names = collections.abc.Sequence[str]
+
+
+class Refusal(RuntimeError):
+    """The extender did not answer 200: a bug, as nothing it is sent here is malformed."""
+
+
+class _Filtered(msgspec.Struct, frozen=True):
+    names: list[str] | None = msgspec.field(name="NodeNames", default=None)
+    failed: dict[str, str] | None = msgspec.field(name="FailedNodes", default=None)
+    unresolvable: dict[str, str] | None = msgspec.field(name="FailedAndUnresolvableNodes", default=None)
+
+
+class _HostPriority(msgspec.Struct, frozen=True):
+    host: str = msgspec.field(name="Host")
+    score: int = msgspec.field(name="Score")
+
+
+class _MetaPod(msgspec.Struct, frozen=True):
+    uid: str = msgspec.field(name="UID")
+
+
+class _MetaVictims(msgspec.Struct, frozen=True):
+    pods: list[_MetaPod] = msgspec.field(name="Pods", default_factory=list)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _Preempted(msgspec.Struct, frozen=True):
+    victims: dict[str, _MetaVictims] = msgspec.field(name="NodeNameToMetaVictims", default_factory=dict)
+
+
+class InProcess:
+    """An `ExtenderPort` over a WSGI application; `weight` is the stanza's."""
+
+    def __init__(self, application: wsgi.WSGIApplication, *, weight: int) -> None:
+        self.weight = weight
+        self._application = application
+        self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
+        self._opening = b""
+        self._names: Names = ()
+        self._listed = b""
+
+    def filter(self, pod: Pod, names: Names) -> tuple[list[str], dict[str, str]]:
+        """The names that pass, and why the others may not be chosen, nor made free by preemption."""
+        found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
+        return found.names or [], {**(found.failed or {}), **(found.unresolvable or {})}
+
+    def prioritize(self, pod: Pod, names: Names) -> dict[str, int]:
+        """0..10 by name."""
+        return {one.host: one.score for one in _SCORES.decode(self._post("/prioritize", self._args(pod, names)))}
+
+    def preempt(
+        self, pod: Pod, victims: collections.abc.Mapping[str, collections.abc.Sequence[Pod]]
+    ) -> dict[str, list[Pod]]:
+        """The nodes that may be preempted on, with the victims that remain."""
+        given = {name: _MetaVictims([_MetaPod(one.uid) for one in several]) for name, several in victims.items()}
+        body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(given))
+        found = _PREEMPTED.decode(self._post("/preempt", body)).victims
+        by_uid = {one.uid: one for several in victims.values() for one in several}
+        return {name: [by_uid[one.uid] for one in left.pods] for name, left in found.items()}
+
+    def explain(self, pod: Pod, names: Names) -> dict[str, object]:
+        """POST /explain at this moment."""
+        found: dict[str, object] = msgspec.json.decode(self._post("/explain", self._args(pod, names)))
+        return found
+
+    def _args(self, pod: Pod, names: Names) -> bytes:
+        if pod is not self._pod:
+            self._pod, self._opening = pod, b'{"Pod":%b,"Nodes":null,"NodeNames":' % _ENCODER.encode(pod)
+        if names != self._names:
+            self._names, self._listed = list(names), _ENCODER.encode(names)
+        return b"%b%b}" % (self._opening, self._listed)
+
+    def _post(self, path: str, body: bytes) -> bytes:
+        said: list[str] = []
+        environ: wsgi.WSGIEnvironment = {
+            **_ENVIRON,
+            "PATH_INFO": path,
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+        }
+        reply = self._application(environ, lambda status, _headers, _error=None: said.append(status) or _unwritten)
+        try:
+            answer = b"".join(reply)
+        finally:
+            getattr(reply, "close", _nothing)()
+        if not said[0].startswith("200 "):
+            raise Refusal(f"the extender answered {path} with {said[0]}: {answer[:200]!r}; 200 expected")
+        return answer
+
+
+def _nothing() -> None:
+    """For replies that need not be closed."""
+
+
+def _unwritten(_data: bytes) -> None:
+    """The write() of WSGI that nobody uses."""
+
+
+_ENVIRON: wsgi.WSGIEnvironment = {
+    "REQUEST_METHOD": "POST",
+    "SCRIPT_NAME": "",
+    "QUERY_STRING": "",
+    "CONTENT_TYPE": "application/json",
+    "SERVER_NAME": "extender",
+    "SERVER_PORT": "8900",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.errors": io.StringIO(),
+    "wsgi.multithread": False,
+    "wsgi.multiprocess": False,
+    "wsgi.run_once": False,
+}
+_ENCODER = msgspec.json.Encoder()
+_FILTERED = msgspec.json.Decoder(_Filtered)
+_SCORES = msgspec.json.Decoder(list[_HostPriority])
+_PREEMPTED = msgspec.json.Decoder(_Preempted)
