@@ -75,9 +75,7 @@ def annotator(around: Surroundings) -> Annotator:
 
 def extender(around: Surroundings) -> Extender:
     """The extender."""
-    return Extender(
-        around.kube, around.policy, namespace=NAMESPACE, ticking=around.clock, rng=around.rng("extender")
-    )
+    return Extender(around.kube, around.policy, namespace=NAMESPACE, ticking=around.clock, rng=around.rng("extender"))
 
 
 def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
