@@ -38,15 +38,24 @@ class NodeLabel(NamedTuple):
 
 
 class Reader:
-    """The two doors, how series name nodes, and the pods of the first snapshot where they were asked for before."""
+    """The two doors, how series name nodes, the pods of the first snapshot where they were asked for before, and how
+    those of the others are listed.
+    """
 
     def __init__(
-        self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel, begun: ahead.Pods | None = None
+        self,
+        kube: ScalesDoor,
+        prometheus: PrometheusDoor,
+        label: NodeLabel,
+        begun: ahead.Pods | None = None,
+        *,
+        listing: type[ahead.Pods | ahead.Late] = ahead.Pods,
     ) -> None:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
-        self._begun = begun
+        self._begun: ahead.Pods | ahead.Late | None = begun
+        self._listing = listing
 
     def take(self, policy: LoadPolicy, *, now_seconds: float, hot: "Hot | None" = None) -> Snapshot:
         """The cluster as it is now; raises KubeError and PromqlError.
@@ -56,13 +65,15 @@ class Reader:
         """
         begun, self._begun = self._begun, None
         if begun is None or not begun.usable(now_seconds):
-            begun = ahead.Pods(self._kube, begun_at_seconds=now_seconds)
+            begun = self._listing(self._kube, begun_at_seconds=now_seconds)
         try:
             return self._beside(begun, policy, now_seconds, hot or (lambda _nodes, seen: relievable(seen, policy)))
         finally:
             begun.wait()  # a run that failed leaves no list behind
 
-    def _beside(self, begun: ahead.Pods, policy: LoadPolicy, now_seconds: float, wanted: "Hot") -> Snapshot:
+    def _beside(
+        self, begun: ahead.Pods | ahead.Late, policy: LoadPolicy, now_seconds: float, wanted: "Hot"
+    ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items

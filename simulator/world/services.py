@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from annotator import collecting, cycle, writing
 from annotator.metrics import Telemetry as AnnotatorTelemetry
 from annotator.service import Service as Annotator
-from descheduler import reading, telling
+from descheduler import ahead, reading, telling
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry as DeschedulerTelemetry
@@ -87,7 +87,7 @@ def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
     return Descheduler(
         Parts(
             policy=around.policy,
-            reader=reading.Reader(door, prometheus, reading.NodeLabel()),
+            reader=reading.Reader(door, prometheus, reading.NodeLabel(), listing=ahead.Late),
             ledger=ledger,
             evicter=Evicter(door, ledger, announcer, clock=clock),
             announcer=announcer,
