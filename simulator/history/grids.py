@@ -62,6 +62,17 @@ def grid(
     return _filled(tuple(rows), parts, span, highest)
 
 
+def highest(series: Iterable[Series], labels: tuple[str, ...]) -> dict[Key, float]:
+    """The highest good value that each label set ever had, for what does not change or may only be read generously."""
+    found: dict[Key, float] = {}
+    for one in series:
+        key = tuple(one.labels.get(label, "") for label in labels)
+        values = [value for _, value in one.points if 0 <= value < float("inf")]
+        if values:
+            found[key] = max(found.get(key, 0.0), *values)
+    return found
+
+
 def _filled(
     keys: tuple[Key, ...],
     parts: Iterable[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]],

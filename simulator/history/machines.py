@@ -109,10 +109,9 @@ def _renamed(lives: Iterable[_Life]) -> tuple[dict[str, str], list[_Life]]:
 
 def _sizes(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[str, dict[str, float]], list[str]]:
     """Allocatable by node and resource; without it what node-exporter sees of the whole machine."""
-    allocatable = grids.grid(recorded.series[Subject.SIZES], ("node", "resource"), recorded.span)
     sizes: dict[str, dict[str, float]] = {}
-    for (node, resource), row in allocatable.rows().items():
-        sizes.setdefault(node, {})[resource] = float(np.nanmax(allocatable.values[row]))
+    for (node, resource), amount in grids.highest(recorded.series[Subject.SIZES], ("node", "resource")).items():
+        sizes.setdefault(node, {})[resource] = amount
     directory = _directory(lives)
     for subject, resource in ((Subject.CPUS, "cpu"), (Subject.MEMORY, "memory")):
         for one in recorded.series[subject]:

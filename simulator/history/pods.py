@@ -104,10 +104,10 @@ def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life],
 
 def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:
     """What each pod asked for, by namespace, name and uid; a pod without any recorded request asks for nothing."""
-    grid = grids.grid(recorded.series[Subject.REQUESTS], ("namespace", "pod", "uid", "resource"), recorded.span)
+    recorded_amounts = grids.highest(recorded.series[Subject.REQUESTS], ("namespace", "pod", "uid", "resource"))
     amounts: dict[grids.Key, dict[str, float]] = {}
-    for key, row in grid.rows().items():
-        amounts.setdefault(key[:3], {})[key[3]] = float(np.nanmax(grid.values[row], initial=0.0))
+    for key, amount in recorded_amounts.items():
+        amounts.setdefault(key[:3], {})[key[3]] = amount
     found = {key: Load(given.get("cpu", 0.0) * MILLI, given.get("memory", 0.0)) for key, given in amounts.items()}
     if not found:
         return {}, [
@@ -130,8 +130,8 @@ def _deployments(recorded: Recorded) -> dict[tuple[str, str], tuple[str, str]]:
 
 def _budgets(recorded: Recorded) -> dict[tuple[str, str], int]:
     """(namespace, name of the budget) -> the most healthy pods it ever wanted."""
-    grid = grids.grid(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"), recorded.span)
-    return {(key[0], key[1]): int(np.nanmax(grid.values[row], initial=0.0)) for key, row in grid.rows().items()}
+    found = grids.highest(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"))
+    return {(namespace, name): int(healthy) for (namespace, name), healthy in found.items()}
 
 
 def _owners(
