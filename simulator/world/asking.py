@@ -1,7 +1,7 @@
 """kube-scheduler's side of the extender: the requests it would send, to the real application in this process.
 
-`scheduling.Scheduler` asks an `InProcess` where the real one would send HTTP. Body in, body out: what the extender reads
-and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application of
+`scheduling.scheduler` asks an `InProcess` where the real one would send HTTP. Body in, body out: what the extender
+reads and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application of
 `extender.service`, with its fast path. Only the socket is missing.
 """
 
@@ -12,6 +12,7 @@ from wsgiref import types as wsgi
 import msgspec
 
 from kube.objects import Pod
+from simulator.scheduling.extenders import Filtered, Victims
 
 Names = collections.abc.Sequence[str]
 
@@ -48,31 +49,38 @@ class InProcess:
     """An `ExtenderPort` over a WSGI application; `weight` is the stanza's."""
 
     def __init__(self, application: wsgi.WSGIApplication, *, weight: int) -> None:
-        self.weight = weight
+        self._weight = weight
         self._application = application
         self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
         self._opening = b""
         self._names: Names = ()
         self._listed = b""
 
-    def filter(self, pod: Pod, names: Names) -> tuple[list[str], dict[str, str]]:
-        """The names that pass, and why the others may not be chosen, nor made free by preemption."""
-        found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
-        return found.names or [], {**(found.failed or {}), **(found.unresolvable or {})}
+    @property
+    def weight(self) -> int:
+        """How much its scores count."""
+        return self._weight
 
-    def prioritize(self, pod: Pod, names: Names) -> dict[str, int]:
-        """0..10 by name."""
+    def filter(self, pod: Pod, names: Names) -> Filtered:
+        """Which of the nodes may take the pod."""
+        found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
+        return Filtered(found.names or (), found.failed or {}, found.unresolvable or {})
+
+    def prioritize(self, pod: Pod, names: Names) -> collections.abc.Mapping[str, int]:
+        """0 to 10 by node."""
         return {one.host: one.score for one in _SCORES.decode(self._post("/prioritize", self._args(pod, names)))}
 
     def preempt(
-        self, pod: Pod, victims: collections.abc.Mapping[str, collections.abc.Sequence[Pod]]
-    ) -> dict[str, list[Pod]]:
-        """The nodes that may be preempted on, with the victims that remain."""
-        given = {name: _MetaVictims([_MetaPod(one.uid) for one in several]) for name, several in victims.items()}
+        self, pod: Pod, victims: collections.abc.Mapping[str, Victims]
+    ) -> collections.abc.Mapping[str, Victims]:
+        """The nodes on which victims may be made."""
+        given = {
+            name: _MetaVictims([_MetaPod(each.uid) for each in one.pods], one.violations)
+            for name, one in victims.items()
+        }
         body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(given))
-        found = _PREEMPTED.decode(self._post("/preempt", body)).victims
-        by_uid = {one.uid: one for several in victims.values() for one in several}
-        return {name: [by_uid[one.uid] for one in left.pods] for name, left in found.items()}
+        left = _PREEMPTED.decode(self._post("/preempt", body)).victims
+        return {name: one for name, one in victims.items() if name in left}
 
     def explain(self, pod: Pod, names: Names) -> dict[str, object]:
         """POST /explain at this moment."""

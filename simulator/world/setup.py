@@ -5,13 +5,32 @@ steps needs; both are sentences among an outcome's assumptions (`notes`), where 
 """
 
 import dataclasses
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from policy import schema, units
 from policy.schema import LoadPolicy
+from runtime.clock import Clock
+from simulator.apiserver import ApiServer
+from simulator.controllers.owners import Owners
+from simulator.scenario import Scenario
+from simulator.scheduling.extenders import ExtenderPort
+from simulator.usage import UsageBook
 
 PLAIN: Final = "plain"
 EXTENDER_WEIGHT: Final = 2  # as deploy/scheduler/extender-stanza.yaml has it
+START_SECONDS: Final = 3.0  # from binding to Ready: images are there, readiness is quick
+GRACE_SECONDS: Final = 5.0  # what most containers take to end; the pod's own grace at most
+
+
+class Simulated(NamedTuple):
+    """What a peer of Evenload's extender may look at: the run's parts, before anything has happened."""
+
+    scenario: Scenario
+    api: ApiServer
+    book: UsageBook
+    clock: Clock
+    owners: Owners
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,7 +39,8 @@ class Setup:
 
     `variant` names the run in its outcome. With `enforce` the descheduler evicts even if the policy's mode is Observe
     or DryRun: a simulation is asked what would happen. `prometheus_away` are spans (Unix seconds) in which Prometheus
-    cannot be reached. At most `explained` placements are explained in the outcome.
+    cannot be reached. At most `explained` placements are explained in the outcome. `peer` makes an extender that
+    kube-scheduler asks instead of Evenload's.
     """
 
     policy: LoadPolicy | None
@@ -33,6 +53,7 @@ class Setup:
     extender_weight: int = EXTENDER_WEIGHT
     prometheus_away: tuple[tuple[float, float], ...] = ()
     explained: int = 24
+    peer: Callable[[Simulated], ExtenderPort] | None = None
 
     @property
     def name(self) -> str:
