@@ -12,6 +12,7 @@ so that the digest is over the texts as they now stand in the cluster. How nothi
 
 import concurrent.futures
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ def _worth_writing(text: str | None, reading: Reading, rules: Rules, now_seconds
     return annotations.must_write(previous, reading, rules.min_change_ratio, rules.crossings)
 
 
+@functools.lru_cache(maxsize=16384)  # every node's text is asked for at every sync, and most have not changed
 def _decoded(text: str | None) -> Reading | None:
     if text is None:
         return None

@@ -4,3 +4,8 @@
 `running` is the order of things, `services` wires the three services, `asking` is kube-scheduler's side of the extender,
 `recording` what is remembered, `setup` the conditions.
 """
+
+from simulator.world.running import run
+from simulator.world.setup import Setup, Simulated
+
+__all__ = ["Setup", "Simulated", "run"]

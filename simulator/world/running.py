@@ -90,6 +90,7 @@ class World:
         self.kernel = Kernel(scenario.start_seconds)
         clock = self.kernel.clock
         self._api = ApiServer(clock, random.Random(f"{given.seed}/apiserver"))  # noqa: S311 - names
+        self._api.door(waits=False).create(kinds.NAMESPACES, {"metadata": {"name": services.NAMESPACE}})
         self._book = UsageBook(scenario)
         self._policy = setup.in_force(given, scenario.step_seconds)
         self._record = recording.Record()
@@ -116,9 +117,7 @@ class World:
         given, api, clock, scenario = self._setup, self._api, self.kernel.clock, self._scenario
         later = Later(self.kernel)
         self._nodes = Nodes(api)
-        kubelet = Kubelet(
-            api, clock, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS
-        )
+        kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
         self._annotator = services.annotator(self._around)
@@ -191,7 +190,11 @@ class World:
             return
         self._extender.catch_up()
         if self._remarks.wanted(pod):
-            self._remarks.explain(pod, self._port.explain(pod, tuple(self._named)), self.kernel.now_seconds)
+            self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
+
+    def _node_names(self) -> tuple[str, ...]:
+        now_seconds, machines = self.kernel.now_seconds, self._scenario.machines
+        return tuple(one.name for one in machines if one.joins_seconds <= now_seconds < one.leaves_seconds)
 
     def _placed(self, pod: Pod, node: str) -> None:
         self._remarks.placed(pod, node)

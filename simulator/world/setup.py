@@ -19,6 +19,7 @@ from simulator.usage import UsageBook
 
 PLAIN: Final = "plain"
 EXTENDER_WEIGHT: Final = 2  # as deploy/scheduler/extender-stanza.yaml has it
+STALE_PERIODS: Final = 2.5  # the fewest after which what one sync held is good until the next, see collecting
 START_SECONDS: Final = 3.0  # from binding to Ready: images are there, readiness is quick
 GRACE_SECONDS: Final = 5.0  # what most containers take to end; the pod's own grace at most
 
@@ -69,7 +70,7 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
     stretched = sync.model_copy(
         update={
             "period_seconds": period_seconds,
-            "stale_after_seconds": max(sync.stale_after_seconds, 2 * period_seconds),
+            "stale_after_seconds": max(sync.stale_after_seconds, STALE_PERIODS * period_seconds),
         }
     )
     changes: dict[str, object] = {"interval_seconds": max(descheduler.interval_seconds, step_seconds)}
