@@ -66,7 +66,13 @@ class Simulation:
         """One run; the outcome bears the variant's name."""
         world = importlib.import_module("simulator.world")
         setup = world.Setup(
-            variant.policy, seed, variant.name, variant.content_hash, self.enforce, self.extender, self.descheduler
+            policy=variant.policy,
+            seed=seed,
+            variant=variant.name,
+            policy_hash=variant.content_hash,
+            enforce=self.enforce,
+            extender=self.extender,
+            descheduler=self.descheduler,
         )
         outcome: Outcome = world.run(scenario, setup, report)
         return outcome

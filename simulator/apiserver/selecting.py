@@ -105,5 +105,5 @@ def _fields(plural: str, text: str) -> tuple[tuple[tuple[str, ...], str, bool], 
 def _found(body: Mapping[str, Any], path: tuple[str, ...], value: str) -> bool:
     at: Any = body
     for part in path:
-        at = at.get(part) if isinstance(at, Mapping) else None
+        at = at.get(part) if type(at) is dict else None  # isinstance of Mapping takes ten times as long
     return ("" if at is None else str(at).lower() if isinstance(at, bool) else str(at)) == value

@@ -5,7 +5,7 @@ it. Everything happens on the caller's thread: when a write returns, whatever fo
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from kube import kinds
@@ -60,6 +60,19 @@ class ApiServer:
         """
         with self._state.lock:
             self._state.before_reading(kind, action)
+
+    def body(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Mapping[str, Any]:
+        """An object as the JSON that it is, to be read; NotFound."""
+        return self._writer.body(kind, name, namespace=namespace)
+
+    @property
+    def stamp(self) -> str:
+        """Now, as an apiserver would write it."""
+        return self._state.stamp()
+
+    def generated(self, prefix: str) -> str:
+        """A name as the server makes them for generateName."""
+        return prefix + self._state.new_suffix()
 
     def bind(self, namespace: str, name: str, node_name: str) -> None:
         """The binding subresource; NotFound, and Conflict where the pod has a node or is going away."""

@@ -111,6 +111,11 @@ class Writer:
             }
             self._rewritten(shelf, old, changed)
 
+    def body(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Body:
+        """An object as it is kept, which nobody may change."""
+        with self._state.lock:
+            return self._existing(kind, name, namespace)[1].body
+
     def rewrite(self, kind: Kind[Any], name: str, parts: Body, *, namespace: str = "") -> None:
         """Put whole top-level parts (status, spec) of an object: how simulated controllers write, who are trusted and
         give `parts` away.

@@ -5,44 +5,35 @@ Containers never fail and images are always there: what is modelled is how long 
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from kube import errors, kinds
 from kube.objects import Pod
-from runtime import clock as clocks
 from simulator.apiserver import ApiServer
 from simulator.controllers.later import Later
 
+Condition = dict[str, str]
 STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-DONE = ("Ready", "ContainersReady")
+SERVING = ("Ready", "ContainersReady")
 
 
 class Kubelet:
     """`start_seconds` from binding to Ready; `grace_seconds` from deletion to the end, the pod's own grace at most."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        clock: clocks.Clock,
-        later: Later,
-        *,
-        start_seconds: float = 0.0,
-        grace_seconds: float = 0.0,
-    ) -> None:
+    def __init__(self, api: ApiServer, later: Later, *, start_seconds: float = 0.0, grace_seconds: float = 0.0) -> None:
         self._api = api
-        self._door = api.door(waits=False)
-        self._clock = clock
         self._later = later
         self._start_seconds = start_seconds
         self._grace_seconds = grace_seconds
         api.subscribe(kinds.PODS, self._changed)
 
     def finish(self, pod: Pod) -> None:
-        """Its containers have done their work and exited with 0."""
-        conditions = [_condition(one.type, one.status, self._stamp()) for one in pod.status.conditions]
-        self._report(
-            pod, "Succeeded", [{**one, "status": "False"} if one["type"] in DONE else one for one in conditions]
-        )
+        """Its containers have done their work and exited with 0; nothing happens where the pod is gone."""
+        body = self._body(pod)
+        if body is not None:
+            stopped = [_condition(name, "False", self._api.stamp) for name in SERVING]
+            self._report(pod, body, stopped, phase="Succeeded")
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or not new.node_name:
@@ -54,38 +45,31 @@ class Kubelet:
             self._later.after(grace_seconds, functools.partial(self._end, new))
 
     def _start(self, pod: Pod) -> None:
-        current = self._same(pod)
-        if current is None or current.deleting or current.phase != "Pending":
+        body = self._body(pod)
+        if body is None or "deletionTimestamp" in body["metadata"] or body["status"]["phase"] != "Pending":
             return
-        scheduled = [_condition(one.type, one.status, _text(one)) for one in current.status.conditions]
-        begun = [_condition(name, "True", self._stamp()) for name in STARTED]
-        self._report(current, "Running", [*begun, *scheduled])
+        begun = [_condition(name, "True", self._api.stamp) for name in STARTED]
+        self._report(pod, body, begun, phase="Running", startTime=self._api.stamp)
 
     def _end(self, pod: Pod) -> None:
-        if self._same(pod) is not None:
+        if self._body(pod) is not None:
             self._api.remove(kinds.PODS, pod.name, namespace=pod.namespace)
 
-    def _report(self, pod: Pod, phase: str, conditions: list[dict[str, Any]]) -> None:
-        status = {"phase": phase, "qosClass": pod.qos_class, "conditions": conditions}
-        started = pod.started_at_seconds
-        status["startTime"] = self._stamp() if started is None else clocks.to_rfc3339(started)
+    def _report(self, pod: Pod, body: Mapping[str, Any], changed: list[Condition], **fields: str) -> None:
+        """Write the status: these conditions beside the others that the pod has."""
+        types = {one["type"] for one in changed}
+        kept = [one for one in body["status"].get("conditions", ()) if one["type"] not in types]
+        status = {**body["status"], **fields, "conditions": [*changed, *kept]}
         self._api.rewrite(kinds.PODS, pod.name, {"status": status}, namespace=pod.namespace)
 
-    def _same(self, pod: Pod) -> Pod | None:
+    def _body(self, pod: Pod) -> Mapping[str, Any] | None:
         """The pod as it is now; None where it is gone, or another one has its name."""
         try:
-            current = self._door.get(kinds.PODS, pod.name, namespace=pod.namespace)
+            body = self._api.body(kinds.PODS, pod.name, namespace=pod.namespace)
         except errors.NotFound:
             return None
-        return current if current.uid == pod.uid else None
-
-    def _stamp(self) -> str:
-        return clocks.to_rfc3339(self._clock.now())
+        return body if body["metadata"]["uid"] == pod.uid else None
 
 
-def _condition(type_: str, status: str, since: str) -> dict[str, Any]:
+def _condition(type_: str, status: str, since: str) -> Condition:
     return {"type": type_, "status": status, "lastTransitionTime": since}
-
-
-def _text(condition: Any) -> str:
-    return clocks.to_rfc3339(condition.last_transition_time.timestamp())

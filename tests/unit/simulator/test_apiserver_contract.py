@@ -25,7 +25,7 @@ def simulated() -> ApiServer:
     for number in range(3):
         admin.create(kinds.NODES, builders.node_body(f"node-{number}"))
     server.subscribe(kinds.PODS, place)
-    kubelet.Kubelet(server, time, later.Later())
+    kubelet.Kubelet(server, later.Later())
     budgets.Budgets(server, time)
     return server
 
