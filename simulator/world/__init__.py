@@ -1,8 +1,8 @@
 """A scenario happens: the services' own modules over the simulated doors, on the virtual clock.
 
-`run(scenario, Setup(policy, seed))` gives an `outcome.Outcome`; `cli` and `runs` call it once per variant and seed.
-`running` is the order of things, `services` wires the three services, `asking` is kube-scheduler's side of the extender,
-`recording` what is remembered, `setup` the conditions.
+`run(scenario, Setup(policy, seed))` gives an `outcome.Outcome`; `runs` calls it once per variant and seed. `running` is
+the order of things, `services` wires the three services, `placing` is kube-scheduler's loop, `asking` its side of the
+extender, `recording` what is remembered, `setup` the conditions.
 """
 
 from simulator.world.running import run

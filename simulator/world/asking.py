@@ -7,6 +7,7 @@ reads and answers is JSON as on the wire, names only (`nodeCacheCapable: true`),
 
 import collections.abc
 import io
+from collections.abc import Callable
 from wsgiref import types as wsgi
 
 import msgspec
@@ -96,13 +97,18 @@ class InProcess:
 
     def _post(self, path: str, body: bytes) -> bytes:
         said: list[str] = []
+
+        def begin(status: str, _headers: object, _error: object = None, /) -> Callable[[bytes], object]:
+            said.append(status)
+            return _unwritten
+
         environ: wsgi.WSGIEnvironment = {
             **_ENVIRON,
             "PATH_INFO": path,
             "CONTENT_LENGTH": str(len(body)),
             "wsgi.input": io.BytesIO(body),
         }
-        reply = self._application(environ, lambda status, _headers, _error=None: said.append(status) or _unwritten)
+        reply = self._application(environ, begin)
         try:
             answer = b"".join(reply)
         finally:

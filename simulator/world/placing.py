@@ -5,7 +5,6 @@ at a time in the queue's order, and carries out what it says: binds, deletes vic
 """
 
 import collections.abc
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -46,8 +45,9 @@ class Placing:
         api.subscribe(kinds.PODS, self._pod_changed)
         api.subscribe(kinds.BUDGETS, self._scheduler.budget_changed)
         api.subscribe(kinds.NAMESPACES, self._scheduler.namespace_changed)
-        for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.REPLICATION_CONTROLLERS):
-            api.subscribe(kind, self._scheduler.workload_changed)
+        api.subscribe(kinds.REPLICA_SETS, self._scheduler.workload_changed)
+        api.subscribe(kinds.STATEFUL_SETS, self._scheduler.workload_changed)
+        api.subscribe(kinds.REPLICATION_CONTROLLERS, self._scheduler.workload_changed)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)

@@ -1,8 +1,8 @@
 """The order of things: a scenario happens to a simulated cluster, and the services live in it.
 
-`run` is what `runs`, `cli` and tests call. A `World` puts everything on the kernel: at the end of each step the truth of
-use is closed, the annotator syncs and the descheduler runs, in this order; replicas arrive and leave at their times, and
-whatever waits for a node is scheduled at the moment it waits, pod by pod, with the extender's watches caught up before
+`run` is what `runs` and tests call. A `World` puts everything on the kernel: at the end of each step the truth of use
+is closed, the annotator syncs and the descheduler runs, in this order; replicas arrive and leave at their times, and
+what waits for a node is scheduled at the moment it waits, pod by pod, with the extender's watches caught up before
 each. Between two events nothing moves.
 """
 
@@ -261,4 +261,6 @@ class World:
 
     def _unknown(self) -> tuple[str, ...]:
         pods, steps = self._book.unknown
-        return (f"What {pods} pods used is not known for {steps} steps of a pod: they count as nothing then.",) * bool(pods)
+        return (f"What {pods} pods used is not known for {steps} steps of a pod: they count as nothing then.",) * bool(
+            pods
+        )
