@@ -242,8 +242,8 @@ class View:
             touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved, asked=asked)
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
-            elif touched or moved:
-                rows = np.array(touched, dtype=np.intp)
+            elif len(touched) or moved:
+                rows = touched
             else:
                 return before
             crowded = self.placements.crowding(loads.index, rows, at_seconds, besides="")
