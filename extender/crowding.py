@@ -114,8 +114,9 @@ class Rows:
 
     def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> Crowding:
         """The columns of some rows at this moment."""
-        amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
-        return Crowding(self._counts[rows], np.maximum(amounts, 0.0))
+        slope = self._slope.take(rows, axis=0)
+        amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
+        return Crowding(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
 
     def touched(self, asked: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, to the one who keeps the others; none of them while there are
