@@ -29,8 +29,8 @@ LIMITS = {5000: {"p50": 0.8, "p99": 0.9}, 500: {"p99": 1.3}}
 
 
 class Settings(NamedTuple):
-    """How much to ask: `names` per request for each part, nodes in the cluster; per part so many legs of rounds, of which
-    the first warms up, and pods asked about in a round.
+    """How much to ask: `names` per request for each part, nodes in the cluster; per part so many legs of rounds, the
+    first of which warms up, and pods asked about in a round.
     """
 
     names: tuple[int, ...] = (500, 5000)
