@@ -10,7 +10,6 @@ The rule is that of kube-controller-manager:
 Pods are counted as they change; a status is written when somebody is about to read budgets, or to evict.
 """
 
-import collections
 import math
 from typing import Any
 
@@ -19,6 +18,7 @@ from kube.budgets import IntOrPercent
 from kube.objects import DisruptionBudget, Identified, OwnerReference, Pod, Scale
 from runtime import clock as clocks
 from simulator.apiserver import ApiServer
+from simulator.controllers import covering
 
 CONFIRMED_SECONDS = 120.0  # an eviction that no deletion followed is forgotten after that
 COUNTED = ("disruptionsAllowed", "expectedPods", "currentHealthy", "desiredHealthy")
@@ -42,10 +42,10 @@ class Budgets:
         self._api = api
         self._door = api.door(waits=False)
         self._clock = clock
-        self._pods: dict[str, dict[str, Pod]] = collections.defaultdict(dict)  # by namespace and name
-        self._budgets: dict[str, dict[str, DisruptionBudget]] = collections.defaultdict(dict)
-        self._covered: dict[str, dict[str, Pod]] = {}  # by key of the budget, then by name
-        self._stale: dict[str, DisruptionBudget] = {}
+        self._budgets: dict[str, DisruptionBudget] = {}  # by key, as are all that follow
+        self._covering = covering.Covering()
+        self._scaling: dict[str, str] = {}  # the namespaces of those that ask what owners want
+        self._stale: set[str] = set()
         self._settling = False
         api.subscribe(kinds.PODS, self._pod_changed)
         api.subscribe(kinds.BUDGETS, self._budget_changed)
@@ -54,58 +54,41 @@ class Budgets:
         api.before_reading(kinds.BUDGETS, self._settle)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        if pod is None:
-            return
-        here = self._pods[pod.namespace]
-        if new is None:
-            here.pop(pod.name, None)
-        else:
-            here[pod.name] = new
-        for budget in self._budgets.get(pod.namespace, {}).values():
-            covered = self._covered[budget.key]
-            if new is not None and _covers(budget, new):
-                covered[pod.name] = new
-            elif covered.pop(pod.name, None) is None:
-                continue
-            self._stale[budget.key] = budget
+        self._stale.update(self._covering.take(old, new))
 
     def _budget_changed(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
-        if new is None:
-            self._forget(old)
-            return
-        self._budgets[new.namespace][new.name] = new
-        if old is None or old.selector != new.selector:
-            here = self._pods.get(new.namespace, {})
-            self._covered[new.key] = {name: pod for name, pod in here.items() if _covers(new, pod)}
-        if not self._settling:
-            self._stale[new.key] = new
-
-    def _forget(self, budget: DisruptionBudget | None) -> None:
-        if budget is not None:
-            del self._budgets[budget.namespace][budget.name], self._covered[budget.key]
-            self._stale.pop(budget.key, None)
+        if old is not None and (new is None or new.spec != old.spec):
+            self._covering.forget(old)
+            self._stale.discard(old.key)
+            self._scaling.pop(old.key, None)
+            del self._budgets[old.key]
+        if new is not None:
+            if new.key not in self._budgets:
+                self._covering.guard(new)
+            self._budgets[new.key] = new
+            if _asks_for_scale(new):
+                self._scaling[new.key] = new.namespace
+            if not self._settling:
+                self._stale.add(new.key)
 
     def _owner_changed(self, old: Identified | None, new: Identified | None) -> None:
         changed = new or old
-        if changed is not None:
-            for budget in self._budgets.get(changed.namespace, {}).values():
-                if _asks_for_scale(budget):
-                    self._stale[budget.key] = budget
+        if self._scaling and changed is not None:
+            self._stale.update(key for key, namespace in self._scaling.items() if namespace == changed.namespace)
 
     def _settle(self) -> None:
         if self._settling or not self._stale:
             return
         self._settling = True
         try:
-            stale, self._stale = self._stale, {}
-            for one in stale.values():
-                self._write(self._budgets[one.namespace][one.name])
+            stale, self._stale = sorted(self._stale), set()
+            for key in stale:
+                self._write(self._budgets[key])
         finally:
             self._settling = False
 
     def _write(self, budget: DisruptionBudget) -> None:
-        pods = self._covered[budget.key]
+        pods = self._covering.pods(budget)
         disrupted = self._unconfirmed(budget, pods)
         healthy = sum(pod.ready and not pod.deleting and name not in disrupted for name, pod in pods.items())
         try:
@@ -114,7 +97,7 @@ class Budgets:
         except UnknownScaleError:
             expected, desired, allowed = budget.expected_pods, budget.desired_healthy, 0
         if disrupted:
-            self._stale[budget.key] = budget  # to be looked at again when those are forgotten
+            self._stale.add(budget.key)  # to be looked at again when those are forgotten
         known = (budget.disruptions_allowed, budget.expected_pods, budget.current_healthy, budget.desired_healthy)
         counted = (allowed, expected, healthy, desired)
         if (known, budget.observed_generation, budget.disrupted_pods) == (counted, budget.generation, disrupted):
@@ -165,10 +148,6 @@ class Budgets:
             if one.kind == owner.kind and "/" not in one.name:
                 return kinds.Kind(f"apis/{owner.api_version}", one.name, owner.kind, Scale)
         raise UnknownScaleError(f"{owner.api_version} {owner.kind}")
-
-
-def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
-    return budget.selector is not None and budget.selector.matches(pod.labels)
 
 
 def _asks_for_scale(budget: DisruptionBudget) -> bool:
