@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench.table import Row
-from simulator import comparing, traces
+from simulator import comparing, lives, traces
 from simulator.comparing import Contestant, Traced
 from simulator.figures import Figures, written
 from simulator.outcome import Outcome, Progress
@@ -21,6 +21,9 @@ from simulator.study import PLAIN_NAME
 
 RULES = ("guessing", "careful")
 ORACLE = "oracle"
+# A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
+CROWD = lives.Crowd(pods=500, service_pods=120, base_seconds=6 * lives.HOUR_SECONDS, rollouts_per_day=0.5)
+RECIPE = traces.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
 Results = Mapping[str, tuple[Outcome, ...]]
 
 
@@ -31,7 +34,7 @@ class Settings(NamedTuple):
     seeds: int = 8
     first_seed: int = 1
     workers: int = 1
-    recipe: traces.Recipe = traces.Recipe()
+    recipe: traces.Recipe = RECIPE
     contestants: tuple[Contestant, ...] = comparing.ALL
 
 

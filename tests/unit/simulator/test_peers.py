@@ -211,6 +211,7 @@ def test_a_peer_answers_as_an_extender_with_points_of_a_hundred() -> None:
     assert found.unresolvable == {}
     scores = peer.prioritize(pending, ["b", "a"])
     assert scores == {"b": 8.1, "a": 4.3}
+    assert extenders.points([peer], pending, ["b", "a"]).tolist() == [243, 129], "a whole point of 100 counts"
 
 
 def test_a_peer_lets_a_daemon_sets_pod_pass_and_leaves_victims_alone() -> None:
