@@ -27,7 +27,7 @@ def no_errors(caplog: pytest.LogCaptureFixture) -> collections.abc.Iterator[None
 
 def lived(given: scenario.Scenario, **changes: object) -> outcome.Outcome:
     """What came of a scenario under the default policy."""
-    return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))
+    return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
