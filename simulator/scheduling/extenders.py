@@ -41,8 +41,8 @@ class ExtenderPort(Protocol):
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
-        """0 to 10 by node; a node that is not named has 0."""
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
+        """0 to 10 by node, of which peers that are plugins use tenths; a node that is not named has 0."""
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""
@@ -63,11 +63,12 @@ def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
 
 
 def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Ints:
-    """score x weight x 10, of all extenders together, for each of the names."""
+    """score x weight x 10, whole points, of all extenders together, for each of the names."""
     found = np.zeros(len(names), np.int64)
     for extender in extenders:
         scores = extender.prioritize(pod, names)
-        found += np.array([scores.get(name, 0) for name in names], np.int64) * (extender.weight * POINTS_PER_SCORE)
+        weighed = np.array([scores.get(name, 0.0) for name in names]) * (extender.weight * POINTS_PER_SCORE)
+        found += np.rint(weighed).astype(np.int64)
     return found
 
 
