@@ -194,7 +194,7 @@ class DoorSuite:
         ids=str,
     )
     def test_a_selector_that_is_none_is_invalid(
-        self, api: door.KubeDoor, namespace: str, selection: dict[str, str]
+        self, api: door.KubeDoor, namespace: str, selection: dict[str, Any]
     ) -> None:
         with pytest.raises(errors.Invalid):
             api.list(kinds.CONFIG_MAPS, namespace=namespace, **selection)
