@@ -164,20 +164,11 @@ class Neighbours:
 
     def _means(self, term: PodAffinityTerm, owner: Pod, other: "Crowd | Pod") -> bool:
         """Whether a term of `owner` selects these pods."""
-        selector = term.label_selector
+        selector, namespace = term.label_selector, other.namespace
         return (
             selector is not None
-            and self._namespace_meant(term, owner, other.namespace)
+            and term.means_namespace(owner.namespace, namespace, self._namespaces.get(namespace, {}))
             and selector.matches(other.labels)
-        )
-
-    def _namespace_meant(self, term: PodAffinityTerm, owner: Pod, namespace: str) -> bool:
-        if not term.namespaces and term.namespace_selector is None:
-            return namespace == owner.namespace
-        if namespace in term.namespaces:
-            return True
-        return term.namespace_selector is not None and term.namespace_selector.matches(
-            self._namespaces.get(namespace, {})
         )
 
     def _spread(self, pod: Pod, rule: TopologySpread, labelled: list[Node]) -> Spread:
@@ -187,14 +178,14 @@ class Neighbours:
         counts.update(dict.fromkeys(counted.values(), 0))
         own = _crowd(self._crowds, pod)
         for crowd in self._crowds.values():
-            if crowd.namespace != pod.namespace or not _selects(rule, pod, crowd.labels):
+            if crowd.namespace != pod.namespace or not rule.selects(pod.labels, crowd.labels):
                 continue
             for name, number in (_without(crowd.staying, pod) if crowd is own else crowd.staying).items():
                 if name in counted:
                     counts[counted[name]] += number
         enough = rule.min_domains is None or len(counts) >= rule.min_domains
         least = min(counts.values(), default=0) if enough else 0
-        return Spread(rule.topology_key, counts, least, int(_selects(rule, pod, pod.labels)), rule.max_skew)
+        return Spread(rule.topology_key, counts, least, int(rule.selects(pod.labels, pod.labels)), rule.max_skew)
 
 
 def _crowd(crowds: dict[tuple[str, frozenset[tuple[str, str]]], Crowd], pod: Pod) -> Crowd:
@@ -221,12 +212,6 @@ def _counts(pod: Pod, rule: TopologySpread, node: Node) -> bool:
     if rule.node_affinity_policy == "Honor" and not pod.selects(node.name, node.labels):
         return False
     return rule.node_taints_policy != "Honor" or selectors.untolerated(node.taints, pod.tolerations) is None
-
-
-def _selects(rule: TopologySpread, pod: Pod, labels: collections.abc.Mapping[str, str]) -> bool:
-    if rule.label_selector is None or not rule.label_selector.matches(labels):
-        return False
-    return all(labels.get(key) == pod.labels[key] for key in rule.match_label_keys if key in pod.labels)
 
 
 def _without(places: Places, pod: Pod) -> Places:

@@ -7,6 +7,7 @@ are kube-scheduler's (NodeResourcesFit, NodePorts); pods for which it makes room
 import dataclasses
 
 from descheduler import snapshot
+from kube import pods
 from kube.objects import Node, Pod, Resources
 
 
@@ -51,7 +52,7 @@ class Room:
         if not self._offers(pod.requests, [one.requests for one in staying]):
             return "requests"
         taken = self.ports.union(*(one.host_ports for one in staying)) if pod.host_ports else ()
-        return "host port" if any(_clash(port, other) for port in pod.host_ports for other in taken) else ""
+        return "host port" if any(pods.ports_clash(port, other) for port in pod.host_ports for other in taken) else ""
 
     def _offers(self, want: Resources, staying: list[Resources]) -> bool:
         have = self.node.allocatable
@@ -65,10 +66,3 @@ class Room:
 
     def _extended(self, name: str, staying: list[Resources]) -> float:
         return self.extended.get(name, 0.0) + sum(one.extended.get(name, 0.0) for one in staying)
-
-
-def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
-    """Same protocol and port, on the same address or with one of them on all addresses."""
-    everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
-    same_address = one[1] == other[1] or one[1] in everywhere or other[1] in everywhere
-    return one[0] == other[0] and one[2] == other[2] and same_address

@@ -1,22 +1,31 @@
 """A pod's placement rules as decoded from the wire: node and pod affinity, topology spread.
 
-Fields of `kube.objects.Pod`; the descheduler's destination check reads them. Only what is required is kept: preferences
-never make a destination impossible.
+Fields of `kube.objects.Pod`. The descheduler's destination check reads what is required; the simulated scheduler also
+what is preferred. Whom a rule means is said here, once, for both.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-from kube.selectors import LabelSelector, NodeSelector
+from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class PreferredNode(msgspec.Struct, frozen=True, gc=False):
+    """Nodes a pod would rather have, and how much (1 to 100)."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
     """Which nodes a pod may run on."""
 
     required: NodeSelector | None = msgspec.field(name=REQUIRED, default=None)
+    preferred: tuple[PreferredNode, ...] = msgspec.field(name=PREFERRED, default=())
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -30,11 +39,27 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
 
+    def means_namespace(self, own: str, other: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of the namespace `other`, which has these labels, are meant by a pod of the namespace `own`."""
+        if not self.namespaces and self.namespace_selector is None:
+            return other == own
+        return other in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(labels)
+        )
+
+
+class WeightedTerm(msgspec.Struct, frozen=True, gc=False):
+    """A term a pod would rather have met (or avoided), and how much (1 to 100)."""
+
+    weight: int = 0
+    term: PodAffinityTerm = msgspec.field(name="podAffinityTerm", default=PodAffinityTerm())
+
 
 class PodAffinity(msgspec.Struct, frozen=True, gc=False):
-    """Terms that all must hold; of affinity or of anti-affinity."""
+    """Terms that all must hold, and terms that rather should; of affinity or of anti-affinity."""
 
     required: tuple[PodAffinityTerm, ...] = msgspec.field(name=REQUIRED, default=())
+    preferred: tuple[WeightedTerm, ...] = msgspec.field(name=PREFERRED, default=())
 
 
 class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -43,6 +68,11 @@ class Affinity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
+
+    @property
+    def pods_matter(self) -> bool:
+        """Whether it says anything of other pods."""
+        return self.pod_affinity is not None or self.pod_anti_affinity is not None
 
     def accepts_node(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether required node affinity, if any, holds for the node of this name and labels."""
@@ -62,3 +92,9 @@ class TopologySpread(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: tuple[str, ...] = ()
+
+    def selects(self, own: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+        """Whether a pod of these labels counts for a pod whose own labels are `own` (matchLabelKeys compares both)."""
+        if self.label_selector is None or not self.label_selector.matches(labels):
+            return False
+        return all(labels.get(key) == own[key] for key in self.match_label_keys if key in own)

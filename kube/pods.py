@@ -14,6 +14,7 @@ from kube.metadata import Condition, Moment, Object, holding, holding_since_seco
 from kube.resources import Container, Quantity, Requirements, Resources, pod_total, resources
 from kube.selectors import Toleration
 
+Port = tuple[str, str, int]  # protocol, host IP or "", port
 # Two well-known annotations by which the kubelet marks pods it made itself.
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
@@ -207,7 +208,7 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
 
     @property
     def affinity(self) -> Affinity | None:
-        """spec.affinity, the required parts."""
+        """spec.affinity."""
         return self.spec.affinity
 
     @property
@@ -221,8 +222,8 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
         return self.spec.topology_spread_constraints
 
     @property
-    def host_ports(self) -> tuple[tuple[str, str, int], ...]:
-        """(protocol, host IP or "", port) for every port it takes on its node; sidecars' too."""
+    def host_ports(self) -> tuple[Port, ...]:
+        """Every port it takes on its node; sidecars' too."""
         running = (*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar))
         return tuple(
             (port.protocol, port.host_ip, port.host_port) for one in running for port in one.ports if port.host_port
@@ -264,3 +265,10 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
         if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
             return False
         return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)
+
+
+def ports_clash(one: Port, other: Port) -> bool:
+    """Same protocol and port, on the same address or with one of them on all addresses (kube-scheduler's NodePorts)."""
+    everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
+    same_address = one[1] == other[1] or one[1] in everywhere or other[1] in everywhere
+    return one[0] == other[0] and one[2] == other[2] and same_address

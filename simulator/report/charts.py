@@ -22,7 +22,7 @@ HOTTEST: Final = 3
 WORDS: Final = 13  # lines of the table beside a chart
 LABEL_GAP: Final = 11.0
 RESOURCES: Final = {"cpu": "CPU", "memory": "memory"}
-SWATCHES: Final = ("under 20 %", "20 to 40 %", "40 to 65 %", "65 to 80 %", "80 to 90 %", "90 % and over")
+SWATCHES: Final = ("under 20 %", "20 to 40 %", "40 to 65 %", "65 to 80 %", "80 to 90 %", "over 90 %")
 
 
 class Hot(NamedTuple):

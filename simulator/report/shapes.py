@@ -69,9 +69,9 @@ def hottest(ratios: Floats, count: int) -> tuple[int, ...]:
 
 
 def heat(ratios: Floats, size: int) -> Classes:
-    """[points, nodes] of classes: how many EDGES the peak has reached, ABSENT where the node was not there."""
+    """[points, nodes] of classes: how many EDGES the peak is over, ABSENT where the node was not there."""
     found = peaks(ratios, size)
-    return np.where(np.isnan(found), ABSENT, np.searchsorted(EDGES, found, side="right")).astype(np.int8)
+    return np.where(np.isnan(found), ABSENT, np.searchsorted(EDGES, found, side="left")).astype(np.int8)
 
 
 class Moment(NamedTuple):

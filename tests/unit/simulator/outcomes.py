@@ -34,13 +34,12 @@ def timeline(seed: int = 1, *, nodes: int = 12, steps: int = 288, spread_ratio: 
 def outcome(variant: str = "plain", seed: int = 1, *, shown: Timeline | None = None, moves: int = 0) -> Outcome:
     """A run whose load figures are those of its timeline."""
     shown = shown or timeline(seed)
-    loads = [
-        figures.load(_points(shown, ratios), shown.step_seconds) for ratios in (shown.cpu_ratio, shown.memory_ratio)
-    ]
+    cpu = figures.load(_points(shown, shown.cpu_ratio), shown.step_seconds)
+    memory = figures.load(_points(shown, shown.memory_ratio), shown.step_seconds)
     placed = figures.Effectiveness(0.41, 0.38, 61.5 + moves, 120.0 + moves, (61.5 + moves) / (120 + moves))
     moved = tuple(_moved(shown, number) for number in range(moves))
     explained = tuple(_explained(shown, number) for number in range(3 if variant != "plain" else 0))
-    found = figures.Figures(placed, *loads, moves, 0, 120 + moves, 0)
+    found = figures.Figures(placed, cpu, memory, moves, 0, 120 + moves, 0)
     return Outcome(variant, seed, found, shown, moved, explained, assumptions=("Memory is never reclaimed.",))
 
 

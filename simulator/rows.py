@@ -1,0 +1,62 @@
+"""A table that grows row by row and keeps the newest: what a Prometheus with a short memory has of its targets.
+
+Rows are numbered from wherever the first one was and looked up by these numbers. `usage.UsageBook` keeps one row a
+scrape in it, `prometheus.node_windows` one row an evaluation.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+
+class Forgotten(LookupError):
+    """The row asked for is older than what is kept."""
+
+
+class Rows:
+    """At least the last `kept` rows of one shape.
+
+    `begin` is the number of the first row ever, `oldest` of the first one still held, `end` of the next one to come.
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, begin: int, kept: int) -> None:
+        self._kept = kept
+        self._held = np.empty((kept + kept // 4 + 1, *shape))
+        self.begin = self.oldest = self.end = begin
+
+    def append(self, rows: Floats) -> None:
+        """Add rows to the end, older ones leave when the room is used up."""
+        for part in np.array_split(rows, -(-len(rows) // self._kept) or 1):
+            self._make_room(len(part))
+            at = self.end - self.oldest
+            self._held[at : at + len(part)] = part
+            self.end += len(part)
+
+    def _make_room(self, count: int) -> None:
+        used = self.end - self.oldest
+        if used + count > len(self._held):
+            stay = min(used, self._kept, len(self._held) - count)
+            self._held[:stay] = self._held[used - stay : used]
+            self.oldest = self.end - stay
+
+    def between(self, first: int, end: int) -> Floats:
+        """The rows of these numbers, not to be written to. Forgotten if one is not held any more."""
+        self._check(first)
+        return self._held[first - self.oldest : end - self.oldest]
+
+    def __getitem__(self, number: int) -> Floats:
+        """One row."""
+        self._check(number)
+        return np.asarray(self._held[number - self.oldest])
+
+    def at(self, numbers: Numbers, *places: Numbers | int) -> Floats:
+        """One element for each number (and place in its row), as numpy indexes."""
+        if numbers.size:
+            self._check(int(numbers.min()))
+        return np.asarray(self._held[(numbers - self.oldest, *places)])
+
+    def _check(self, number: int) -> None:
+        if number < self.oldest:
+            raise Forgotten(f"row {number} is not held any more, the oldest is {self.oldest}")

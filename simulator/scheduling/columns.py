@@ -1,0 +1,168 @@
+"""Nodes as columns: one row per node in the order in which kube-scheduler looks at them, one array per amount.
+
+`state` builds the columns when a node's shape changes and keeps them up to date pod by pod; `filtering` and `scoring`
+compute over all rows at once. Which nodes tolerations, selectors and topology keys mean is remembered until a shape
+changes: pods of one workload ask the same.
+"""
+
+import collections
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kube import selectors
+from kube.affinity import PreferredNode
+from kube.objects import Node, NodeSelector, Pod, Taint, Toleration
+from kube.pods import Port
+from simulator.scheduling import demands
+from simulator.scheduling.demands import Demand
+from simulator.scheduling.order import Bools, Ints
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+SOFT = "PreferNoSchedule"
+Tolerations = tuple[Toleration, ...]
+
+
+class Topology(NamedTuple):
+    """The domains of one topology key: each row's domain as a number, -1 where the node has no such label."""
+
+    codes: Ints
+    numbers: Mapping[str, int]
+
+    @property
+    def labelled(self) -> Bools:
+        """Rows of nodes that have the label."""
+        found: Bools = self.codes >= 0
+        return found
+
+    def sums(self, per_row: Ints, where: Bools | None = None) -> Ints:
+        """Amounts of rows added up by domain; of the rows of `where` only."""
+        kept = self.labelled if where is None else self.labelled & where
+        found = np.bincount(self.codes[kept], weights=per_row[kept], minlength=len(self.numbers))
+        return found.astype(np.int64)
+
+
+class Barred(NamedTuple):
+    """Rows that a pod may not use for what they are themselves, by the first rule that says so."""
+
+    cordoned: Bools
+    tainted: Bools
+    unselected: Bools
+    any: Bools
+
+
+class Columns:
+    """Nodes by row. `allocatable` and `requested` hold an array per resource, `scored` what LeastAllocated counts."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = tuple(nodes)
+        self.names = tuple(node.name for node in nodes)
+        self.rows = {name: row for row, name in enumerate(self.names)}
+        self.all_rows = np.arange(len(nodes))
+        self.allocatable: dict[str, Ints] = {}
+        for row, node in enumerate(nodes):
+            for resource, amount in demands.of_node(node).items():
+                self._array(self.allocatable, resource)[row] = amount
+        self.requested = {resource: self._zeros() for resource in (demands.CPU, demands.MEMORY, demands.PODS)}
+        self.scored = {resource: self._zeros() for resource in (demands.CPU, demands.MEMORY)}
+        self.ports: dict[int, collections.Counter[Port]] = {}
+        self._topologies: dict[str, Topology] = {}
+        self._barred: dict[object, Barred] = {}
+        self._unloved: dict[Tolerations, Ints] = {}
+        self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
+
+    def room(self, resource: str) -> Ints:
+        """What is left of a resource, by row."""
+        return self.given(resource) - self._array(self.requested, resource)
+
+    def given(self, resource: str) -> Ints:
+        """What there is of a resource, by row."""
+        return self._array(self.allocatable, resource)
+
+    def room_on(self, resource: str, row: int) -> int:
+        """What is left of a resource on one row."""
+        return int(self.given(resource)[row] - self._array(self.requested, resource)[row])
+
+    def count(self, row: int, demand: Demand, ports: Sequence[Port], number: int = 1) -> None:
+        """Add a pod to a row; `number` -1 takes it away."""
+        for resource, amount in demand.amounts:
+            self._array(self.requested, resource)[row] += number * amount
+        self.requested[demands.PODS][row] += number
+        self.scored[demands.CPU][row] += number * demand.scored_cpu_millicores
+        self.scored[demands.MEMORY][row] += number * demand.scored_memory_bytes
+        if ports:
+            taken = self.ports.setdefault(row, collections.Counter())
+            taken.update(dict.fromkeys(ports, number))
+
+    def topology(self, key: str) -> Topology:
+        """The domains of a topology key."""
+        found = self._topologies.get(key)
+        if found is None:
+            numbers: dict[str, int] = {}
+            for node in self.nodes:
+                if key in node.labels:
+                    numbers.setdefault(node.labels[key], len(numbers))
+            codes = self._each(lambda node: numbers[node.labels[key]] if key in node.labels else -1)
+            found = self._topologies[key] = Topology(codes, numbers)
+        return found
+
+    def placed(self, places: Mapping[str, int], into: Ints) -> None:
+        """Add numbers by node name to an array by row; names without a node are nowhere."""
+        for name, number in places.items():
+            row = self.rows.get(name)
+            if row is not None:
+                into[row] += number
+
+    def barred(self, pod: Pod) -> Barred:
+        """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""
+        key = pod.tolerations, frozenset(pod.node_selector.items()), _required(pod)
+        found = self._barred.get(key)
+        if found is None:
+            cordoned = self._where(lambda node: node.unschedulable and not _tolerated(CORDON, pod.tolerations))
+            tainted = self._where(lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None)
+            unselected = self._where(lambda node: not pod.selects(node.name, node.labels))
+            found = self._barred[key] = Barred(cordoned, tainted, unselected, cordoned | tainted | unselected)
+        return found
+
+    def unloved(self, tolerations: Tolerations) -> Ints:
+        """How many PreferNoSchedule taints of each row are not tolerated."""
+        found = self._unloved.get(tolerations)
+        if found is None:
+            found = self._unloved[tolerations] = self._each(
+                lambda node: sum(taint.effect == SOFT and not _tolerated(taint, tolerations) for taint in node.taints)
+            )
+        return found
+
+    def preferred(self, terms: tuple[PreferredNode, ...]) -> Ints:
+        """The weights of the terms that each row's node meets, added up."""
+        found = self._preferred.get(terms)
+        if found is None:
+            found = self._preferred[terms] = self._each(
+                lambda node: sum(one.weight for one in terms if one.preference.matches(node.name, node.labels))
+            )
+        return found
+
+    def _each(self, value: Callable[[Node], int]) -> Ints:
+        return np.array([value(node) for node in self.nodes], np.int64)
+
+    def _where(self, holds: Callable[[Node], bool]) -> Bools:
+        return np.array([holds(node) for node in self.nodes], np.bool_)
+
+    def _zeros(self) -> Ints:
+        return np.zeros(len(self.names), np.int64)
+
+    def _array(self, table: dict[str, Ints], resource: str) -> Ints:
+        found = table.get(resource)
+        if found is None:
+            found = table[resource] = self._zeros()
+        return found
+
+
+def _required(pod: Pod) -> NodeSelector | None:
+    rules = pod.affinity.node_affinity if pod.affinity is not None else None
+    return rules.required if rules is not None else None
+
+
+def _tolerated(taint: Taint, tolerations: Tolerations) -> bool:
+    return any(one.tolerates(taint) for one in tolerations)

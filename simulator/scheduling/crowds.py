@@ -1,0 +1,170 @@
+"""Who stands where: pods of one namespace with equal labels, counted by node, and the terms pods have about others.
+
+`state` tells of pods that come and go; `spreading` and `attraction` ask for those a selector means. Both tables are
+looked up by label, so that a question costs as much as its answer is long, whatever else the cluster runs.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kube.objects import LabelSelector, Pod, PodAffinityTerm
+
+Places = collections.Counter[str]  # node name -> pods
+Key = tuple[str, frozenset[tuple[str, str]]]
+Selectors = Sequence[LabelSelector]
+Namespaces = Mapping[str, Mapping[str, str]]
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Crowd:
+    """Pods alike: where they stand, and where those stand that are not on their way out."""
+
+    labels: Mapping[str, str]
+    places: Places = dataclasses.field(default_factory=collections.Counter)
+    staying: Places = dataclasses.field(default_factory=collections.Counter)
+
+
+class Crowds:
+    """All crowds, by namespace and by namespace and label."""
+
+    def __init__(self) -> None:
+        self._in_namespace: dict[str, dict[Key, Crowd]] = {}
+        self._with_label: dict[tuple[str, str, str], dict[Key, Crowd]] = {}
+
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """Namespaces that have pods on nodes."""
+        return self._in_namespace.keys()
+
+    def add(self, pod: Pod, node: str, *, number: int = 1) -> None:
+        """Count a pod on a node; `number` -1 takes it away."""
+        key = pod.namespace, frozenset(pod.labels.items())
+        crowd = self._in_namespace.get(pod.namespace, {}).get(key) or self._enter(key, pod)
+        _count(crowd.places, node, number)
+        if not pod.deleting:
+            _count(crowd.staying, node, number)
+        if not crowd.places:
+            self._leave(key)
+
+    def meant(self, namespace: str, selectors: Selectors) -> Iterator[Crowd]:
+        """The crowds of a namespace that all selectors match."""
+        for crowd in self._candidates(namespace, selectors).values():
+            if all(selector.matches(crowd.labels) for selector in selectors):
+                yield crowd
+
+    def _candidates(self, namespace: str, selectors: Selectors) -> dict[Key, Crowd]:
+        for selector in selectors:
+            for name, value in selector.match_labels.items():
+                return self._with_label.get((namespace, name, value), {})
+        return self._in_namespace.get(namespace, {})
+
+    def _enter(self, key: Key, pod: Pod) -> Crowd:
+        crowd = Crowd(pod.labels)
+        self._in_namespace.setdefault(pod.namespace, {})[key] = crowd
+        for name, value in key[1]:
+            self._with_label.setdefault((pod.namespace, name, value), {})[key] = crowd
+        return crowd
+
+    def _leave(self, key: Key) -> None:
+        namespace, labels = key
+        _drop(self._in_namespace, namespace, key)
+        for name, value in labels:
+            _drop(self._with_label, (namespace, name, value), key)
+
+
+class Term(NamedTuple):
+    """A term of pods that stand somewhere: `role` is required or preferred, of affinity (1) or anti-affinity (-1)."""
+
+    required: bool
+    sign: int
+    weight: int
+    term: PodAffinityTerm
+    namespace: str
+    places: Places
+
+
+class Terms:
+    """Every term of every pod that has any, found by the labels of the pods it is about."""
+
+    def __init__(self) -> None:
+        self._holders: dict[tuple[str, bytes], tuple[Term, ...]] = {}
+        self._about: dict[tuple[str, str] | None, dict[int, Term]] = {}
+
+    def add(self, pod: Pod, node: str, *, number: int = 1) -> None:
+        """Count a pod on a node; `number` -1 takes it away. Pods of one template share their terms."""
+        if pod.affinity is None or not pod.affinity.pods_matter:
+            return
+        key = pod.namespace, msgspec.msgpack.encode(pod.affinity)
+        held = self._holders.get(key) or of_pod(pod)
+        if not held:
+            return
+        if key not in self._holders:
+            self._holders[key] = held
+            for term in held:
+                self._about.setdefault(_subject(term), {})[id(term)] = term
+        _count(held[0].places, node, number)
+        if not held[0].places:
+            self._forget(key)
+
+    def about(self, pod: Pod, namespaces: Namespaces) -> list[Term]:
+        """The terms that mean this pod."""
+        if not self._about:
+            return []
+        subjects = (None, *pod.labels.items())
+        found = (term for subject in subjects for term in self._about.get(subject, {}).values())
+        return [term for term in found if means(term.term, term.namespace, pod, namespaces)]
+
+    def _forget(self, key: tuple[str, bytes]) -> None:
+        for term in self._holders.pop(key):
+            _drop(self._about, _subject(term), id(term))
+
+
+def of_pod(pod: Pod) -> tuple[Term, ...]:
+    """A pod's own terms about other pods, with room to count where such pods stand."""
+    if pod.affinity is None:
+        return ()
+    places: Places = collections.Counter()
+    terms: list[Term] = []
+    for rules, sign in ((pod.affinity.pod_affinity, 1), (pod.affinity.pod_anti_affinity, -1)):
+        if rules is not None:
+            terms += [Term(True, sign, 1, one, pod.namespace, places) for one in rules.required]
+            terms += [Term(False, sign, one.weight, one.term, pod.namespace, places) for one in rules.preferred]
+    return tuple(terms)
+
+
+def means(term: PodAffinityTerm, own: str, pod: Pod, namespaces: Namespaces) -> bool:
+    """Whether a term of a pod in the namespace `own` means this pod."""
+    selector = term.label_selector
+    if selector is None or not selector.matches(pod.labels):
+        return False
+    return term.means_namespace(own, pod.namespace, namespace_labels(namespaces, pod.namespace))
+
+
+def namespace_labels(namespaces: Namespaces, name: str) -> Mapping[str, str]:
+    """The labels of a namespace; of one that nobody told of, what the apiserver puts on each."""
+    return namespaces.get(name) or {"kubernetes.io/metadata.name": name}
+
+
+def _subject(term: Term) -> tuple[str, str] | None:
+    selector = term.term.label_selector
+    return next(iter(selector.match_labels.items()), None) if selector is not None else None
+
+
+def _count(places: Places, node: str, number: int) -> None:
+    places[node] += number
+    if not places[node]:
+        del places[node]
+
+
+def _drop(table: dict[K, dict[V, W]], key: K, entry: V) -> None:
+    rest = table[key]
+    rest.pop(entry, None)
+    if not rest:
+        del table[key]

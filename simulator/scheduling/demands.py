@@ -1,0 +1,69 @@
+"""What a pod asks of a node, in whole numbers as kube-scheduler counts it.
+
+`state` adds demands up per node; `filtering` and `scoring` compare them with what is allocatable. Amounts come from
+`kube.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory counts as one
+that asks for 100m and 200Mi, so that pods without requests do not all go to one node.
+Sources: kubernetes v1.36 pkg/scheduler/framework/types.go (CalculateResource), pkg/scheduler/util/pod_resources.go.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kube import resources
+from kube.objects import Container, Node, Pod, Resources
+
+CPU, MEMORY, PODS = "cpu", "memory", "pods"
+UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
+
+
+class Demand(NamedTuple):
+    """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first; `scored_*`: CPU and
+    memory with 100m and 200Mi for whoever names none.
+    """
+
+    amounts: tuple[tuple[str, int], ...]
+    scored_cpu_millicores: int
+    scored_memory_bytes: int
+
+    def of(self, resource: str) -> int:
+        """The amount of one resource."""
+        return next((amount for name, amount in self.amounts if name == resource), 0)
+
+
+def of_pod(pod: Pod) -> Demand:
+    """What a pod asks for; fractions count as the next whole number (as Quantity.Value does)."""
+    scored = pod.requests if _names_everything(pod) else _with_defaults(pod)
+    return Demand(_whole(pod.requests), math.ceil(scored.cpu_millicores), math.ceil(scored.memory_bytes))
+
+
+def of_node(node: Node) -> dict[str, int]:
+    """What a node can give, by resource; `pods` is how many it may hold."""
+    return {**dict(_whole(node.allocatable)), PODS: node.allocatable.pods}
+
+
+def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:
+    named = ((CPU, amounts.cpu_millicores), (MEMORY, amounts.memory_bytes), *amounts.extended.items())
+    return tuple((name, math.ceil(amount)) for name, amount in named if amount)
+
+
+def _names_everything(pod: Pod) -> bool:
+    spec = pod.spec
+    return all(
+        CPU in one.resources.requests and MEMORY in one.resources.requests
+        for several in (spec.containers, spec.init_containers)
+        for one in several
+    )
+
+
+def _with_defaults(pod: Pod) -> Resources:
+    """The pod's total with what its containers do not name; what is named at the level of the pod stays."""
+    level = pod.spec.level.requests
+    named = {name for one in (*pod.spec.containers, *pod.spec.init_containers) for name in one.resources.requests}
+    missing = {name: text for name, text in UNNAMED.items() if not level or name not in named.union(level)}
+
+    def read(one: Container) -> resources.Amounts:
+        return {**missing, **one.resources.requests}
+
+    total = resources.pod_total(pod.spec.containers, pod.spec.init_containers, read=read, pod_level=level)
+    return total.plus(resources.resources(pod.spec.overhead))

@@ -1,0 +1,79 @@
+"""The scheduler's side of its extenders: in which order they are asked, and what their answers do.
+
+`scheduler` asks `passed` after its own filters and `points` after its own scores, `preemption` asks `agreed`. An
+extender of the simulation never fails: `world` gives Evenload's own verbs as an `ExtenderPort`.
+Source: kubernetes v1.36 pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes), extender.go.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kube.objects import Pod
+from simulator.scheduling.order import Ints
+
+POINTS_PER_SCORE = 10  # MaxNodeScore / MaxExtenderPriority
+
+
+class Filtered(NamedTuple):
+    """Names that pass, in order; names that fail by reason, `failed` where pods' leaving may help."""
+
+    passed: Sequence[str]
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+class Victims(NamedTuple):
+    """Pods that would have to leave a node, the most important first, and how many of them against a budget."""
+
+    pods: tuple[Pod, ...]
+    violations: int
+
+
+class ExtenderPort(Protocol):
+    """What kube-scheduler asks an extender."""
+
+    @property
+    def weight(self) -> int:
+        """How much its scores count."""
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        """Which of the nodes may take the pod."""
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
+        """0 to 10 by node, of which peers that are plugins use tenths; a node that is not named has 0."""
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The nodes on which victims may be made."""
+
+
+def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Filtered:
+    """What all of them let pass, each asked for what the one before it left; nobody is asked about no node."""
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for extender in extenders:
+        if not names:
+            break
+        answer = extender.filter(pod, names)
+        failed |= answer.failed
+        unresolvable |= answer.unresolvable
+        names = answer.passed
+    return Filtered(names, {name: why for name, why in failed.items() if name not in unresolvable}, unresolvable)
+
+
+def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Ints:
+    """score x weight x 10, of all extenders together, for each of the names."""
+    found = np.zeros(len(names), np.int64)
+    for extender in extenders:
+        scores = extender.prioritize(pod, names)
+        found += np.array([scores.get(name, 0) for name in names], np.int64) * (extender.weight * POINTS_PER_SCORE)
+    return found
+
+
+def agreed(extenders: Sequence[ExtenderPort], pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+    """The nodes that every extender leaves on the list."""
+    for extender in extenders:
+        if victims:
+            victims = extender.preempt(pod, victims)
+    return victims

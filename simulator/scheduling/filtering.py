@@ -1,0 +1,183 @@
+"""Which nodes a pod fits on, and what the others lack: the filter plugins in their order, over all nodes at once.
+
+`scheduler` takes a sample of what fits and hands the reasons on where nothing does; `preemption` asks again with pods
+taken away. A node's reason is that of the first plugin that refuses it; a refusal is `final` where no pod's leaving
+could help (UnschedulableAndUnresolvable).
+Sources: kubernetes v1.36 pkg/scheduler/framework/plugins: nodeunschedulable, nodename, tainttoleration, nodeaffinity,
+nodeports, noderesources/fit.go. Volumes and dynamic resource allocation are not modelled.
+"""
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kube import pods
+from kube.objects import Pod
+from simulator.scheduling import attraction, demands, spreading
+from simulator.scheduling.columns import Columns
+from simulator.scheduling.demands import Demand
+from simulator.scheduling.order import Bools, Ints
+from simulator.scheduling.state import State
+
+UNSCHEDULABLE, NODE_NAME, TAINTS = "NodeUnschedulable", "NodeName", "TaintToleration"
+NODE_AFFINITY, PORTS, RESOURCES = "NodeAffinity", "NodePorts", "NodeResourcesFit"
+SPREAD, POD_AFFINITY, EXTENDER = "PodTopologySpread", "InterPodAffinity", "Extender"
+
+
+class Refusal(NamedTuple):
+    """Rows that one plugin refuses for one reason; `final` are those where no pod's leaving helps."""
+
+    plugin: str
+    reason: str
+    rows: Bools
+    final: Bools
+
+
+class Refused(NamedTuple):
+    """What became of nodes that do not fit: how many for each reason, by which plugins, and which may be preempted on
+    (rows, in the order of nodes).
+    """
+
+    reasons: Mapping[str, int]
+    plugins: frozenset[str]
+    hopeful: Ints
+
+
+def refusals(state: State, pod: Pod, demand: Demand) -> list[Refusal]:
+    """All that refuses the pod somewhere, in the order of the plugins."""
+    return [*_lasting(state.columns, pod), *passing(state, pod, demand), *_nominated(state, pod, demand)]
+
+
+def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
+    """What may change with the pods on the nodes: ports, resources, spread, other pods."""
+    columns = state.columns
+    if pod.host_ports:
+        clashing = _clashing(columns, pod)
+        yield Refusal(PORTS, "node(s) didn't have free ports for the requested pod ports", clashing, _none(columns))
+    yield from _lacking(columns, demand)
+    skewed = spreading.failed(state, pod)
+    if skewed is not None:
+        reason = "node(s) didn't match pod topology spread constraints"
+        yield Refusal(SPREAD, f"{reason} (missing required label)", skewed.unlabelled, skewed.unlabelled)
+        yield Refusal(SPREAD, reason, skewed.skewed, _none(columns))
+    neighbours = attraction.failed(state, pod)
+    if neighbours is not None:
+        away, none = neighbours.unattracted, _none(columns)
+        yield Refusal(POD_AFFINITY, "node(s) didn't match pod affinity rules", away, away)
+        yield Refusal(POD_AFFINITY, "node(s) didn't match pod anti-affinity rules", neighbours.repelled, none)
+        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+        yield Refusal(POD_AFFINITY, reason, neighbours.unwelcome, none)
+
+
+def fits(columns: Columns, found: Sequence[Refusal]) -> Bools:
+    """The rows that nothing refuses."""
+    refused = _none(columns)
+    for refusal in found:
+        refused |= refusal.rows
+    return ~refused
+
+
+def passes(state: State, pod: Pod, demand: Demand, row: int) -> bool:
+    """Whether the pods there are now leave room for the pod on one row; what never changes with pods is not asked."""
+    return not any(refusal.rows[row] for refusal in passing(state, pod, demand))
+
+
+def is_plain(state: State, pod: Pod) -> bool:
+    """Whether only amounts decide: neither the pod nor any other has a rule about the other."""
+    if pod.host_ports or pod.topology_spread or (pod.affinity is not None and pod.affinity.pods_matter):
+        return False
+    return not state.terms.about(pod, state.namespaces)
+
+
+def waiting(state: State, pod: Pod, node: str) -> list[Pod]:
+    """Other pods of at least the same priority for which room is being made on a node: they count as there."""
+    there = state.nominated.get(node, {})
+    return [one for uid, one in there.items() if uid != pod.uid and one.priority >= pod.priority]
+
+
+def refused(columns: Columns, found: Sequence[Refusal], rows: Ints) -> Refused:
+    """The reasons of rows that do not fit. A plugin that lacks several resources says so of each."""
+    open_rows, final = np.zeros((2, len(columns.names)), np.bool_)
+    open_rows[rows] = True
+    refused_rows = np.zeros(len(columns.names), np.bool_)
+    reasons: collections.Counter[str] = collections.Counter()
+    plugins = set()
+    for plugin in dict.fromkeys(refusal.plugin for refusal in found):
+        own = [refusal for refusal in found if refusal.plugin == plugin]
+        for refusal in own:
+            mine = refusal.rows & open_rows
+            if mine.any():
+                reasons[refusal.reason] += int(mine.sum())
+                plugins.add(plugin)
+                final |= mine & refusal.final
+                refused_rows |= mine
+            if plugin != RESOURCES:
+                open_rows &= ~mine
+        open_rows &= ~refused_rows
+    return Refused(dict(reasons), frozenset(plugins), np.flatnonzero(refused_rows & ~final))
+
+
+def only(pod: Pod) -> frozenset[str] | None:
+    """The names of nodes that required node affinity names, as a DaemonSet's pods do; None for pods that name none."""
+    rules = pod.affinity.node_affinity if pod.affinity is not None else None
+    if rules is None or rules.required is None or not rules.required.terms:
+        return None
+    found: set[str] = set()
+    for term in rules.required.terms:
+        named = [set(one.values) for one in term.match_fields if one.key == "metadata.name" and one.operator == "In"]
+        if not named:
+            return None
+        found |= set.intersection(*named)
+    return frozenset(found)
+
+
+def _lasting(columns: Columns, pod: Pod) -> Iterator[Refusal]:
+    """What only the node itself says: cordon, name, taints, labels. All of it is final."""
+    barred = columns.barred(pod)
+    if pod.node_name:
+        other = np.array([name != pod.node_name for name in columns.names], np.bool_)
+        yield Refusal(NODE_NAME, "node(s) didn't match the requested node name", other, other)
+    if barred.any.any():
+        yield Refusal(UNSCHEDULABLE, "node(s) were unschedulable", barred.cordoned, barred.cordoned)
+        yield Refusal(TAINTS, "node(s) had untolerated taint(s)", barred.tainted, barred.tainted)
+        reason = "node(s) didn't match Pod's node affinity/selector"
+        yield Refusal(NODE_AFFINITY, reason, barred.unselected, barred.unselected)
+
+
+def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
+    """NodeResourcesFit: a slot for the pod, and every amount it asks for; final where an empty node is too small."""
+    full = columns.room(demands.PODS) < 1
+    if full.any():
+        yield Refusal(RESOURCES, "Too many pods", full, _none(columns))
+    for resource, amount in demand.amounts:
+        lacking = columns.room(resource) < amount
+        if lacking.any():
+            yield Refusal(RESOURCES, f"Insufficient {resource}", lacking, columns.given(resource) < amount)
+
+
+def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
+    """Nodes where room is being made for others of at least the same priority must fit with them there as well."""
+    for node in list(state.nominated):
+        row = state.columns.rows.get(node)
+        others = waiting(state, pod, node)
+        if row is None or not others:
+            continue
+        with state.with_pods(others, node):
+            found = [refusal for refusal in passing(state, pod, demand) if refusal.rows[row]]
+        here = state.columns.all_rows == row
+        yield from (one._replace(rows=one.rows & here) for one in found)
+
+
+def _clashing(columns: Columns, pod: Pod) -> Bools:
+    found = _none(columns)
+    for row, taken in columns.ports.items():
+        found[row] = any(
+            pods.ports_clash(wanted, port) for port, number in taken.items() if number > 0 for wanted in pod.host_ports
+        )
+    return found
+
+
+def _none(columns: Columns) -> Bools:
+    return np.zeros(len(columns.names), np.bool_)

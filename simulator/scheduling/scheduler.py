@@ -1,0 +1,161 @@
+"""One pod's turn: filters, extenders, scores, the choice; victims where nothing fits.
+
+`world` tells of every change and asks for pods in `queue`'s order; it binds what is chosen and deletes victims. A
+decision depends on what was told and on the generator alone: ties are drawn by it, as the real scheduler draws lots.
+Source: kubernetes v1.36 pkg/scheduler/schedule_one.go.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kube.objects import DisruptionBudget, Namespace, Node, Pod, ReplicaSet, ReplicationController, StatefulSet
+from simulator.scheduling import demands, extenders, filtering, order, preemption, scoring
+from simulator.scheduling.demands import Demand
+from simulator.scheduling.extenders import ExtenderPort, Filtered
+from simulator.scheduling.filtering import Refused
+from simulator.scheduling.order import Bools, Ints
+from simulator.scheduling.state import State
+
+Workload = ReplicaSet | StatefulSet | ReplicationController
+NO_NODES = "no nodes available to schedule pods"
+UNNAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """What became of a pod's turn. `node` is "" where it fits nowhere; then `reasons` says how many nodes lack what,
+    and `rejected_by` which plugins said so. `ties` are the best nodes, by `scores`, which is empty where a single
+    node fits. `nominated` is where room is made by the leaving of `victims`; "" clears, None leaves a former one;
+    `unnominated` are pods whose nomination this takes away.
+    """
+
+    node: str = ""
+    ties: tuple[str, ...] = ()
+    scores: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    rejected_by: frozenset[str] = frozenset()
+    victims: tuple[Pod, ...] = ()
+    nominated: str | None = None
+    unnominated: tuple[Pod, ...] = ()
+
+
+class Scheduler:
+    """kube-scheduler's default profile over the cluster as told."""
+
+    def __init__(self, asked: Sequence[ExtenderPort], rng: np.random.Generator) -> None:
+        self._extenders = tuple(asked)
+        self._rng = rng
+        self._state = State()
+        self._start = 0
+
+    def node_changed(self, old: Node | None, new: Node | None) -> None:
+        """A node came, changed or went."""
+        self._state.node_changed(old, new)
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed, was bound, finished or went."""
+        self._state.pod_changed(old, new)
+
+    def budget_changed(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
+        """A disruption budget came, changed or went: preemption violates as few as it can."""
+        _replace(self._state.budgets, old, new)
+
+    def workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        """What makes pods came, changed or went: its selector says who is spread by default."""
+        known = new or old
+        if known is not None:
+            key = known.namespace, type(known).__name__, known.name
+            self._state.selectors.pop(key, None)
+            if new is not None and new.selector is not None:
+                self._state.selectors[key] = new.selector
+
+    def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        """A namespace came, changed or went: terms about pods may select namespaces by label."""
+        if old is not None:
+            self._state.namespaces.pop(old.name, None)
+        if new is not None:
+            self._state.namespaces[new.name] = new.labels
+
+    def schedule(self, pod: Pod) -> Placement:
+        """Where the pod goes, or why nowhere. The caller binds and tells of it before it asks again."""
+        columns = self._state.columns
+        if not columns.names:
+            return Placement(reasons={NO_NODES: 1}, nominated="")
+        demand = demands.of_pod(pod)
+        found = filtering.refusals(self._state, pod, demand)
+        fits = filtering.fits(columns, found)
+        if self._nominated(pod, fits):
+            return Placement(pod.nominated_node, (pod.nominated_node,))
+        rows = self._rows(pod)
+        sample = order.sample(fits, rows, self._start)
+        self._start = (self._start + sample.looked_at) % len(columns.names)
+        answer = self._asked(pod, sample.rows)
+        if answer.passed:
+            return self._best(pod, demand, answer.passed)
+        return self._failed(pod, filtering.refused(columns, found, rows), answer, len(columns.names) - len(rows))
+
+    def _nominated(self, pod: Pod, fits: Bools) -> bool:
+        """Whether the node on which room was made can be had: then nothing else is looked at."""
+        row = self._state.columns.rows.get(pod.nominated_node)
+        if row is None or not fits[row]:
+            return False
+        return bool(extenders.passed(self._extenders, pod, (pod.nominated_node,)).passed)
+
+    def _rows(self, pod: Pod) -> Ints:
+        """The rows to look at: all, or those that required node affinity names."""
+        columns, named = self._state.columns, filtering.only(pod)
+        if named is None:
+            return columns.all_rows
+        return np.array(sorted(columns.rows[name] for name in named if name in columns.rows), np.int64)
+
+    def _asked(self, pod: Pod, rows: Ints) -> Filtered:
+        names = self._state.columns.names
+        return extenders.passed(self._extenders, pod, tuple(names[row] for row in rows.tolist()))
+
+    def _best(self, pod: Pod, demand: Demand, names: Sequence[str]) -> Placement:
+        """A single node is taken unasked; of several, one of those with the most points, drawn by lot."""
+        if len(names) == 1:
+            return Placement(names[0], (names[0],))
+        columns = self._state.columns
+        rows = np.array([columns.rows[name] for name in names], np.int64)
+        totals = scoring.total(self._state, pod, demand, rows) + extenders.points(self._extenders, pod, names)
+        ties = tuple(names[at] for at in np.flatnonzero(totals == totals.max()).tolist())
+        chosen = ties[int(self._rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
+        return Placement(chosen, ties, dict(zip(names, totals.tolist(), strict=True)))
+
+    def _failed(self, pod: Pod, refused: Refused, answer: Filtered, unnamed: int) -> Placement:
+        columns = self._state.columns
+        reasons = collections.Counter(refused.reasons)
+        reasons.update([*answer.failed.values(), *answer.unresolvable.values()])
+        plugins = refused.plugins
+        if unnamed:
+            reasons[UNNAMED] += unnamed
+            plugins |= {filtering.NODE_AFFINITY}
+        if answer.failed or answer.unresolvable:
+            plugins |= {filtering.EXTENDER}
+        maybe = [columns.rows[name] for name in answer.failed]
+        hopeful = np.array(sorted((*refused.hopeful.tolist(), *maybe)), np.int64)
+        made = preemption.preempt(self._state, pod, hopeful, asked=self._extenders, rng=self._rng)
+        for one in made.unnominated:
+            self._state.nominate(one, "")
+        if made.nominated is not None:
+            self._state.nominate(pod, made.nominated)
+        return Placement(
+            reasons=dict(reasons),
+            rejected_by=plugins,
+            victims=made.victims,
+            nominated=made.nominated,
+            unnominated=made.unnominated,
+        )
+
+
+def _replace(
+    known: dict[tuple[str, str], DisruptionBudget], old: DisruptionBudget | None, new: DisruptionBudget | None
+) -> None:
+    if old is not None:
+        known.pop((old.namespace, old.name), None)
+    if new is not None:
+        known[new.namespace, new.name] = new
