@@ -24,6 +24,10 @@ from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
 
 Owners = dict[str, tuple[workloads.Controller, ...]]
+# Nodes and what they show -> the names of those that pods may leave in this run.
+Hot = collections.abc.Callable[
+    [tuple[Node, ...], collections.abc.Mapping[str, NodeUsage]], collections.abc.Collection[str]
+]
 
 
 class NodeLabel(NamedTuple):
@@ -34,34 +38,49 @@ class NodeLabel(NamedTuple):
 
 
 class Reader:
-    """The two doors, how series name nodes, and the pods of the first snapshot where they were asked for before."""
+    """The two doors, how series name nodes, the pods of the first snapshot where they were asked for before, and how
+    those of the others are listed.
+    """
 
     def __init__(
-        self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel, begun: ahead.Pods | None = None
+        self,
+        kube: ScalesDoor,
+        prometheus: PrometheusDoor,
+        label: NodeLabel,
+        begun: ahead.Pods | None = None,
+        *,
+        listing: type[ahead.Pods | ahead.Late] = ahead.Pods,
     ) -> None:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
-        self._begun = begun
+        self._begun: ahead.Pods | ahead.Late | None = begun
+        self._listing = listing
 
-    def take(self, policy: LoadPolicy, *, now_seconds: float) -> Snapshot:
-        """The cluster as it is now; raises KubeError and PromqlError."""
+    def take(self, policy: LoadPolicy, *, now_seconds: float, hot: "Hot | None" = None) -> Snapshot:
+        """The cluster as it is now; raises KubeError and PromqlError.
+
+        Pods' usage is read of the nodes that `hot` names by what all nodes show: who does not know yet which nodes the
+        run is about leaves it out, and all over a target line count.
+        """
         begun, self._begun = self._begun, None
         if begun is None or not begun.usable(now_seconds):
-            begun = ahead.Pods(self._kube, begun_at_seconds=now_seconds)
+            begun = self._listing(self._kube, begun_at_seconds=now_seconds)
         try:
-            return self._beside(begun, policy, now_seconds)
+            return self._beside(begun, policy, now_seconds, hot or (lambda _nodes, seen: relievable(seen, policy)))
         finally:
             begun.wait()  # a run that failed leaves no list behind
 
-    def _beside(self, begun: ahead.Pods, policy: LoadPolicy, now_seconds: float) -> Snapshot:
+    def _beside(
+        self, begun: ahead.Pods | ahead.Late, policy: LoadPolicy, now_seconds: float, wanted: "Hot"
+    ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        pods, hot = begun.items(), relievable(node_usage, policy)
+        hot, pods = wanted(nodes, node_usage), begun.items()
         pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
         volumes = self._volumes(pods)
         return Snapshot(
@@ -91,6 +110,8 @@ class Reader:
         self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
     ) -> dict[str, Workload]:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
+        if not nodes:
+            return {}
         above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:

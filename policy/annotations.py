@@ -20,6 +20,8 @@ DECIMALS: Final = 4
 # Differences of written values are multiples of 0.0001; anything smaller is the noise of binary fractions.
 _NOISE: Final = 1e-9
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
 Crossings = collections.abc.Mapping[str, tuple[float, ...]]
 
 
@@ -66,7 +68,7 @@ def encode(reading: Reading) -> str:
         "m": {name: _written(value) for name, value in reading.values.items() if invalid_reason(value) is None},
         "hot": dict(reading.hot),
     }
-    return json.dumps(body, separators=(",", ":"))
+    return _ENCODER.encode(body)
 
 
 def decode(text: str) -> Reading:

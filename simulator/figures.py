@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 Points = Sequence[tuple[float, float]]
 WARM_RATIO, HOT_RATIO = 0.65, 0.80
@@ -57,13 +58,25 @@ def load(by_node: Mapping[str, Points], step_seconds: float) -> Load:
     values = np.array([value for points in by_node.values() for _, value in points], np.float64)
     if not len(values):
         raise ValueError("no node has a single measured point; expected series from Prometheus for the whole phase")
-    minutes = step_seconds / 60
+    return _load(values, _spread(by_node), step_seconds / 60)
+
+
+def load_over(ratios: npt.NDArray[np.floating], step_seconds: float) -> Load:
+    """The same from ratios [steps, nodes], NaN where a node was not there. ValueError without any value."""
+    there = np.isfinite(ratios)
+    if not there.any():
+        raise ValueError(f"no node has a single value in {ratios.shape[0]} steps; expected at least one node at a time")
+    values = ratios[there.any(axis=1)].astype(np.float64)
+    return _load(values[np.isfinite(values)], float(np.mean(np.nanstd(values, axis=1))), step_seconds / 60)
+
+
+def _load(values: npt.NDArray[np.float64], spread_ratio: float, minutes: float) -> Load:
     return Load(
         mean_ratio=float(values.mean()),
         p99_ratio=float(np.percentile(values, 99)),
         warm_node_minutes=float((values > WARM_RATIO).sum() * minutes),
         hot_node_minutes=float((values > HOT_RATIO).sum() * minutes),
-        spread_ratio=_spread(by_node),
+        spread_ratio=spread_ratio,
     )
 
 
