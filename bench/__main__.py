@@ -20,7 +20,8 @@ PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler")
 @click.argument("parts", nargs=-1, type=click.Choice(PARTS))
 @click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
 @click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint` and `annotator`.")
-@click.option("--rounds", default=20, show_default=True, help="Rounds of `answers`; the first one warms up.")
+@click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
+@click.option("--rounds", default=10, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
 @click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`, and at last for `annotator`.")
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
@@ -37,6 +38,7 @@ def main(
     parts: tuple[str, ...],
     seed: int,
     nodes: int,
+    repeats: int,
     rounds: int,
     calls: int,
     pods: int,
@@ -52,7 +54,9 @@ def main(
 ) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler."""
     runs: dict[str, Callable[[], list[table.Row]]] = {
-        "answers": lambda: answers.measure(answers.Settings(nodes=nodes, rounds=rounds, calls=calls, seed=seed)),
+        "answers": lambda: answers.measure(
+            answers.Settings(nodes=nodes, legs=repeats, rounds=rounds, calls=calls, seed=seed)
+        ),
         "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
         "annotator": lambda: annotator.measure(
             annotator.Settings(

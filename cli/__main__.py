@@ -35,6 +35,8 @@ SUBCOMMANDS = {
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),
+    "tune": Subcommand("cli.tune", "fit a policy to a goal, on a past or a simulation"),
+    "whatif": Subcommand("cli.whatif", "say what policies would have made of a cluster's own past"),
     "simulate": Subcommand("cli.simulate", "say what policies would do, on a simulated cluster"),
     "scheduler-config": Subcommand(
         "cli.scheduler_config", "write the stanza that makes kube-scheduler ask the extender"

@@ -1,7 +1,7 @@
 """A question to the simulator from the command line: policies in, progress on stderr, the answer as asked for.
 
-`evenload simulate`, `demo` and `whatif` share it: they differ in where scenarios come from. `prepared` reads the policy
-files, `played` lets everything happen (simulator.runs), `show` prints and writes what came of it.
+`evenload simulate`, `demo`, `whatif` and `tune` share it: they differ in where scenarios come from. `prepared` reads
+the policy files, `played` lets everything happen (simulator.runs), `show` prints and writes what came of it.
 """
 
 import concurrent.futures
@@ -111,6 +111,11 @@ def _read(file: str) -> Variant:
         output.fail(policy_files.count(error))
     source = policy_files.name(file)
     return Variant(pathlib.PurePath(source).stem, policy, source, reloading.content_hash(content), text)
+
+
+def given_or_shipped(file: str | None) -> Variant:
+    """One policy file, or the shipped defaults; one that is refused ends the command with code 2."""
+    return shipped() if file is None else _read(file)
 
 
 def shipped(preset: str = policy_presets.PRESETS[0], name: str = "") -> Variant:

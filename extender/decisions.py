@@ -27,6 +27,9 @@ WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: 
 BEST_KEPT: Final = 5
 REASONS_KEPT: Final = 16
 REJECTED_KEPT: Final = 16
+# Condensed for each decision that comes: with the first one of a board all of an older board's would be due at once,
+# six times the work, which the next request may wait for.
+CONDENSED_AT_ONCE: Final = 2
 
 _UNKNOWN_ROW: Final = np.array([nodes.UNKNOWN], dtype=np.intp)
 
@@ -189,8 +192,9 @@ class Ring:
                 self._whole_bytes += kept.size_bytes
             self._kept.append(kept)
             self._bytes += kept.size_bytes
-            while self._whole_bytes > self._whole_limit_bytes:
-                self._condense_oldest()
+            for _ in range(CONDENSED_AT_ONCE):
+                if self._whole_bytes > self._whole_limit_bytes:
+                    self._condense_oldest()
             while self._bytes > self._limit_bytes:
                 self._drop_oldest()
             self._forget(decision.at_seconds)

@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator import building, drawing, lives, load, scenario, series
 
-JOB_CURVES = 128  # jobs play windows of so many curves: a new curve for each of thousands of minutes would cost seconds
+JOB_CURVES = 64  # jobs play windows of so many curves: a new curve for each of thousands of minutes would cost seconds
 AGENT_USE = load.Load(60.0, 180 * 2.0**20)
 AGENT_REQUESTS = load.Load(100.0, 200 * 2.0**20)
 AGENT_PRIORITY = 2_000_001_000  # system-node-critical

@@ -6,6 +6,7 @@ how many come together, how long they stay, and how the rate swings over a day; 
 is the test of hot-spot compensation.
 """
 
+import bisect
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
@@ -189,4 +190,7 @@ def _moments(number: int, seconds: float, rng: np.random.Generator) -> list[floa
 
 
 def _quantile(values: Sequence[float], shares: Sequence[float], rng: np.random.Generator) -> float:
-    return math.exp(float(np.interp(rng.random(), shares, np.log(values))))
+    share = rng.random()
+    above = max(1, bisect.bisect_left(shares, share))
+    (low, high), (first, last) = shares[above - 1 : above + 1], values[above - 1 : above + 1]
+    return first * (last / first) ** float((share - low) / (high - low))

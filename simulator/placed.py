@@ -70,8 +70,12 @@ class Placed:
 
     def seen_at(self, at_seconds: float) -> Numbers:
         """The places of the pods that a scrape at a time found: what happens at that very time comes after it."""
+        return self.seen_between(at_seconds, at_seconds)
+
+    def seen_between(self, first_seconds: float, last_seconds: float) -> Numbers:
+        """The places of the pods that some scrape between two may have found, both included."""
         count = len(self.labels)
-        seen = (self._begun_seconds[:count] < at_seconds) & (at_seconds <= self._ended_seconds[:count])
+        seen = (self._begun_seconds[:count] < last_seconds) & (first_seconds <= self._ended_seconds[:count])
         return np.flatnonzero(seen)
 
     def nodes(self, places: Numbers) -> Numbers:
@@ -81,6 +85,10 @@ class Placed:
     def begun_seconds(self, places: Numbers) -> Floats:
         """When each began."""
         return self._begun_seconds[places]
+
+    def ended_seconds(self, places: Numbers) -> Floats:
+        """When each ended, NEVER for those that run."""
+        return self._ended_seconds[places]
 
     def begun_factor_seconds(self, places: Numbers) -> Floats:
         """The integral of its node's CPU factor when each began."""

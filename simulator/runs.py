@@ -1,18 +1,19 @@
 """Every variant on every seed, as many at a time as there are processors: from a source of scenarios to outcomes.
 
-`evenload simulate`, `demo`, `whatif` and `tune` call `run`. Each run has a process of its own kind of memory, started
-anew (spawn), so that nothing of one reaches another; a run in progress tells where it stands, and ends at its next step
-when the others have to: after Ctrl-C nothing is left behind.
+`evenload simulate`, `demo`, `whatif` and `tune` call `run`. Processes are started anew (spawn), not forked off one with
+threads; a run in progress tells where it stands, and ends at its next step when the others have to: after Ctrl-C
+nothing is left behind.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import importlib
 import multiprocessing
 import os
 import queue
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from typing import Protocol, TypeAlias
@@ -99,17 +100,15 @@ def run(
     """
     jobs = [(variant, seed) for seed in seeds for variant in variants]
     if workers == 1:
-        done = [_run(source, simulate, variant, seed, _thinned(variant, seed, watch)) for variant, seed in jobs]
+        done = [
+            simulate(source.scenario(seed), variant, seed, _thinned(variant, seed, watch)) for variant, seed in jobs
+        ]
     else:
         done = _side_by_side(source, jobs, min(workers, len(jobs)), watch, simulate)
     return {
         variant.name: tuple(outcome for (one, _), outcome in zip(jobs, done, strict=True) if one.name == variant.name)
         for variant in variants
     }
-
-
-def _run(source: Source, simulate: Simulate, variant: Variant, seed: int, report: Report) -> Outcome:
-    return simulate(source.scenario(seed), variant, seed, report)
 
 
 def _thinned(variant: Variant, seed: int, watch: Watch) -> Report:
@@ -138,20 +137,25 @@ class _Worker:
         """A run that tells where it stands and ends when it has to."""
         hand_on = _thinned(variant, seed, lambda *told: self.reports.put(told))
 
-        def report(progress: Progress) -> None:
+        def go_on() -> None:
             if self.stop.is_set():
-                raise Stopped(f"{variant.name}, seed {seed}: ended at step {progress.steps_done}")
+                raise Stopped(f"{variant.name}, seed {seed}: nobody waits for it any more")
+
+        def report(progress: Progress) -> None:
+            go_on()
             hand_on(progress)
 
-        return _run(self.source, self.simulate, variant, seed, report)
+        go_on()
+        scenario = self.source.scenario(seed)
+        go_on()
+        return self.simulate(scenario, variant, seed, report)
 
 
 _here: list[_Worker] = []  # of this process, if it is a worker
 
 
 def _begin(worker: _Worker) -> None:
-    """In a new process: Ctrl-C is the parent's to notice, and nobody waits for reports that nobody reads."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """In a new process: when it ends, nobody waits for reports that nobody reads."""
     worker.reports.cancel_join_thread()
     _here.append(worker)
 
@@ -168,7 +172,8 @@ def _side_by_side(
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=context, initializer=_begin, initargs=(worker,)
     ) as pool:
-        futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
+        with _deaf():
+            futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
         try:
             _wait(futures, worker.reports, watch)
             return [future.result() for future in futures]
@@ -176,6 +181,19 @@ def _side_by_side(
             worker.stop.set()
             pool.shutdown(cancel_futures=True)
             worker.reports.close()
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal, but is the parent's to notice: what is started here never hears it.
+
+    The parent hears one that comes meanwhile when this is over.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait(futures: Sequence[concurrent.futures.Future[Outcome]], reports: _Reports, watch: Watch) -> None:

@@ -23,6 +23,7 @@ LONGEST_GAP_SECONDS = 3600.0
 LEAST_PERCENT = 1.0  # files of ratios instead of percent stay under this
 FEWEST_NODES = 3
 SCALE_LIMITS = (0.1, 1.0)
+CROWD = lives.Crowd(pods=900, service_pods=200, base_seconds=6 * lives.HOUR_SECONDS, rollouts_per_day=0.5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,13 +50,15 @@ class Recipe:
 
     The scenario covers `days` from step `first_step` of the file; a file that ends sooner is an error. `scale` is the
     median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of the file
-    is as big as a machine, a replica is not. Requests at their highest fill `fill_ratio` of the nodes.
+    is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most. Requests
+    at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the scenario is: its
+    base comes over six hours, and each Deployment rolls every other day, because a load-aware scheduler has a say only
+    where pods are placed.
     """
 
     days: float = 2.0
     first_step: int = building.LOOK_BACK
-    pods: int = 600
-    service_pods: int = 200
+    crowd: lives.Crowd = CROWD
     node: loads.Load = loads.Load(8000.0, 32 * 2.0**30)  # noqa: RUF009 - immutable
     fill_ratio: float = 0.85
     scale: float = 0.35
@@ -102,8 +105,7 @@ class _Casting:
 
     def drafts(self) -> list[building.Draft]:
         """Every life for which there are samples."""
-        recipe = self._recipe
-        crowd = lives.Crowd(seconds=self.frame.seconds, pods=recipe.pods, service_pods=recipe.service_pods)
+        crowd = dataclasses.replace(self._recipe.crowd, seconds=self.frame.seconds)
         every = (self._draft(number, life) for number, life in enumerate(lives.draw(crowd, self._rng)))
         return [each for each in every if each is not None]
 
@@ -140,7 +142,8 @@ class _Casting:
     def _played(self, number: int, life: lives.Life, job: int) -> building.Draft:
         recipe, rng = self._recipe, self._rng
         mean_ratios = self._mean_ratios[job]
-        scale = float(np.clip(math.exp(rng.normal(math.log(recipe.scale), recipe.scale_spread)), *SCALE_LIMITS))
+        drawn = float(np.clip(math.exp(rng.normal(math.log(recipe.scale), recipe.scale_spread)), *SCALE_LIMITS))
+        scale = min(drawn, drawing.LARGEST_MEAN_RATIO / float(np.fmax(*mean_ratios)))
         mean = drawing.times(recipe.node, loads.Load(*(scale * mean_ratios).tolist()))
         whole = series.Curve(
             self._trace.cpu_ratio[job] / np.float32(mean_ratios[0]),

@@ -29,6 +29,8 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 # What is integrated, by row: both ratios, and the factors that pods' wishes were cut by.
 CPU_RATIO, MEMORY_RATIO, CPU_FACTOR, MEMORY_FACTOR = range(4)
+MOMENT_SECONDS = 0.001  # Prometheus knows no shorter one
+LATEST_SECONDS = 1e12
 KEPT_SECONDS = 25.0 * 3600.0 + 600.0  # a day's maxima, with something to spare
 
 
@@ -50,6 +52,10 @@ class Scraping:
         """`last` of several times."""
         millis = np.rint((at_seconds - self.offset_seconds) * 1000).astype(np.int64)
         return np.asarray(millis // round(self.every_seconds * 1000))
+
+    def last_before(self, at_seconds: Floats) -> Numbers:
+        """The last scrape before each time, also before one that never comes or never was."""
+        return self.last_of(np.clip(at_seconds, 0.0, LATEST_SECONDS) - MOMENT_SECONDS)
 
     def seconds(self, number: int) -> float:
         """When a scrape is."""
@@ -109,6 +115,11 @@ class UsageBook:
         """What had to be left out until now."""
         return Unknown(len(self._unknown_pods), self._unknown_steps)
 
+    def node_scrapes(self) -> tuple[Numbers, Numbers]:
+        """The first and the last scrape that finds each node."""
+        first = self.scraping.last_before(self.machines.joins_seconds) + 1
+        return np.maximum(first, self.scraped.begin + 1), self.scraping.last_before(self.machines.leaves_seconds)
+
     def node_ratio(self, resource: str) -> npt.NDArray[np.float32]:
         """Mean use of every node during every step, as ratios of its capacity, [steps, nodes].
 
@@ -141,7 +152,9 @@ class UsageBook:
         while self._next_break < len(self._breaks) and self._breaks[self._next_break] <= to_seconds:
             at_seconds = float(self._breaks[self._next_break])
             self._next_break += 1
-            self._scrape(self.scraping.last(at_seconds - 0.001))  # a scrape at this very time sees what follows
+            self._scrape(
+                self.scraping.last(at_seconds - MOMENT_SECONDS)
+            )  # a scrape at this very time sees what follows
             self._settle_all(at_seconds)
             self._cross(at_seconds)
         self._scrape(self.scraping.last(to_seconds))

@@ -1,4 +1,4 @@
-"""What every implementation of `promql.PrometheusDoor` must do, as far as our own queries ask it.
+"""What every implementation of `promql.door.PrometheusDoor` must do, as far as our own queries ask it.
 
 `Suite` is run over the real Prometheus (tests/contract/test_prometheus_door.py) and over the simulated one
 (tests/unit/simulator/test_prometheus_door.py): each says by its `stage` fixture where it is and how it waits. What a
@@ -148,7 +148,10 @@ class Suite:
         }
 
     def test_a_range_is_the_instants_from_start_to_end(self, stage: Stage) -> None:
-        instants, averages = stage.averages("cpu", lambda seconds: [seconds - back / 2 for back in range(4, -1, -1)])
+        def halves(settled_seconds: float) -> list[float]:
+            return [settled_seconds + 0.25 - back / 2 for back in range(4, -1, -1)]
+
+        instants, averages = stage.averages("cpu", halves)
         for number, instant in enumerate(instants):
             samples = stage.door.query(stage.text(stage.window("cpu", "avg")), at_seconds=instant).samples
             at_once = {sample.labels["instance"]: sample.value for sample in samples}

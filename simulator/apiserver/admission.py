@@ -14,7 +14,7 @@ import msgspec
 
 from kube import resources
 from kube.kinds import Kind
-from simulator.apiserver import refusals
+from simulator.apiserver import merging, refusals
 from simulator.apiserver.shelf import Body, Shelf, Version
 
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -63,8 +63,8 @@ def _value_problem(value: object) -> str:
     return "" if good else f"{value!r} is no label value"
 
 
-def created(what: str, shelf: Shelf, body: Body, priorities: Priorities) -> None:
-    """Fill in what a new object gets, in place: its status is the controllers' to say."""
+def created(what: str, shelf: Shelf, body: Body, spec: bytes, priorities: Priorities) -> None:
+    """Fill in what a new object gets, in place: its status is the controllers' to say. `spec` is a pod's, as sent."""
     plural = shelf.kind.plural
     body["apiVersion"], body["kind"] = shelf.kind.api_version, shelf.kind.name
     for name in SERVERS_OWN:
@@ -72,7 +72,7 @@ def created(what: str, shelf: Shelf, body: Body, priorities: Priorities) -> None
     if plural in COUNTED:
         body["metadata"]["generation"] = 1
     if plural == "pods":
-        _new_pod(what, body, priorities)
+        _new_pod(what, body, spec, priorities)
     elif plural == "events":
         _check_event(what, body)
     elif "status" in shelf.subresources and plural != "nodes":  # who creates a Node may say its status
@@ -119,22 +119,54 @@ def checked(what: str, version: Version, type_: type[Any]) -> None:
         raise refusals.invalid(what, str(error)) from error
 
 
-def _new_pod(what: str, body: Body, priorities: Priorities) -> None:
-    spec = body.setdefault("spec", {})
-    if not isinstance(spec, dict) or not spec.get("containers"):
-        raise refusals.invalid(what, "spec.containers: expected one at least")
-    value, policy = priorities(spec.get("priorityClassName", ""))
-    if spec.get("priority", value) != value:
-        raise refusals.forbidden(what, f"spec.priority is {spec['priority']}, its PriorityClass says {value}")
-    spec.setdefault("preemptionPolicy", policy)
-    spec["priority"] = value
+def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None:
+    """Pods of one workload have one spec: it is made once, and all of them share it."""
+    asked = _Asked.read(what, spec)
+    value, policy = priorities(asked.priority_class_name)
+    if asked.priority not in (None, value):
+        raise refusals.forbidden(what, f"spec.priority is {asked.priority}, its PriorityClass says {value}")
+    try:
+        body["spec"], qos = _prepared(spec, value, policy)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise refusals.invalid(what, f"spec is not understood: {error}") from error
+    body["status"] = {"phase": "Pending", "qosClass": qos}
+
+
+class _Asked(msgspec.Struct, frozen=True, rename="camel"):
+    """What decides on a pod's priority, and that it has containers."""
+
+    containers: tuple[msgspec.Raw, ...]
+    priority: int | None = None
+    priority_class_name: str = ""
+
+    @classmethod
+    def read(cls, what: str, spec: bytes) -> "_Asked":
+        """From the text of a spec; Invalid where it has no container."""
+        try:
+            asked = _asked.decode(spec)
+        except msgspec.ValidationError as error:
+            raise refusals.invalid(what, f"spec: {error}") from error
+        if not asked.containers:
+            raise refusals.invalid(what, "spec.containers: expected one at least")
+        return asked
+
+
+_asked = msgspec.json.Decoder(_Asked)
+
+
+@functools.lru_cache(maxsize=8192)
+def _prepared(text: bytes, priority: int, preemption_policy: str) -> tuple[Body, str]:
+    """A pod's spec with its defaults, and its QoS class."""
+    spec = merging.read(text)
+    spec.setdefault("preemptionPolicy", preemption_policy)
+    spec["priority"] = priority
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
     spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         _default_requests(container.get("resources"))
-    body["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+    return spec, qos_class(spec)
 
 
 def _default_requests(given: Any) -> None:

@@ -41,10 +41,10 @@ class SimulatedDoor(Writer):
         with self._state.lock:
             shelf = self._state.shelf(kind)
             self._state.refresh(shelf)
-            found, type_ = shelf.within(namespace), kind.type
+            found = shelf.within(namespace)
             if matches is not selecting.everything:
-                found = filter(matches, found)
-            return Listing(tuple([one.decoded(type_) for one in found]), str(self._state.number))
+                found = [one for one in found if matches(one)]
+            return Listing(tuple([one.decoded(kind.type) for one in found]), str(self._state.number))
 
     def watch(
         self,

@@ -13,26 +13,29 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 
-def wire(body: Mapping[str, object]) -> Body:
-    """A body as it arrives: plain JSON of its own, which no change of the sender's reaches any more.
-
-    Go reads null as an absent field, so it is absent. Invalid for what JSON cannot say.
-    """
+def text(body: object) -> bytes:
+    """A body as it is sent; Invalid for what JSON cannot say."""
     try:
-        text = _encoder.encode(body)
+        return _encoder.encode(body)
     except (TypeError, ValueError) as error:
         raise refusals.bad_request(f"the body is not JSON: {error}") from error
-    read: Body = _decoder.decode(text)
-    return _without_nulls(read) if b"null" in text else read
+
+
+def wire(body: Mapping[str, object]) -> Body:
+    """A body as it arrives: plain JSON of its own, which no change of the sender's reaches any more."""
+    return read(text(body))
+
+
+def read(sent: bytes) -> Body:
+    """A body from its text. Go reads null as an absent field, so it is absent."""
+    found: Body = _decoder.decode(sent)
+    return _without_nulls(found) if b"null" in sent else found
 
 
 def patch(body: Mapping[str, object]) -> Body:
     """A merge patch as it arrives, where null means: remove."""
-    try:
-        read: Body = _decoder.decode(_encoder.encode(body))
-    except (TypeError, ValueError) as error:
-        raise refusals.bad_request(f"the body is not JSON: {error}") from error
-    return read
+    found: Body = _decoder.decode(text(body))
+    return found
 
 
 def merged(target: Any, change: Any) -> Any:

@@ -5,9 +5,8 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 """
 
 import bisect
-import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -33,8 +32,9 @@ class Version:
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
-        found: T | None = self._decoded.get(type_)
-        if found is None:
+        try:
+            found: T = self._decoded[type_]  # lists of thousands come by here
+        except KeyError:
             found = self._decoded[type_] = msgspec.convert(self.body, type_)
         return found
 
@@ -56,8 +56,7 @@ class Version:
         return str(self.metadata["uid"])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """An entry of the log: None as old is an addition, None as new a deletion; `last` is what a deleted object was,
     at the version of its deletion.
     """
@@ -91,14 +90,13 @@ class Shelf:
         """An object as it is now."""
         return self._objects.get(key)
 
-    def within(self, namespace: str) -> Iterator[Version]:
+    def within(self, namespace: str) -> list[Version]:
         """The objects of a namespace ("" is all) in the order of their keys."""
         begin, end = 0, len(self._keys)
         if namespace:
             begin = bisect.bisect_left(self._keys, f"{namespace}/")
             end = bisect.bisect_left(self._keys, f"{namespace}0", begin)  # "0" comes after "/"
-        objects = self._objects
-        return (objects[key] for key in self._keys[begin:end])
+        return [self._objects[key] for key in self._keys[begin:end]]
 
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""

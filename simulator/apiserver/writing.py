@@ -29,13 +29,16 @@ class Writer:
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
         """See KubeDoor."""
+        shelf, spec = self._state.shelf(kind), b""
+        if kind.plural == kinds.PODS.plural:
+            spec = merging.text(body.get("spec") or {})
+            body = {key: value for key, value in body.items() if key != "spec"}
         own = merging.wire(body)
         with self._state.lock:
-            shelf = self._state.shelf(kind)
             what, key = self._identified(shelf, own, namespace)
             if shelf.get(key) is not None:
                 raise refusals.exists(what)
-            admission.created(what, shelf, own, self._priority)
+            admission.created(what, shelf, own, spec, self._priority)
             own["metadata"].update(uid=self._state.new_uid(), creationTimestamp=self._state.stamp())
             new = self._state.draft(key, own)
             admission.checked(what, new, kind.type)
@@ -190,7 +193,7 @@ class Writer:
     def _empty(self, namespace: str) -> None:
         for shelf in self._state.shelves():
             if shelf.kind.namespaced:
-                for version in tuple(shelf.within(namespace)):
+                for version in shelf.within(namespace):
                     current = shelf.get(version.key)  # a controller may have been faster
                     if current is not None:
                         self._state.remove(shelf, current)

@@ -10,7 +10,6 @@ The rule is that of kube-controller-manager:
 Pods are counted as they change; a status is written when somebody is about to read budgets, or to evict.
 """
 
-import collections
 import math
 from typing import Any
 
@@ -43,10 +42,8 @@ class Budgets:
         self._api = api
         self._door = api.door(waits=False)
         self._clock = clock
-        self._pods: dict[str, dict[str, Pod]] = collections.defaultdict(dict)  # by namespace and name
         self._budgets: dict[str, DisruptionBudget] = {}  # by key, as are all that follow
         self._covering = covering.Covering()
-        self._covered: dict[str, dict[str, Pod]] = {}  # by name of the pod
         self._scaling: dict[str, str] = {}  # the namespaces of those that ask what owners want
         self._stale: set[str] = set()
         self._settling = False
@@ -57,36 +54,22 @@ class Budgets:
         api.before_reading(kinds.BUDGETS, self._settle)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and (new is None or new.labels != old.labels):
-            self._pods[old.namespace].pop(old.name, None)
-            for budget in self._covering.of(old):
-                self._covered[budget.key].pop(old.name, None)
-                self._stale.add(budget.key)
-        if new is not None:
-            self._pods[new.namespace][new.name] = new
-            for budget in self._covering.of(new):
-                self._covered[budget.key][new.name] = new
-                self._stale.add(budget.key)
+        self._stale.update(self._covering.take(old, new))
 
     def _budget_changed(self, old: DisruptionBudget | None, new: DisruptionBudget | None) -> None:
         if old is not None and (new is None or new.spec != old.spec):
-            self._covering.drop(old)
+            self._covering.forget(old)
             self._stale.discard(old.key)
-            for known in (self._budgets, self._covered, self._scaling):
-                known.pop(old.key, None)
+            self._scaling.pop(old.key, None)
+            del self._budgets[old.key]
         if new is not None:
+            if new.key not in self._budgets:
+                self._covering.guard(new)
             self._budgets[new.key] = new
-            if new.key not in self._covered:
-                self._cover(new)
+            if _asks_for_scale(new):
+                self._scaling[new.key] = new.namespace
             if not self._settling:
                 self._stale.add(new.key)
-
-    def _cover(self, budget: DisruptionBudget) -> None:
-        here = self._pods[budget.namespace]
-        self._covering.put(budget)
-        self._covered[budget.key] = {name: pod for name, pod in here.items() if covering.covers(budget, pod)}
-        if _asks_for_scale(budget):
-            self._scaling[budget.key] = budget.namespace
 
     def _owner_changed(self, old: Identified | None, new: Identified | None) -> None:
         changed = new or old
@@ -105,7 +88,7 @@ class Budgets:
             self._settling = False
 
     def _write(self, budget: DisruptionBudget) -> None:
-        pods = self._covered[budget.key]
+        pods = self._covering.pods(budget)
         disrupted = self._unconfirmed(budget, pods)
         healthy = sum(pod.ready and not pod.deleting and name not in disrupted for name, pod in pods.items())
         try:

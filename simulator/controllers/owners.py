@@ -94,8 +94,8 @@ class Owners:
             self._waiting[obstacle].append(place)
             return
         place.pod, place.begun, self._filled[key] = key, True, place
-        metadata = bodies.pod_metadata(owner, place.version.selected, place.version.above)
-        body = {"metadata": {**metadata, "name": name}, "spec": bodies.pod_spec(owner, node)}
+        template = place.version.template(node)
+        body = {**template, "metadata": {**template["metadata"], "name": name}}
         self._door.create(kinds.PODS, body, namespace=owner.namespace)
 
     def _name(self, place: _Place) -> str:

@@ -49,6 +49,14 @@ class Version:
     selected: Selected
     counting: tuple[Counted, ...]
     wanted: int = 0
+    templates: dict[str, bodies.Body] = dataclasses.field(default_factory=dict)
+
+    def template(self, node: str) -> bodies.Body:
+        """A pod without its name; `node` is a DaemonSet's, else ""."""
+        if node not in self.templates:
+            metadata = bodies.pod_metadata(self.owner, self.selected, self.above)
+            self.templates[node] = {"metadata": metadata, "spec": bodies.pod_spec(self.owner, node)}
+        return self.templates[node]
 
     @property
     def above(self) -> Parent | None:

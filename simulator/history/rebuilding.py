@@ -31,10 +31,11 @@ STANDING = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Past:
-    """The scenario, and what was really measured of its nodes."""
+    """The scenario, what was really measured of its nodes, and the server's words that something may be missing."""
 
     scenario: Scenario
     measured: Timeline
+    warnings: tuple[str, ...] = ()
 
 
 def rebuild(recorded: Recorded, name: str) -> Past:
@@ -56,7 +57,7 @@ def rebuild(recorded: Recorded, name: str) -> Past:
     )
     names = tuple(machine.name for machine in found.machines)
     measured = Timeline(span.start_seconds, span.step_seconds, names, found.cpu_ratio.T, found.memory_ratio.T)
-    return Past(scenario, measured)
+    return Past(scenario, measured, recorded.warnings)
 
 
 def _systems(found: Machines, lived: Pods, span: Span) -> tuple[tuple[Machine, ...], list[str]]:

@@ -124,13 +124,15 @@ class SimulatedPrometheus:
         return self._of_pods(self._pod_values(question, at_seconds, last))
 
     def _pod_values(self, question: questions.PodMean | questions.PodTime, at_seconds: float, last: int) -> PodValues:
-        if at_seconds - self._nodes.scraped_seconds(last) >= LOOKBACK_SECONDS:
+        if isinstance(question, questions.PodMean) and question.resource == load_metrics.CPU:
+            return self._pods.cpu_cores(question.window_seconds, at_seconds, last)
+        scraped_seconds = self._nodes.scraped_seconds(last)
+        if at_seconds - scraped_seconds >= LOOKBACK_SECONDS:
             return pod_windows.NONE
-        if isinstance(question, questions.PodTime):
-            places = self._pods.present(last)
-            return PodValues(places, np.full(len(places), self._nodes.scraped_seconds(last)))
-        mean = self._pods.cpu_cores if question.resource == load_metrics.CPU else self._pods.memory_bytes
-        return mean(question.window_seconds, at_seconds, last)
+        if isinstance(question, questions.PodMean):
+            return self._pods.memory_bytes(question.window_seconds, at_seconds, last)
+        places = self._pods.present(last)
+        return PodValues(places, np.full(len(places), scraped_seconds))
 
     def _of_nodes(self, values: Floats) -> _Vector:
         """Without the nodes that have none: a series that is absent is no NaN."""

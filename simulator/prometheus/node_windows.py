@@ -27,9 +27,7 @@ class NodeWindows:
     def __init__(self, book: usage.UsageBook) -> None:
         self._book = book
         self._scraping = book.scraping
-        machines = book.machines
-        self._first = np.maximum(_number(book, machines.joins_seconds) + 1, book.scraped.begin + 1)
-        self._last = _number(book, machines.leaves_seconds)
+        self._first, self._last = book.node_scrapes()
         self._all_joined, self._none_left = int(self._first.max()), int(self._last.min())
         self._points: dict[Window, Rows] = {}
 
@@ -91,7 +89,7 @@ class NodeWindows:
 
     def _evaluated(self, window: Window, at_seconds: float) -> Floats:
         """The averages at the multiples of the subquery's step in (at - window, at], [instants, nodes]."""
-        step_seconds = node_queries.step_seconds(window)
+        step_seconds = _step_seconds(window)
         end = _multiple(at_seconds, step_seconds) + 1
         first = _multiple(at_seconds - window.window_seconds, step_seconds) + 1
         if at_seconds > self._book.now_seconds:  # what is still to be scraped belongs to no kept average
@@ -105,17 +103,16 @@ class NodeWindows:
         return points.between(first, end) if first >= points.oldest else self._at_multiples(window, first, end)
 
     def _at_multiples(self, window: Window, first: int, end: int) -> Floats:
-        step_seconds = node_queries.step_seconds(window)
+        step_seconds = _step_seconds(window)
         found = np.empty((end - first, len(self._first)))
         for number in range(first, end):
             found[number - first] = self._average(window.resource, window.averaging_seconds, number * step_seconds)
         return found
 
 
-def _number(book: usage.UsageBook, at_seconds: Floats) -> Numbers:
-    """The last scrape before each time, a very large or small number for never."""
-    bounded = np.clip(at_seconds, 0.0, 1e12)
-    return book.scraping.last_of(bounded - 0.001)
+def _step_seconds(window: Window) -> float:
+    """The subquery's step as the text says it, in whole milliseconds."""
+    return round(node_queries.step_seconds(window) * 1000) / 1000
 
 
 def _multiple(at_seconds: float, step_seconds: float) -> int:

@@ -34,15 +34,15 @@ NONE = PodValues(np.empty(0, np.int64), np.empty(0))
 
 
 class _Seen(NamedTuple):
-    """Pods with their nodes and the first scrape of each in a window; `last` is the newest of all."""
+    """Pods with their nodes, and the first and the last scrape of each in a window."""
 
     places: Numbers
     nodes: Numbers
     first: Numbers
-    last: int
+    last: Numbers
 
     def only(self, which: Numbers) -> "_Seen":
-        return _Seen(self.places[which], self.nodes[which], self.first[which], self.last)
+        return _Seen(self.places[which], self.nodes[which], self.first[which], self.last[which])
 
 
 class _Span(NamedTuple):
@@ -59,6 +59,7 @@ class PodWindows:
     def __init__(self, book: usage.UsageBook) -> None:
         self._book = book
         self._scraping = book.scraping
+        self._node_first, self._node_last = book.node_scrapes()
 
     def present(self, last: int) -> Numbers:
         """The places of the pods that the scrape found."""
@@ -71,38 +72,47 @@ class PodWindows:
         return places[known & book.machines.there_at(at_seconds)[book.pods.nodes(places)]]
 
     def cpu_cores(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
-        """Mean cores by `pod_queries.cpu_cores`: rate() of the counters, of those with two scrapes."""
-        seen = self._seen(window_seconds, at_seconds, last)
-        seen = seen.only(np.flatnonzero(seen.first < last))
+        """Mean cores by `pod_queries.cpu_cores`: rate() of the counters, of those with two scrapes.
+
+        A pod that ended inside the window is still in it, as with every rate.
+        """
+        window_first = self._first(window_seconds, at_seconds)
+        places = self._book.pods.seen_between(self._scraping.seconds(window_first), self._scraping.seconds(last))
+        seen = self._seen(places, window_first, last)
+        seen = seen.only(np.flatnonzero(seen.first < seen.last))
         if not len(seen.places):
             return NONE
-        scraped, steps = self._book.scraped, self._steps(window_seconds, at_seconds, last)
-        at_first = scraped.at(seen.first, usage.CPU_FACTOR, seen.nodes)
-        at_last = scraped[last][usage.CPU_FACTOR][seen.nodes]
-        increase = self._used(usage.CPU_RATIO, seen, _Span(at_first, at_last, steps))
-        sampled_seconds = (last - seen.first) * self._scraping.every_seconds
-        covered_seconds = sampled_seconds + self._before(seen, increase, at_first, at_seconds - window_seconds)
-        covered_seconds += self._reached(at_seconds - self._scraping.seconds(last))
+        at_first = self._book.scraped.at(seen.first, usage.CPU_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, usage.CPU_FACTOR, seen.nodes)
+        increase = self._used(usage.CPU_RATIO, seen, _Span(at_first, at_last, self._steps(window_first, last)))
+        sampled_seconds = (seen.last - seen.first) * self._scraping.every_seconds
+        covered_seconds = sampled_seconds + self._reached(at_seconds - self._scraping.seconds_of(seen.last))
+        covered_seconds += self._before(seen, increase, at_first, at_seconds - window_seconds)
         return PodValues(seen.places, increase / 1000.0 * covered_seconds / sampled_seconds / window_seconds).known
 
     def memory_bytes(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
-        """Mean bytes by `pod_queries.memory_bytes`: avg_over_time() of the gauges."""
-        seen = self._seen(window_seconds, at_seconds, last)
+        """Mean bytes by `pod_queries.memory_bytes`: avg_over_time() of the gauges, of those that are there."""
+        window_first = self._first(window_seconds, at_seconds)
+        seen = self._seen(self.present(last), window_first, last)
         if not len(seen.places):
             return NONE
-        scraped, steps = self._book.scraped, self._steps(window_seconds, at_seconds, last)
-        before = scraped.at(seen.first - 1, usage.MEMORY_FACTOR, seen.nodes)
-        at_last = scraped[last][usage.MEMORY_FACTOR][seen.nodes]
-        summed = self._used(usage.MEMORY_RATIO, seen, _Span(before, at_last, steps))
-        return PodValues(seen.places, summed / (last - seen.first + 1)).known
+        before = self._book.scraped.at(seen.first - 1, usage.MEMORY_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, usage.MEMORY_FACTOR, seen.nodes)
+        summed = self._used(usage.MEMORY_RATIO, seen, _Span(before, at_last, self._steps(window_first, last)))
+        return PodValues(seen.places, summed / (seen.last - seen.first + 1)).known
 
-    def _seen(self, window_seconds: float, at_seconds: float, last: int) -> _Seen:
-        places = self.present(last)
-        pods = self._book.pods
-        own_first = self._scraping.last_of(pods.begun_seconds(places)) + 1
-        window_first = max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
-        seen = _Seen(places, pods.nodes(places), np.maximum(own_first, window_first), last)
-        return seen.only(np.flatnonzero(seen.first <= last))
+    def _first(self, window_seconds: float, at_seconds: float) -> int:
+        """The first scrape in a window that there was."""
+        return max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
+
+    def _seen(self, places: Numbers, window_first: int, last: int) -> _Seen:
+        pods, nodes = self._book.pods, self._book.pods.nodes(places)
+        own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
+        own_last = np.minimum(
+            self._scraping.last_before(pods.ended_seconds(places) + usage.MOMENT_SECONDS), self._node_last[nodes]
+        )
+        seen = _Seen(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
+        return seen.only(np.flatnonzero(seen.first <= seen.last))
 
     def _used(self, resource: int, seen: _Seen, span: _Span) -> Floats:
         """Wish times growth of the cumulated factor, step by step; NaN where a wish of the time is not known."""
@@ -119,7 +129,7 @@ class PodWindows:
         """The cumulated factor of every node where a step begins: of a gauge, after the last scrape before it."""
         if resource == usage.CPU_RATIO:
             return np.asarray(self._book.factor_seconds[step])
-        number = self._scraping.last(self._book.machines.step_seconds[step] - 0.001)
+        number = self._scraping.last(self._book.machines.step_seconds[step] - usage.MOMENT_SECONDS)
         return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][usage.MEMORY_FACTOR])
 
     def _before(self, seen: _Seen, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
@@ -129,31 +139,28 @@ class PodWindows:
         """
         pods, interval_seconds = self._book.pods, self._scraping.every_seconds
         first_seconds = self._scraping.seconds_of(seen.first)
-        reach_seconds = self._reached_each(first_seconds - begin_seconds)
+        reach_seconds = self._reached(first_seconds - begin_seconds)
         begun_seconds = pods.begun_seconds(seen.places)
         young = np.flatnonzero((first_seconds - begun_seconds <= interval_seconds) & (increase > 0))
         if len(young):
             its = seen.only(young)
-            steps = range(
-                self._step(float(begun_seconds[young].min())),
-                self._step(self._scraping.seconds(int(its.first.max()))) + 1,
+            span = _Span(
+                pods.begun_factor_seconds(its.places),
+                at_first[young],
+                range(self._step(float(begun_seconds[young].min())), self._step(float(first_seconds[young].max())) + 1),
             )
-            counted = self._used(
-                usage.CPU_RATIO, its, _Span(pods.begun_factor_seconds(its.places), at_first[young], steps)
-            )
-            sampled_seconds = (seen.last - its.first) * interval_seconds
+            counted = self._used(usage.CPU_RATIO, its, span)
+            sampled_seconds = (its.last - its.first) * interval_seconds
             reach_seconds[young] = np.fmin(reach_seconds[young], sampled_seconds * counted / increase[young])
         return reach_seconds
 
-    def _reached(self, gap_seconds: float) -> float:
-        return float(self._reached_each(np.array(gap_seconds)))
-
-    def _reached_each(self, gaps_seconds: Floats) -> Floats:
+    def _reached(self, gaps_seconds: Floats) -> Floats:
+        """How far rate() extrapolates into gaps at an end of its range."""
         interval_seconds = self._scraping.every_seconds
         return np.where(gaps_seconds >= FURTHEST_INTERVALS * interval_seconds, interval_seconds / 2, gaps_seconds)
 
-    def _steps(self, window_seconds: float, at_seconds: float, last: int) -> range:
-        return range(self._step(at_seconds - window_seconds), self._step(self._scraping.seconds(last)) + 1)
+    def _steps(self, first: int, last: int) -> range:
+        return range(self._step(self._scraping.seconds(first - 1)), self._step(self._scraping.seconds(last)) + 1)
 
     def _step(self, at_seconds: float) -> int:
         scenario = self._book.scenario

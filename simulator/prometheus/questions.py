@@ -48,6 +48,7 @@ class PodTime(NamedTuple):
 
 Question = Window | NodeTime | Scrapes | KnownShare | PodMean | PodTime
 
+SHORTEST_SECONDS = 0.001  # that PromQL can say
 _DURATION = re.compile(r"([0-9]+)(ms|s)\b")
 _QUANTILE = re.compile(r"quantile_over_time\((0\.[0-9]+), ")
 _PER_SECOND = {"s": 1, "ms": 1000}
@@ -55,15 +56,23 @@ _PODS_MEAN = {load_metrics.CPU: pod_queries.cpu_cores, load_metrics.MEMORY: pod_
 
 
 def own(policy: LoadPolicy) -> dict[str, Window]:
-    """The policy's own `query` texts, each taken for what its metric says it measures.
+    """The policy's own `query` texts, each taken for what its metric says it measures, the recording rules' among them.
 
-    Recording rules' names among them. Whether such a query really measures that, nobody can say without its Prometheus.
+    Whether such a query really measures that, nobody can say without its Prometheus. One of a statistic that only its
+    author knows is not in it.
     """
     return {
         metric.query: Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
         for metric in policy.metrics_in_force
-        if metric.query is not None
+        if metric.query is not None and _is_built(metric.statistic)
     }
+
+
+def _is_built(statistic: str) -> bool:
+    try:
+        return statistic == load_metrics.AVERAGE or bool(node_queries.over_time(statistic, ""))
+    except ValueError:
+        return False
 
 
 class Book:
@@ -103,7 +112,9 @@ def _windows(expression: str, seconds: set[float]) -> Iterator[Window]:
         for span in seconds:
             yield Window(resource, load_metrics.AVERAGE, span, span)
         for statistic, span, averaging in itertools.product(_statistics(expression), seconds, seconds):
-            yield Window(resource, statistic, span, averaging)
+            window = Window(resource, statistic, span, averaging)
+            if node_queries.step_seconds(window) >= SHORTEST_SECONDS:
+                yield window
 
 
 def _statistics(expression: str) -> list[str]:

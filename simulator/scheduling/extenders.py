@@ -41,8 +41,8 @@ class ExtenderPort(Protocol):
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
-        """0 to 10 by node; a node that is not named has 0."""
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
+        """0 to 10 by node, of which peers that are plugins use tenths; a node that is not named has 0."""
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""

@@ -20,8 +20,9 @@ Try = Callable[[LoadPolicy], Score]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The policy found, with four scores: the given and the found one, each where it was searched and held back."""
+    """The policy given and the one found, and the score of each where it was searched and where it was held back."""
 
+    given: LoadPolicy
     policy: LoadPolicy
     given_learned: Score
     found_learned: Score
@@ -90,7 +91,7 @@ def fit(
     found = policy if kept else space.chosen(policy, dimensions, best.choice) or policy
     given_held = held(policy)
     found_held = given_held if kept else held(found)
-    return Fitted(found, given_learned, best.score, given_held, found_held, trials, goal)
+    return Fitted(policy, found, given_learned, best.score, given_held, found_held, trials, goal)
 
 
 def _gain(before: float, after: float) -> float:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+import click.testing
 import pytest
 import yaml
 
@@ -111,24 +112,42 @@ def test_ctrl_c_ends_with_130_in_a_sentence(capsys: pytest.CaptureFixture[str]) 
     assert "nothing that was started is left" in capsys.readouterr().err
 
 
-NOTHING = dict.fromkeys(("nodes", "days", "pods", "cpu_fill", "memory_fill", "request_fill"))
-
-
 def test_without_options_the_workload_is_the_demos() -> None:
-    assert simulate.generated(rule="mix", **NOTHING) == sources.Generated(generator.DEMO)
+    assert simulate.generated({}) == sources.Generated(generator.DEMO)
 
 
 def test_more_nodes_and_days_bring_more_pods() -> None:
-    found = simulate.generated(rule="careful", **(NOTHING | {"nodes": 100, "days": 7.0}))
+    found = simulate.generated({"nodes": 100, "days": 7.0, "rule": "careful"})
     assert isinstance(found, sources.Generated)
     assert (found.shape.nodes, found.shape.pods, found.shape.rule) == (100, 12_750, "careful")
 
 
-def test_what_a_trace_settles_itself_is_refused_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        simulate.traced(pathlib.Path("jobs.npz"), rule="mix", **(NOTHING | {"nodes": 5, "cpu_fill": 0.5}))
-    assert ended.value.code == 2
-    assert "--nodes, --cpu-fill with --trace" in capsys.readouterr().err
+def test_a_traces_days_rule_and_fill_can_be_chosen() -> None:
+    found = simulate.traced(pathlib.Path("/jobs.npz"), {"days": 0.5, "rule": "guessing", "request_fill": 0.7})
+    assert isinstance(found, sources.Traced)
+    assert (found.rule, found.recipe.days, found.recipe.fill_ratio) == ("guessing", 0.5, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--trace", "given.npz", "--nodes", "5", "--cpu-fill", "0.5"), "--nodes, --cpu-fill with --trace: load is"),
+        (("--history", "given.npz", "--days", "2"), "--days with --history: everything is as it was recorded"),
+        (("--history", "given.npz", "--trace", "given.npz"), "--trace with --history: give one of them"),
+        (("--history", "given.npz"), "given.npz: not a recorded history"),
+        (("--trace", "given.npz"), "given.npz"),
+        (("--nodes", "10", "--pods", "20"), "20"),
+        (("--days", "0"), "--days"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_with_the_reason(
+    options: tuple[str, ...], words: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "given.npz").write_bytes(b"no archive")
+    result = click.testing.CliRunner().invoke(simulate.main, list(options))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
 
 
 def test_names_of_a_study_are_in_its_facts() -> None:

@@ -38,14 +38,15 @@ def asked_ratio(drawn: scenario.Scenario) -> Amounts:
 
 
 def used_per_request(drawn: scenario.Scenario) -> list[float]:
-    """Mean CPU use over the request, of every replica that is no agent."""
+    """Mean CPU use over the request, of every replica that is no agent and whose use is known."""
     ratios = []
     for replica in drawn.replicas:
         owner = drawn.owners[replica.owner]
         if owner.kind != "DaemonSet":
             first, end = (replica.offset + step for step in steps(drawn, replica))
             used = replica.level * drawn.usage.cpu_millicores[first:end]
-            ratios.append(float(np.nanmean(used)) / owner.requests.cpu_millicores)
+            known = used[np.isfinite(used)]
+            ratios += [float(known.mean()) / owner.requests.cpu_millicores] if len(known) else []
     return ratios
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import drawing, series, traces
+from simulator import drawing, lives, series, traces
 from tests.unit.simulator import scenarios
 
 GAP = 65535
 STEPS = 600
-SHORT = traces.Recipe(days=1.0, pods=150, service_pods=60)
+SHORT = traces.Recipe(days=1.0, crowd=lives.Crowd(pods=150, service_pods=60))
 REAL = pathlib.Path("/work/shared/traces")
 REAL_REASON = f"{REAL} is absent: the traces are not part of the repository (see its README)"
 
