@@ -7,7 +7,7 @@ so they can never be read as 0.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from promql import door, identity
@@ -53,20 +53,22 @@ def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, j
     return NodeValues(values, refused, tuple(sorted(unmatched)), answer.warnings)
 
 
-def by_pod(
-    answer: door.Answer, *, judge: Judge, wanted: Container[str] | None = None
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes).
-
-    `wanted` keys only, if given: an answer is about every pod of the cluster.
-    """
-    found: dict[str, list[float]] = {}
-    for sample in answer.samples:
-        labels = sample.labels
-        key = f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
-        if (wanted is None or key in wanted) and not (key.startswith("/") or key.endswith("/")):
-            found.setdefault(key, []).append(sample.value)
-    return judged(found, judge)
+def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
+    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
+    values: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    for labels, value, _ in answer.samples:
+        namespace, pod = labels.get("namespace"), labels.get("pod")
+        if not namespace or not pod:
+            continue
+        key = f"{namespace}/{pod}"
+        reason = DOUBLE if key in values or key in refused else judge(value)
+        if reason is None:
+            values[key] = value
+        else:
+            refused[key] = reason
+            values.pop(key, None)
+    return values, refused
 
 
 def judged(found: Mapping[str, list[float]], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
