@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def no_errors(caplog: pytest.LogCaptureFixture) -> collections.abc.Iterator[None
     assert said == []
 
 
-def lived(given: scenario.Scenario, **changes: object) -> outcome.Outcome:
+def lived(given: scenario.Scenario, **changes: Any) -> outcome.Outcome:
     """What came of a scenario under the default policy."""
     return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))  # type: ignore[arg-type]
 
