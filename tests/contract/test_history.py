@@ -94,7 +94,15 @@ def test_whatif_replays_the_past_of_a_real_prometheus(
     truth, _, door = recorded
     minutes = math.ceil((time.time() - truth.start_seconds) / 60) + 5
     kept = tmp_path / "past.npz"
-    asked = ["whatif", "--prometheus", door.name, "--since", f"{minutes}m", "--cache", str(tmp_path / "cache")]
+    asked = [
+        "whatif",
+        "--prometheus",
+        door.name.removeprefix("Prometheus at "),
+        "--since",
+        f"{minutes}m",
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
     answer = evenload(*asked, "--seeds", "2", "--save", str(kept), "-o", "json")
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
