@@ -118,7 +118,7 @@ class Service:
         """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; of the one
         of pods alone where nothing else can have changed.
         """
-        for watch in (self._pods,) if pods_only else (self._nodes, self._pods, self._heartbeats, self._usage):
+        for watch in (self.pods,) if pods_only else (self.nodes, self.pods, self._heartbeats, self._usage):
             watch.catch_up()
 
     def poll_files(self) -> None:
