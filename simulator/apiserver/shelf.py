@@ -5,11 +5,13 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 """
 
 import bisect
+import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kube import decoding
 from kube.door import EventType
 from kube.kinds import Kind
 from kube.objects import Identified
@@ -17,6 +19,19 @@ from kube.objects import Identified
 T = TypeVar("T", bound=Identified)
 Body = dict[str, Any]
 KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+
+
+def _struct(body: Body, type_: type[T]) -> T:
+    """Straight from the body where that can be, else by way of its text."""
+    if _reads_text(type_):
+        return decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return msgspec.convert(body, type_)
+
+
+@functools.cache
+def _reads_text(type_: type[Identified]) -> bool:
+    """Whether some of its fields keep the text that they were decoded from, which a body has not."""
+    return "RawType" in repr(msgspec.inspect.type_info(type_))
 
 
 class Version:
@@ -35,7 +50,7 @@ class Version:
         try:
             found: T = self._decoded[type_]  # lists of thousands come by here
         except KeyError:
-            found = self._decoded[type_] = msgspec.convert(self.body, type_)
+            found = self._decoded[type_] = _struct(self.body, type_)
         return found
 
     @property
