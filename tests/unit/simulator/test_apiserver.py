@@ -81,7 +81,7 @@ def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None
     _, _, door = empty()
     door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
     (whole,) = door.list(kinds.PODS).items
-    every = [door.list(kind).items[0] for kind in (lean_pods.PODS, watched.PODS, listed.PODS)]
+    every = [door.list(lean_pods.PODS).items[0], door.list(watched.PODS).items[0], door.list(listed.PODS).items[0]]
     assert {(pod.uid, pod.key, pod.owner, pod.node_name) for pod in every} == {
         (whole.uid, whole.key, whole.owner, whole.node_name)
     }
