@@ -99,7 +99,7 @@ def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
     recipe = dataclasses.replace(
         default,
         days=asked.get("days", default.days),
-        pods=asked.get("pods", default.pods),
+        crowd=dataclasses.replace(default.crowd, pods=asked.get("pods", default.crowd.pods)),
         fill_ratio=asked.get("request_fill", default.fill_ratio),
     )
     return sources.Traced(path.absolute(), asked.get("rule", generator.DEMO.rule), recipe)

@@ -16,7 +16,7 @@ from kube.objects import Identified
 
 T = TypeVar("T", bound=Identified)
 Body = dict[str, Any]
-KEPT_CHANGES = 16_384  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
 
 
 class Version:
@@ -77,9 +77,10 @@ class Change(NamedTuple):
 class Shelf:
     """The objects of one resource in the order of their keys, and its log."""
 
-    def __init__(self, kind: Kind[Any], subresources: frozenset[str]) -> None:
+    def __init__(self, kind: Kind[Any], subresources: frozenset[str], *, kept_changes: int = KEPT_CHANGES) -> None:
         self.kind = kind
         self.subresources = subresources
+        self._kept_changes = kept_changes
         self._objects: dict[str, Version] = {}
         self._keys: list[str] = []
         self._log: list[Change] = []
@@ -102,10 +103,11 @@ class Shelf:
         """Take a change: the newest there is."""
         self._place(change)
         self._log.append(change)
-        if len(self._log) >= 2 * KEPT_CHANGES:
-            self._dropped += KEPT_CHANGES
-            self._oldest_number = self._log[KEPT_CHANGES - 1].number
-            del self._log[:KEPT_CHANGES]
+        kept = self._kept_changes
+        if len(self._log) >= 2 * kept:
+            self._dropped += kept
+            self._oldest_number = self._log[kept - 1].number
+            del self._log[:kept]
 
     def _place(self, change: Change) -> None:
         if change.new is None:
