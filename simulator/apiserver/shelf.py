@@ -6,7 +6,7 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 
 import bisect
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -37,13 +37,22 @@ def _reads_text(type_: type[Identified]) -> bool:
 class Version:
     """An object as it was at one resourceVersion. `body` is never changed."""
 
-    __slots__ = ("_decoded", "body", "key", "number")
+    __slots__ = ("_decoded", "_selected", "body", "key", "number")
 
     def __init__(self, key: str, number: int, body: Body) -> None:
         self.key = key
         self.number = number
         self.body = body
         self._decoded: dict[type[Identified], Any] = {}
+        self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
+
+    def selected(self, matches: "Callable[[Version], bool]") -> bool:
+        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        try:
+            return self._selected[matches]
+        except KeyError:
+            self._selected[matches] = matches(self)
+            return self._selected[matches]
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
