@@ -87,10 +87,10 @@ def main(
         ),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
         "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
-        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), seeds, seed, workers)),
         "simulator": lambda: simulator.measure(
             simulator.Settings(simulated_nodes, simulated_days, simulated_pods, seed)
         ),
+        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), seeds, seed, workers)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []

@@ -5,11 +5,13 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 """
 
 import bisect
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kube import decoding
 from kube.door import EventType
 from kube.kinds import Kind
 from kube.objects import Identified
@@ -19,23 +21,45 @@ Body = dict[str, Any]
 KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
 
 
+def _struct(body: Body, type_: type[T]) -> T:
+    """Straight from the body where that can be, else by way of its text."""
+    if _reads_text(type_):
+        return decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return msgspec.convert(body, type_)
+
+
+@functools.cache
+def _reads_text(type_: type[Identified]) -> bool:
+    """Whether some of its fields keep the text that they were decoded from, which a body has not."""
+    return "RawType" in repr(msgspec.inspect.type_info(type_))
+
+
 class Version:
     """An object as it was at one resourceVersion. `body` is never changed."""
 
-    __slots__ = ("_decoded", "body", "key", "number")
+    __slots__ = ("_decoded", "_selected", "body", "key", "number")
 
     def __init__(self, key: str, number: int, body: Body) -> None:
         self.key = key
         self.number = number
         self.body = body
         self._decoded: dict[type[Identified], Any] = {}
+        self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
+
+    def selected(self, matches: "Callable[[Version], bool]") -> bool:
+        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        try:
+            return self._selected[matches]
+        except KeyError:
+            self._selected[matches] = matches(self)
+            return self._selected[matches]
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
         try:
             found: T = self._decoded[type_]  # lists of thousands come by here
         except KeyError:
-            found = self._decoded[type_] = msgspec.convert(self.body, type_)
+            found = self._decoded[type_] = _struct(self.body, type_)
         return found
 
     @property

@@ -172,6 +172,7 @@ class World:
 
     def _step(self) -> None:
         self._book.advance(self.kernel.now_seconds)
+        self._placing.flush()
         if self._report is not None:
             self._report(self._progress())
 

@@ -7,6 +7,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+from descheduler import listed
+from extender import watched
 from kube import errors, kinds, lean_pods, objects, reflector
 from simulator import kernel
 from simulator.apiserver import ApiServer, merging, shelf
@@ -66,13 +68,22 @@ def test_a_struct_is_made_once_per_kind_and_version_and_handed_to_all() -> None:
     _, _, door = empty()
     since = door.list(kinds.PODS).resource_version
     door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
-    (listed,), (again,) = door.list(kinds.PODS).items, door.list(kinds.PODS).items
+    (first,), (again,) = door.list(kinds.PODS).items, door.list(kinds.PODS).items
     (lean,) = door.list(lean_pods.PODS).items
     seen = next(door.watch(kinds.PODS, resource_version=since)).object
-    assert listed is again is seen is door.get(kinds.PODS, "web-1", namespace="default")
+    assert first is again is seen is door.get(kinds.PODS, "web-1", namespace="default")
     assert isinstance(lean, lean_pods.Pod)
     door.merge_patch(kinds.PODS, "web-1", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
-    assert door.list(kinds.PODS).items[0] is not listed
+    assert door.list(kinds.PODS).items[0] is not first
+
+
+def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None:
+    _, _, door = empty()
+    door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
+    (whole,) = door.list(kinds.PODS).items
+    every = [door.list(lean_pods.PODS).items[0], door.list(watched.PODS).items[0], door.list(listed.PODS).items[0]]
+    assert {(pod.uid, pod.key, pod.owner) for pod in every} == {(whole.uid, whole.key, whole.owner)}
+    assert door.list(listed.PODS).items[0].labels == whole.labels
 
 
 def test_subscribers_hear_of_every_change_in_order_also_of_what_they_cause() -> None:

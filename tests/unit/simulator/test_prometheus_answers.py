@@ -4,6 +4,7 @@ That it says what a real one says is proved in tests/contract/test_prometheus_do
 """
 
 import math
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -46,13 +47,13 @@ class Watched:
         return {one.labels.get("pod") or one.labels.get("instance", ""): one.value for one in samples}
 
 
-def watched(made: scenario.Scenario, **placed: int) -> Watched:
-    """Pods run from the start: name=replica."""
-    return Watched(books.book(made, **placed))
+def watched(made: scenario.Scenario, placed: Mapping[str, int]) -> Watched:
+    """Pods run from the start: name -> replica."""
+    return Watched(books.book(made, placed))
 
 
 def test_an_average_follows_the_use_and_a_maximum_remembers_it() -> None:
-    seen = watched(books.of([[QUIET] * 2 + [BUSY] * 2 + [QUIET] * 20]), a=0)
+    seen = watched(books.of([[QUIET] * 2 + [BUSY] * 2 + [QUIET] * 20]), {"a": 0})
     assert seen.at(4).says(WINDOWS["cpu_avg_5m"]) == pytest.approx({"node-0": 0.13, "node-1": 0.03})
     assert seen.at(8).says(WINDOWS["cpu_avg_5m"]) == pytest.approx({"node-0": 0.04, "node-1": 0.03})
     assert seen.says(WINDOWS["cpu_max_1h"]) == pytest.approx({"node-0": 0.13, "node-1": 0.03})
@@ -62,7 +63,7 @@ def test_an_average_follows_the_use_and_a_maximum_remembers_it() -> None:
 
 def test_a_node_that_left_is_missing_from_the_next_scrape_on_although_its_windows_are_full() -> None:
     machines = [books.machine(0), books.machine(1, leaves_seconds=after(6))]
-    seen = watched(books.of([[BUSY] * 10], machines=machines), a=0)
+    seen = watched(books.of([[BUSY] * 10], machines=machines), {"a": 0})
     assert seen.at(6).says(WINDOWS["cpu_max_1h"]).keys() == {"node-0", "node-1"}  # nobody has looked since
     seen.at(6.1)
     for text in (*WINDOWS.values(), node_queries.data_time("cpu")):
@@ -72,7 +73,7 @@ def test_a_node_that_left_is_missing_from_the_next_scrape_on_although_its_window
 
 def test_a_young_node_is_averaged_over_what_is_known_of_it() -> None:
     machines = [books.machine(0), books.machine(1, joins_seconds=after(4))]
-    seen = watched(books.of([[BUSY] * 10] * 2, machines=machines), a=0, b=1)
+    seen = watched(books.of([[BUSY] * 10] * 2, machines=machines), {"a": 0, "b": 1})
     seen.at(4.1)  # 30 s: one scrape makes no rate
     assert seen.says(WINDOWS["cpu_avg_5m"]).keys() == {"node-0"}
     assert seen.says(WINDOWS["memory_avg_5m"])["node-1"] == pytest.approx(0.15)
@@ -84,13 +85,13 @@ def test_a_young_node_is_averaged_over_what_is_known_of_it() -> None:
 
 
 def test_pods_use_their_share_of_a_node_that_is_full() -> None:
-    seen = watched(books.of([[(12_000.0, 40e9)] * 4, [BUSY] * 4]), a=0, b=1).at(3)
+    seen = watched(books.of([[(12_000.0, 40e9)] * 4, [BUSY] * 4]), {"a": 0, "b": 1}).at(3)
     assert seen.says(CORES) == pytest.approx({"a": 8.0 * 0.97, "b": 0.8})
     assert seen.says(BYTES) == pytest.approx({"a": 32e9 * 0.93, "b": 3.2e9})
 
 
 def test_an_ended_pod_leaves_at_once_but_its_rate_with_the_window() -> None:
-    seen = watched(books.of([[BUSY] * 9] * 2), a=0, b=1)
+    seen = watched(books.of([[BUSY] * 9] * 2), {"a": 0, "b": 1})
     seen.book.ended("default/a", after(4))
     seen.at(4.5)
     assert seen.says(BYTES).keys() == seen.says(pod_queries.data_time("cpu")).keys() == {"b"}
@@ -99,7 +100,7 @@ def test_an_ended_pod_leaves_at_once_but_its_rate_with_the_window() -> None:
 
 
 def test_a_successor_goes_on_with_its_replicas_use_under_a_name_of_its_own() -> None:
-    seen = watched(books.of([[BUSY] * 9]), a=0)
+    seen = watched(books.of([[BUSY] * 9]), {"a": 0})
     seen.book.ended("default/a", after(3.5))
     seen.book.placed("default/a-2", 0, "node-1", after(3.5))
     seen.at(6)
@@ -108,7 +109,7 @@ def test_a_successor_goes_on_with_its_replicas_use_under_a_name_of_its_own() -> 
 
 
 def test_a_pod_has_no_series_while_its_use_is_unknown_and_no_value_for_a_window_with_a_gap() -> None:
-    seen = watched(books.of([[BUSY] * 3 + [GAP] + [BUSY] * 4, [BUSY] * 8]), a=0, b=1)
+    seen = watched(books.of([[BUSY] * 3 + [GAP] + [BUSY] * 4, [BUSY] * 8]), {"a": 0, "b": 1})
     assert seen.at(3).says(CORES).keys() == {"a", "b"}
     for steps in (3.5, 4, 4.5):
         seen.at(steps)
@@ -118,7 +119,7 @@ def test_a_pod_has_no_series_while_its_use_is_unknown_and_no_value_for_a_window_
 
 
 def test_a_fault_lasts_from_its_beginning_to_its_end() -> None:
-    seen = watched(books.of([[BUSY] * 9]), a=0)
+    seen = watched(books.of([[BUSY] * 9]), {"a": 0})
     seen.door.inject(Fault(after(2), after(3), errors.Unreachable))
     seen.door.inject(Fault(after(4), after(5), warning="a store is gone"))
     assert not seen.at(1.99).door.query(CORES).partial
@@ -141,7 +142,7 @@ def test_what_is_older_than_what_is_kept_is_refused_and_never_taken_for_young() 
 
 
 def test_the_future_is_the_last_scrape_until_prometheus_takes_it_for_lost() -> None:
-    seen = watched(books.of([[BUSY] * 40]), a=0).at(4)
+    seen = watched(books.of([[BUSY] * 40]), {"a": 0}).at(4)
     ahead = after(4) + 240.0
     assert seen.says(node_queries.data_time("cpu"), at_seconds=ahead) == pytest.approx(
         {"node-0": after(4) - 15.0, "node-1": after(4) - 15.0}
@@ -160,7 +161,7 @@ uses = st.lists(
 def test_who_asked_before_changes_no_answer(wishes: list[list[tuple[float, float]]], moments: list[float]) -> None:
     machines = [books.machine(0), books.machine(1, joins_seconds=after(3.3), leaves_seconds=after(17.7))]
     pods = {f"p{at}": at for at in range(len(wishes))}
-    often, late = (watched(books.of(wishes, machines=machines), **pods) for _ in range(2))
+    often, late = (watched(books.of(wishes, machines=machines), pods) for _ in range(2))
     texts = (*WINDOWS.values(), CORES, BYTES, node_queries.data_time("cpu"), node_queries.scrapes("cpu", 600.0))
     said = {}
     for moment in sorted(moments):
