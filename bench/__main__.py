@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import click
 
-from bench import annotator, answers, descheduler, footprint, scoring, table, throughput
+from bench import annotator, answers, descheduler, footprint, scoring, simulator, table, throughput
 
-PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler")
+PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
 BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a trace
 
 
@@ -33,6 +33,9 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
 @click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
 @click.option("--minutes", default=10.0, show_default=True, help="Minutes of load that `annotator` measures.")
+@click.option("--simulated-nodes", default=100, show_default=True, help="Nodes for `simulator`.")
+@click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
+@click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
 @click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
 @click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
 @click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
@@ -53,6 +56,9 @@ def main(
     few_nodes: int,
     warm_minutes: float,
     minutes: float,
+    simulated_nodes: int,
+    simulated_days: float,
+    simulated_pods: int,
     trace: pathlib.Path | None,
     seeds: int,
     workers: int,
@@ -81,6 +87,9 @@ def main(
         ),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
         "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
+        "simulator": lambda: simulator.measure(
+            simulator.Settings(simulated_nodes, simulated_days, simulated_pods, seed)
+        ),
         "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), seeds, seed, workers)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))

@@ -4,16 +4,15 @@ It needs no cluster, no Prometheus and no build. `evenload simulate` asks the sa
 `make run` of a real control plane.
 """
 
-import dataclasses
 import pathlib
 from typing import Final
 
 import click
 from rich import console as rich_console
 
-from cli import demo_screen, output, studies
+from cli import demo_screen, output, simulate, studies
 from runtime import exits
-from simulator import generator, runs, sources
+from simulator import generator, runs
 from simulator.study import PLAIN
 
 NAME: Final = "evenload"
@@ -25,12 +24,13 @@ NEXT: Final = (
 @click.command("demo", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Another workload.")
 @click.option("--nodes", type=click.IntRange(5, 500), default=generator.DEMO.nodes, show_default=True)
+@click.option("--hours", type=click.IntRange(1, 168), default=24, show_default=True)
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=pathlib.Path), default="evenload-demo.html",
     metavar="FILE", show_default=True, help="Where the report goes.",
 )  # fmt: skip
 @output.option("table", "json", "yaml")
-def main(seed: int, nodes: int, html: pathlib.Path, output_format: str) -> None:
+def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: str) -> None:
     """Show the main job in a minute: a simulated day of a cluster, with and without Evenload.
 
     \b
@@ -38,8 +38,7 @@ def main(seed: int, nodes: int, html: pathlib.Path, output_format: str) -> None:
       evenload demo
       evenload demo --seed 2 --nodes 100
     """
-    shape = dataclasses.replace(generator.DEMO, nodes=nodes, pods=generator.DEMO.pods * nodes // generator.DEMO.nodes)
-    source = sources.Generated(shape)
+    source = simulate.generated({"nodes": nodes, "days": hours / 24})
     wish = studies.Wish(
         variants=(PLAIN, studies.shipped(name=NAME)),
         seeds=(seed,),
@@ -51,8 +50,8 @@ def main(seed: int, nodes: int, html: pathlib.Path, output_format: str) -> None:
     with exits.reported({ValueError: exits.Exit.BAD_INPUT}):
         told = studies.facts(source.scenario(seed), wish)
     screen = rich_console.Console(stderr=True)
-    output.say(f"{told['pods']} pods come to {nodes} nodes in a day, twice: without Evenload and with it")
+    output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
     with studies.ended(), demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
-        study = studies.played(f"A day of {nodes} nodes", source, wish, watch, told)
+        study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, told)
     studies.show(study, wish)
     output.say(NEXT)

@@ -8,7 +8,6 @@ nothing is left behind.
 import concurrent.futures
 import contextlib
 import dataclasses
-import importlib
 import multiprocessing
 import os
 import queue
@@ -18,6 +17,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from typing import Protocol, TypeAlias
 
+from simulator import world
 from simulator.outcome import Outcome, Progress
 from simulator.scenario import Scenario
 from simulator.study import Variant
@@ -65,7 +65,6 @@ class Simulation:
 
     def __call__(self, scenario: Scenario, variant: Variant, seed: int, report: Report) -> Outcome:
         """One run; the outcome bears the variant's name."""
-        world = importlib.import_module("simulator.world")
         setup = world.Setup(
             policy=variant.policy,
             seed=seed,
@@ -75,8 +74,7 @@ class Simulation:
             extender=self.extender,
             descheduler=self.descheduler,
         )
-        outcome: Outcome = world.run(scenario, setup, report)
-        return outcome
+        return world.run(scenario, setup, report)
 
 
 def processors() -> int:

@@ -20,12 +20,12 @@ def print_table(
     """Prints the table, the settings, and in one sentence a variant how many figures got better and which worse."""
     out.print(shown(found, title))
     settled = ", ".join(f"{name} {value}" for name, value in settings.items())
-    out.print(settled, style="dim", highlight=False, markup=False)
+    out.print(settled, style="dim", highlight=False, markup=False, soft_wrap=True)
     for variant in found.variants[1:]:
         name = f"{variant}: " if len(found.variants) > 2 else ""
-        out.print(f"{name}{found.summary(variant)}", highlight=False, markup=False)
+        out.print(f"{name}{found.summary(variant)}", highlight=False, markup=False, soft_wrap=True)
     if note := footnote(found):
-        out.print(note, style="dim", highlight=False, markup=False)
+        out.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def shown(found: Comparison, title: str) -> table.Table:
