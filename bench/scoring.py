@@ -21,6 +21,7 @@ from simulator.study import PLAIN_NAME
 
 RULES = ("guessing", "careful")
 ORACLE = "oracle"
+LEAST_GAIN_RATIO = 0.05  # where the oracle gains less, a share of it says nothing
 # A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
 CROWD = lives.Crowd(pods=500, service_pods=120, base_seconds=6 * lives.HOUR_SECONDS, rollouts_per_day=0.5)
 RECIPE = traces.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
@@ -115,9 +116,9 @@ def apart(outcome: Outcome) -> float:
 
 
 def gain(name: str, found: Results, figure: Callable[[Outcome], float] = warm) -> float:
-    """The share of what the oracle takes off plain scheduling's figure, over all seeds; NaN where it takes nothing."""
+    """The share of what the oracle takes off plain scheduling's figure, over all seeds; NaN where it takes next to nothing."""
     plain, best, own = (sum(map(figure, found[each])) for each in (PLAIN_NAME, ORACLE, name))
-    return (plain - own) / (plain - best) if plain > best else math.nan
+    return (plain - own) / (plain - best) if plain - best > LEAST_GAIN_RATIO * plain else math.nan
 
 
 def _beside(name: str, found: Results) -> list[str]:
