@@ -55,8 +55,11 @@ def hot_counts(
     placements = hotspots.Placements()
     nodes: set[str] = set()
     for pod in pods:
+        at_seconds = pod.scheduled_at_seconds
+        if at_seconds is None or at_seconds <= oldest_seconds:
+            continue  # most pods: no more is asked of them
         placed = binding(pod)
-        if placed is not None and placed.at_seconds > oldest_seconds:
+        if placed is not None:
             placements.add(placed)
             nodes.add(placed.node)
     return {

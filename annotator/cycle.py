@@ -43,11 +43,14 @@ from runtime import clock
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line decides: where the heartbeat lives, how series name nodes, crane's keys or not."""
+    """What the command line decides: where the heartbeat lives, how series name nodes, crane's keys or not; and how
+    many nodes are written at a time.
+    """
 
     namespace: str
     label: collecting.NodeLabel
     crane: bool = False
+    writers: int = publishing.WRITERS
 
 
 class World(NamedTuple):
@@ -206,7 +209,7 @@ class Annotator:
             again=self._cooled,
         )
         self._cooled = publishing.cooled(patches, standing, worth)
-        results = publishing.write(self._kube, patches)
+        results = publishing.write(self._kube, patches, writers=self._settings.writers)
         for patch in patches:
             if results[patch.node].result == publishing.WRITTEN:
                 self._standing.wrote(patch, standing.get(patch.node), now_seconds=now_seconds)

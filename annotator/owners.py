@@ -34,10 +34,13 @@ def key(pod: Pod) -> str:
 def means(pods: Iterable[Pod], usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
     """The mean of each owner with at least one replica that is measured, each resource over those that have it."""
     measured: dict[str, list[tuple[float | None, float | None]]] = {}
+    since_seconds = now_seconds - usage.window_seconds
     for pod in pods:
-        owner = key(pod)
-        amounts = usage.cpu_millicores.get(pod.key), usage.memory_bytes.get(pod.key)
-        if owner and amounts != (None, None) and _at_work(pod, now_seconds - usage.window_seconds):
+        if not _at_work(pod, since_seconds):
+            continue
+        name = pod.key
+        amounts = usage.cpu_millicores.get(name), usage.memory_bytes.get(name)
+        if amounts != (None, None) and (owner := key(pod)):
             measured.setdefault(owner, []).append(amounts)
     return {owner: _mean(rows) for owner, rows in measured.items()}
 
@@ -45,7 +48,7 @@ def means(pods: Iterable[Pod], usage: PodUsage, *, now_seconds: float) -> dict[s
 def placed_lately(pods: Iterable[Pod], *, now_seconds: float) -> frozenset[str]:
     """The owners that had a pod placed within the last hour."""
     since_seconds = now_seconds - RECENT_SECONDS
-    return frozenset(key(pod) for pod in pods if (pod.scheduled_at_seconds or 0.0) > since_seconds)
+    return frozenset(key(pod) for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > since_seconds)
 
 
 def _at_work(pod: Pod, since_seconds: float) -> bool:

@@ -12,6 +12,7 @@ so that the digest is over the texts as they now stand in the cluster. How nothi
 
 import concurrent.futures
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ def _worth_writing(text: str | None, reading: Reading, rules: Rules, now_seconds
     return annotations.must_write(previous, reading, rules.min_change_ratio, rules.crossings)
 
 
+@functools.lru_cache(maxsize=16384)  # every node's text is asked for at every sync, and most have not changed
 def _decoded(text: str | None) -> Reading | None:
     if text is None:
         return None
@@ -206,8 +208,8 @@ class Written(NamedTuple):
     error: errors.KubeError | None = None
 
 
-def write(door: KubeDoor, patches: Sequence[Patch]) -> dict[str, Written]:
-    """Carry a plan out, at most 8 at a time; how each went, by node.
+def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, Written]:
+    """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
 
     A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
     not know us or wants fewer requests than even a patient writer sends, and once this replica must not write any more,
@@ -215,8 +217,10 @@ def write(door: KubeDoor, patches: Sequence[Patch]) -> dict[str, Written]:
     """
     if not patches:
         return {}
-    stop = threading.Event()
-    with concurrent.futures.ThreadPoolExecutor(min(WRITERS, len(patches)), thread_name_prefix="patch") as pool:
+    stop, several = threading.Event(), min(writers, len(patches))
+    if several == 1:
+        return {patch.node: _write_one(door, patch, stop) for patch in patches}
+    with concurrent.futures.ThreadPoolExecutor(several, thread_name_prefix="patch") as pool:
         done = pool.map(lambda patch: _write_one(door, patch, stop), patches)
         return {patch.node: written for patch, written in zip(patches, done, strict=True)}
 

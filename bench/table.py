@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from bench import contestants
 
-HEADINGS = ("what", "evenload", "reference", "ratio", "budget", "")
+HEADINGS = ("what", "evenload", "reference", "ratio", "of legs", "budget", "")
 
 
 class Row(NamedTuple):
     """One measurement.
 
     `ours` and `yardstick` in `unit` (yardstick None: there is none, the budget is a plain limit); `limit` is the
-    ratio (or value) allowed, None where no budget is set; `at_least` turns the comparison round.
+    ratio (or value) allowed, None where no budget is set; `at_least` turns the comparison round. `legs` are the
+    lowest and highest ratio of the legs that `ours` and `yardstick` are the medians of, if there were any.
     """
 
     what: str
@@ -27,6 +28,7 @@ class Row(NamedTuple):
     yardstick: float | None = None
     limit: float | None = None
     at_least: bool = False
+    legs: tuple[float, float] | None = None
 
     @property
     def compared(self) -> float | None:
@@ -69,7 +71,9 @@ def rendered(rows: list[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     ratio = f"{row.compared:.2f}x" if row.yardstick is not None and row.compared is not None else ""
-    return (row.what, _figure(row.ours, row.unit), _figure(row.yardstick, row.unit), ratio, _budget(row), _verdict(row))
+    spread = "" if row.legs is None else "{:.2f}-{:.2f}x".format(*row.legs)
+    figures = _figure(row.ours, row.unit), _figure(row.yardstick, row.unit)
+    return (row.what, *figures, ratio, spread, _budget(row), _verdict(row))
 
 
 def _figure(value: float | None, unit: str) -> str:

@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "annotator": Subcommand("annotator.__main__", "publish what Prometheus says of each node on the node"),
     "breaker": Subcommand("cli.breaker", "show and reset the breakers of failed evictions"),
     "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
+    "demo": Subcommand("cli.demo", "show the main job on a simulated cluster, in a minute"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),
     "effectiveness": Subcommand("cli.effectiveness", "say how good placements were over a span of time"),
@@ -34,6 +35,9 @@ SUBCOMMANDS = {
     "plan": Subcommand("cli.plan", "say what would be evicted now, and why the rest stays"),
     "policy": Subcommand("cli.policy", "write, check, read back, compare and import policy files"),
     "recording-rules": Subcommand("cli.recording_rules", "write the node windows as recording rules for Prometheus"),
+    "tune": Subcommand("cli.tune", "fit a policy to a goal, on a past or a simulation"),
+    "whatif": Subcommand("cli.whatif", "say what policies would have made of a cluster's own past"),
+    "simulate": Subcommand("cli.simulate", "say what policies would do, on a simulated cluster"),
     "scheduler-config": Subcommand(
         "cli.scheduler_config", "write the stanza that makes kube-scheduler ask the extender"
     ),

@@ -5,15 +5,13 @@ counted (`cli.effectiveness_figures`) and prints a table or JSON, and a picture 
 """
 
 import functools
-import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
-from cli import drawing, effectiveness_plot, output, prometheus_finding
+from cli import drawing, durations, effectiveness_plot, output, prometheus_finding
 from cli import effectiveness_figures as figures
-from kube import config
 from kube import errors as kube_errors
 from promql import client, errors, options
 from runtime import clock, exits
@@ -21,8 +19,6 @@ from runtime import clock, exits
 STEPS: Final = 96  # of a picture: a week in steps of 1h45m
 SHORTEST_STEP_SECONDS: Final = 60.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
-_SPAN: Final = re.compile(r"(\d{1,5})([smhdw])")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _CODES: Final[dict[type[Exception], exits.Exit]] = {
     kube_errors.ConfigError: exits.Exit.BAD_INPUT,
     kube_errors.KubeError: exits.Exit.UNREACHABLE,
@@ -42,20 +38,6 @@ _MEANINGS: Final = {
 }
 
 
-class Span(click.ParamType[float]):
-    """A span as 7d, 12h or 90m, in seconds."""
-
-    name = "span"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds; a number alone is refused because it has no unit."""
-        parts = _SPAN.findall(value) if isinstance(value, str) else []
-        seconds = float(sum(int(count) * _UNITS[unit] for count, unit in parts))
-        if not parts or "".join(map("".join, parts)) != value or not seconds:
-            self.fail(f"{value!r} is no span: write such as 7d, 12h or 90m", param, ctx)
-        return seconds
-
-
 class Report(NamedTuple):
     """What Prometheus had to say of a span that ends at `until_seconds`."""
 
@@ -67,7 +49,9 @@ class Report(NamedTuple):
 
 
 @click.command("effectiveness", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--since", type=Span(), default="7d", show_default=True, metavar="SPAN", help="How far to look back.")
+@click.option(
+    "--since", type=durations.Span(), default="7d", show_default=True, metavar="SPAN", help="How far to look back."
+)
 @click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
 @options.connection_options
 @click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers, e.g. 'cluster="a"'.""")
@@ -88,7 +72,7 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
       evenload effectiveness --since 30d --png effectiveness.png
     """
     with exits.reported(_CODES):
-        door = _connect(**given)
+        door = prometheus_finding.connect(**given)
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)
         if png is not None:
@@ -96,18 +80,6 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
             effectiveness_plot.write(moments, png, f"Placements until {clock.to_rfc3339(report.until_seconds)}")
             output.say(f"{png}: {len(moments)} steps")
     _remarks(report)
-
-
-def _connect(
-    prometheus: str, connection: options.Connection, kubeconfig: str | None, context: str | None
-) -> client.Client:
-    if prometheus:
-        return connection.connect(prometheus)
-    found = prometheus_finding.look_for(config.connect(kubeconfig, context))
-    if found is None:
-        raise errors.ConfigError(f"no Service is labelled {prometheus_finding.LABELS}: give --prometheus URL")
-    output.say(f"Prometheus at {found.url}, found by label {found.selector}")
-    return connection.connect(found.url, found.fetch)
 
 
 def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
@@ -184,7 +156,7 @@ def _remarks(report: Report) -> None:
             "/metrics (port 8901)"
         )
     elif not whole:
-        reach, asked = (seconds / _UNITS["d"] for seconds in (report.covered_seconds, report.span_seconds))
+        reach, asked = (seconds / durations.DAY_SECONDS for seconds in (report.covered_seconds, report.span_seconds))
         output.say(f"data reach back {reach:.2f} of {asked:.2f} days only")
     if report.warnings or not whole:
         raise SystemExit(int(exits.Exit.PARTIAL))

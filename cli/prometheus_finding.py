@@ -1,15 +1,18 @@
 """Where Prometheus is when nobody says: a Service by its usual labels, asked through the apiserver.
 
-`evenload doctor` and `evenload effectiveness` come here without --prometheus. The apiserver carries the queries
-(services/proxy) with the caller's own rights, so that both work from a laptop with nothing but a kubeconfig.
+`evenload doctor`, `effectiveness` and whatever replays a recorded past come here without --prometheus. The apiserver
+carries the queries (services/proxy) with the caller's own rights, so that all of them work from a laptop with nothing
+but a kubeconfig.
 """
 
 from typing import Final, NamedTuple
 
-from kube import errors, kinds
+from cli import output
+from kube import config, errors, kinds
 from kube.client import Client, Place
 from kube.objects import Service
-from promql import through
+from promql import client, options, through
+from promql import errors as promql_errors
 
 # How the usual installations label their Service: the recommended label, prometheus-operator's own, older charts.
 SELECTORS: Final = ("app.kubernetes.io/name=prometheus", "operated-prometheus=true", "app=prometheus")
@@ -36,6 +39,19 @@ def look_for(kube: Client) -> Found | None:
                 url = f"http://{service.name}.{service.namespace}.svc:{port}"
                 return Found(url, selector, _through(kube, place))
     return None
+
+
+def connect(
+    prometheus: str, connection: options.Connection, kubeconfig: str | None, context: str | None
+) -> client.Client:
+    """The door at the address given, or to what `look_for` finds; ConfigError where it finds nothing."""
+    if prometheus:
+        return connection.connect(prometheus)
+    found = look_for(config.connect(kubeconfig, context))
+    if found is None:
+        raise promql_errors.ConfigError(f"no Service is labelled {LABELS}: give --prometheus URL")
+    output.say(f"Prometheus at {found.url}, found by label {found.selector}")
+    return connection.connect(found.url, found.fetch)
 
 
 def _port(service: Service) -> int | None:

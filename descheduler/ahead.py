@@ -50,6 +50,24 @@ class Pods:
         return self._found.result()
 
 
+class Late:
+    """The same without a thread, listed when they are asked for: where a list takes no time (a simulation's)."""
+
+    def __init__(self, kube: KubeDoor, *, begun_at_seconds: float) -> None:
+        self._kube = kube
+
+    def usable(self, now_seconds: float) -> bool:
+        """Always: nothing has been listed yet."""
+        return True
+
+    def wait(self) -> None:
+        """Nothing is under way."""
+
+    def items(self) -> tuple[listed.Pod, ...]:
+        """The unfinished pods; raises KubeError."""
+        return _unfinished(self._kube)
+
+
 def _unfinished(kube: KubeDoor) -> tuple[listed.Pod, ...]:
     try:
         return kube.list(listed.PODS, field_selector=UNFINISHED, limit=0).items

@@ -22,10 +22,10 @@ from descheduler.rows import DONE, FAILED, OPEN, Posted, Query, Row, Run, intent
 
 
 class Ledger:
-    """The one writer of a ledger file, and its readers."""
+    """The one writer of a ledger file, and its readers; `alone` as `LedgerFile` has it."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = LedgerFile(path)
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        self._file = LedgerFile(path, alone=alone)
 
     def open(self) -> "Ledger":
         """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours,

@@ -35,10 +35,16 @@ class LedgerReplaced(LedgerError):
 
 
 class LedgerFile:
-    """One SQLite file in WAL mode."""
+    """One SQLite file in WAL mode.
 
-    def __init__(self, path: Path) -> None:
+    `alone`: nobody else opens it, one thread reads it, and it need not outlive a crash of the machine (a simulation's):
+    one connection stays open for reading, and nothing is synced.
+    """
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
         self.path = path
+        self._alone = alone
+        self._reader: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._inode = 0
@@ -53,6 +59,9 @@ class LedgerFile:
             )
             _check(self._writer)
             schema_sql.migrate(self._writer)
+            if self._alone:
+                self._writer.execute("PRAGMA synchronous = OFF")
+                self._reader = self._connected()
             self._inode = self.path.stat().st_ino
         except (OSError, sqlite3.Error, ValueError) as error:
             self.close()
@@ -60,9 +69,10 @@ class LedgerFile:
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
 
     def set_aside(self, at_seconds: float) -> Path:
         """Moves the file and its companions away, to "<name>.corrupt-<time>", closes it, and gives its new name."""
@@ -99,11 +109,17 @@ class LedgerFile:
     def reading(self) -> collections.abc.Iterator[sqlite3.Connection]:
         """A connection that can only read."""
         try:
-            uri = f"{self.path.absolute().as_uri()}?mode=ro"
-            with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=TIMEOUT_SECONDS)) as reader:
+            if self._reader is not None:
+                yield self._reader
+                return
+            with contextlib.closing(self._connected()) as reader:
                 yield reader
         except sqlite3.Error as error:
             raise self._wrapped(error, "nothing can be read from it") from error
+
+    def _connected(self) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, timeout=TIMEOUT_SECONDS)
 
     def _require_same_file(self) -> None:
         """A removed file would take every write and keep none."""

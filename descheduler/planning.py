@@ -20,7 +20,7 @@ from descheduler import budgets, destinations, flow, limits, ordering, placement
 from descheduler.echoes import Echoes
 from descheduler.history import History
 from descheduler.overload import Overload
-from descheduler.plans import Eviction, EvictionPlan, Headroom, Judged, NodePlan
+from descheduler.plans import NO_HEADROOM, Eviction, EvictionPlan, Headroom, Judged, NodePlan
 from descheduler.snapshot import Snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
@@ -28,12 +28,18 @@ from kube.objects import Node, Pod
 from policy.schema import LoadPolicy
 
 
-def plan(taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, history: History) -> EvictionPlan:
-    """The plan for these overloads, largest excess first.
+def plan(
+    taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, history: History, *, headroom: bool = True
+) -> EvictionPlan:
+    """The plan for these overloads, largest excess first. What it leaves is counted where `headroom` is asked for.
 
     Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
     candidate has one verdict, and equal inputs in any order give equal plans.
     """
+    why_blocked = _blocked(taken, policy)
+    blocked = why_blocked.detail if why_blocked else ""
+    if not (overloads or headroom):  # most runs of most clusters
+        return EvictionPlan(taken.at_seconds, blocked=blocked)
     draft = _Draft(taken, policy, history, frozenset(overload.node for overload in overloads))
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
@@ -42,10 +48,10 @@ def plan(taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, h
     resources = usage.resources_of(policy)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
-    draft.blocked = _blocked(taken, policy)
+    draft.blocked = why_blocked
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
-    blocked = draft.blocked.detail if draft.blocked else ""
-    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), blocked, draft.headroom())
+    left = draft.headroom() if headroom else NO_HEADROOM
+    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), blocked, left)
 
 
 def _blocked(taken: Snapshot, policy: LoadPolicy) -> Verdict | None:

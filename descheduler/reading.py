@@ -24,6 +24,10 @@ from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
 
 Owners = dict[str, tuple[workloads.Controller, ...]]
+# Nodes and what they show -> the names of those that pods may leave in this run.
+Hot = collections.abc.Callable[
+    [tuple[Node, ...], collections.abc.Mapping[str, NodeUsage]], collections.abc.Collection[str]
+]
 
 
 class NodeLabel(NamedTuple):
@@ -33,36 +37,62 @@ class NodeLabel(NamedTuple):
     selector: str = ""
 
 
+class Figures(NamedTuple):
+    """What Prometheus says of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
+
+    cores: dict[str, float]
+    sizes_bytes: dict[str, float]
+    cpu_at_seconds: dict[str, float]
+    memory_at_seconds: dict[str, float]
+
+
 class Reader:
-    """The two doors, how series name nodes, and the pods of the first snapshot where they were asked for before."""
+    """The two doors, how series name nodes, the pods of the first snapshot where they were asked for before, and how
+    those of the others are listed.
+    """
 
     def __init__(
-        self, kube: ScalesDoor, prometheus: PrometheusDoor, label: NodeLabel, begun: ahead.Pods | None = None
+        self,
+        kube: ScalesDoor,
+        prometheus: PrometheusDoor,
+        label: NodeLabel,
+        begun: ahead.Pods | None = None,
+        *,
+        listing: type[ahead.Pods | ahead.Late] = ahead.Pods,
     ) -> None:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
-        self._begun = begun
+        self._begun: ahead.Pods | ahead.Late | None = begun
+        self._listing = listing
 
-    def take(self, policy: LoadPolicy, *, now_seconds: float) -> Snapshot:
-        """The cluster as it is now; raises KubeError and PromqlError."""
+    def take(self, policy: LoadPolicy, *, now_seconds: float, hot: "Hot | None" = None) -> Snapshot:
+        """The cluster as it is now; raises KubeError and PromqlError.
+
+        Pods' usage is read of the nodes that `hot` names by what all nodes show: who does not know yet which nodes the
+        run is about leaves it out, and all over a target line count.
+        """
         begun, self._begun = self._begun, None
         if begun is None or not begun.usable(now_seconds):
-            begun = ahead.Pods(self._kube, begun_at_seconds=now_seconds)
+            begun = self._listing(self._kube, begun_at_seconds=now_seconds)
         try:
-            return self._beside(begun, policy, now_seconds)
+            return self._beside(begun, policy, now_seconds, hot or (lambda _nodes, seen: relievable(seen, policy)))
         finally:
             begun.wait()  # a run that failed leaves no list behind
 
-    def _beside(self, begun: ahead.Pods, policy: LoadPolicy, now_seconds: float) -> Snapshot:
+    def _beside(
+        self, begun: ahead.Pods | ahead.Late, policy: LoadPolicy, now_seconds: float, wanted: "Hot"
+    ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
         gaps: list[str] = []
         nodes = self._kube.list(kinds.NODES).items
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        pods, hot = begun.items(), relievable(node_usage, policy)
-        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
+        hot = wanted(nodes, node_usage)
+        figures = self._pod_figures(policy, gaps) if hot else None
+        pods = begun.items()
+        pod_usage = _used(figures, {pod.key for pod in pods if pod.node_name in hot}) if figures is not None else {}
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
@@ -91,6 +121,8 @@ class Reader:
         self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
     ) -> dict[str, Workload]:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
+        if not nodes:
+            return {}
         above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:
@@ -132,12 +164,12 @@ class Reader:
             found.append(self._by_node(answer, directory, _invalid_amount))
         return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
 
-    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
-        """Usage over the longest averaging window of each resource, for those of the pods that have both and the time
-        of both; nothing is asked where no pod can be relieved.
+    def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
+        """Of every pod: cores and bytes over the longest averaging window of each resource, and the times of both.
+
+        Asked where some pod may be relieved, before it is known which: it takes Prometheus as long as the apiserver
+        takes for the pods.
         """
-        if not keys:
-            return {}
         windows = pod_windows(policy)
         texts = (
             pod_queries.cpu_cores(windows[Resource.CPU]),
@@ -145,11 +177,8 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (
-            readings.by_pod(self._ask(text, gaps), judge=_invalid_amount, wanted=keys)[0] for text in texts
-        )
-        known = set(cores) & set(sizes) & set(times[0]) & set(times[1])
-        return {key: PodUsage(key, cores[key] * 1000.0, sizes[key], min(one[key] for one in times)) for key in known}
+        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
+        return Figures(cores, sizes, times[0], times[1])
 
     def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
         """The volumes behind the pods' claims; nothing is asked where no pod has a claim."""
@@ -176,6 +205,13 @@ class Reader:
         if answer.partial:
             gaps.append(f"Prometheus calls its answer partial: {'; '.join(answer.warnings)}")
         return answer
+
+
+def _used(figures: Figures, keys: set[str]) -> dict[str, PodUsage]:
+    """The usage of those of the pods that have all figures, as old as the older of the data."""
+    known = keys.intersection(*figures)
+    at_seconds = {key: min(figures.cpu_at_seconds[key], figures.memory_at_seconds[key]) for key in known}
+    return {key: PodUsage(key, figures.cores[key] * 1000.0, figures.sizes_bytes[key], at_seconds[key]) for key in known}
 
 
 def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
@@ -211,8 +247,8 @@ def _addressed(node: Node) -> identity.NodeAddress:
 
 
 def _invalid_amount(value: float) -> str | None:
+    if 0.0 <= value < math.inf:
+        return None
     if math.isnan(value):
         return "nan"
-    if math.isinf(value):
-        return "infinite"
-    return "negative" if value < 0 else None
+    return "infinite" if math.isinf(value) else "negative"

@@ -24,6 +24,7 @@ from descheduler.reading import Reader
 from descheduler.rows import Query, Run
 from descheduler.snapshot import Snapshot
 from descheduler.telling import Announcer
+from descheduler.usage import NodeUsage
 from kube import reloads
 from kube.door import KubeDoor
 from kube.errors import KubeError
@@ -98,8 +99,11 @@ class Service:
         self.last: Report | None = None
         self.trouble: str | None = None
 
-    def run(self) -> Report | None:
-        """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise."""
+    def run(self, *, headroom: bool = True) -> Report | None:
+        """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise.
+
+        Nobody asks the runs of the loop what they leave (`headroom`): GET /plan makes a plan of its own.
+        """
         parts, policy = self._parts, self._parts.policy.current
         if not parts.leads():
             log.debug("not the leader, nothing done")
@@ -110,17 +114,27 @@ class Service:
         if policy.descheduler.paused:
             self._follow_on(policy, now_seconds)
             return None
-        taken = parts.reader.take(policy, now_seconds=now_seconds)
+        taken, memory = self._seen(policy, now_seconds)
         self._follow(taken, policy)
-        self._memory = overload.observe(
-            self._primed(taken.nodes, policy, now_seconds), taken.node_usage, policy, now_seconds=now_seconds
-        )
-        report = self._act(self._decided(taken, policy, self._memory), policy)
+        self._memory = memory
+        report = self._act(self._decided(taken, memory, policy, headroom=headroom), policy)
         self._record(report)
         if self._clock_is_confirmed(taken, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
+
+    def _seen(self, policy: LoadPolicy, now_seconds: float) -> tuple[Snapshot, Memory]:
+        """The cluster now, and the overloads that are known with it; of which pods use is read depends on these."""
+        found: list[Memory] = []
+
+        def hot(nodes: tuple[Node, ...], seen: collections.abc.Mapping[str, NodeUsage]) -> frozenset[str]:
+            memory = overload.observe(self._primed(nodes, policy, now_seconds), seen, policy, now_seconds=now_seconds)
+            found.append(memory)
+            return frozenset(one.node for one in overload.confirmed(memory, seen, policy, now_seconds=now_seconds))
+
+        taken = self._parts.reader.take(policy, now_seconds=now_seconds, hot=hot)
+        return taken, found[-1]
 
     def _clock_is_confirmed(self, taken: Snapshot, policy: LoadPolicy) -> bool:
         """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""
@@ -143,7 +157,7 @@ class Service:
     def cycle(self) -> None:
         """One run for the loop: a door that does not answer is a reason to do nothing, not a crash."""
         try:
-            self.run()
+            self.run(headroom=False)
             self.trouble = None
         except (LedgerCorrupt, LedgerReplaced) as error:
             self.trouble = str(error)
@@ -168,9 +182,7 @@ class Service:
 
     def _previewed(self) -> Report:
         policy, now_seconds = self._parts.policy.current, self._parts.clock.now()
-        taken = self._parts.reader.take(policy, now_seconds=now_seconds)
-        memory = self._memory or self._primed(taken.nodes, policy, now_seconds)
-        return self._decided(taken, policy, overload.observe(memory, taken.node_usage, policy, now_seconds=now_seconds))
+        return self._decided(*self._seen(policy, now_seconds), policy)
 
     def breakers(self) -> tuple[Breaker, ...]:
         """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
@@ -184,14 +196,14 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, taken: Snapshot, policy: LoadPolicy, memory: Memory) -> Report:
+    def _decided(self, taken: Snapshot, memory: Memory, policy: LoadPolicy, *, headroom: bool = True) -> Report:
         parts, descheduler = self._parts, policy.descheduler
         permission = self._permission(policy, taken.at_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", taken.at_seconds, permission.mode, parts.policy.content_hash)
         window_seconds = max(descheduler.cooldown.returned.window_seconds, descheduler.cooldown.workload_seconds)
         history = parts.ledger.history(run.mode, now_seconds=taken.at_seconds, window_seconds=window_seconds)
         overloads = overload.confirmed(memory, taken.node_usage, policy, now_seconds=taken.at_seconds)
-        plan = planning.plan(taken, overloads, policy, history)
+        plan = planning.plan(taken, overloads, policy, history, headroom=headroom)
         hour_left = max(0, descheduler.limits.per_hour - history.in_last_hour)
         return Report(run, permission.why, plan, hour_left, partial=bool(taken.gaps))
 

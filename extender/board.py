@@ -132,22 +132,24 @@ def _made(standing: view.Candidates, before: Board | None) -> Board:
 
 def _repaired(before: Board, changed: view.Candidates) -> Board:
     """The next board, where only the placements of some rows changed."""
-    was = before.standing
-    expected, counts = was.expected.copy(), was.counts.copy()
-    expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
     verdicts = changed.verdicts(each_alone=True)
-    columns = _NUMBERS if verdicts.allowed.all() else (*_NUMBERS, *_TEXTS)
-    board = dataclasses.replace(
-        before,
-        standing=dataclasses.replace(was, now_seconds=changed.now_seconds, expected=expected, counts=counts),
-        **{name: getattr(before, name).copy() for name in columns},
+    texts = (before.reasons, before.refusals)
+    if not verdicts.allowed.all():  # slow to copy
+        texts = (before.reasons.copy(), before.refusals.copy())
+    board = Board(
+        before.standing.repaired(changed),
+        before.labels,
+        before.allowed.copy(),
+        *texts,
+        before.lacking,
+        before.whole,
+        before.base.copy(),
+        before.penalty.copy(),
+        before.raw.copy(),
+        before.scores.copy(),
     )
     _write(board, changed, verdicts)
     return board
-
-
-_NUMBERS: Final = ("allowed", "base", "penalty", "raw", "scores")
-_TEXTS: Final = ("reasons", "refusals")  # written where a node is not allowed, and slow to copy
 
 
 def _write(board: Board, changed: view.Candidates, verdicts: filtering.Verdicts) -> None:
@@ -159,10 +161,11 @@ def _write(board: Board, changed: view.Candidates, verdicts: filtering.Verdicts)
         _write_refusals(board, hot, verdicts.reasons)
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing)
     board.base[rows], board.penalty[rows] = base, changed.penalty
-    based = rows[~np.isnan(base)]
-    ranking = scoring.rank(board.base[based], board.penalty[based])
-    board.raw[rows] = np.nan
-    board.raw[based], board.scores[based] = ranking.raw, ranking.scores
+    without = np.isnan(base)
+    if without.any():
+        board.raw[rows[without]] = np.nan
+        rows, base = rows[~without], base[~without]
+    board.raw[rows], board.scores[rows] = scoring.clamped(base, board.penalty[rows])
 
 
 def _write_refusals(board: Board, hot: nodes.Rows, reasons: tuple[str, ...]) -> None:

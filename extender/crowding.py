@@ -14,7 +14,6 @@ est stands in A of the offset alone.
 import collections.abc
 import dataclasses
 import math
-import operator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from extender import estimates
 from policy import hotspots, metrics, recent, schema
 
 PUT_OFF: Final = 8  # rows that wait until somebody asks for one of them
+_NO_ROWS: Final = np.array([], dtype=np.intp)
 
 
 class Placement(NamedTuple):
@@ -73,7 +73,7 @@ class Rows:
         self._origin_seconds = origin_seconds
         self._index: collections.abc.Mapping[str, int] = {}
         self._counts, self._offset, self._slope = self._empty(1)
-        self._touched = np.zeros(1, dtype=np.bool_)  # by row
+        self._touched, self._aging = np.zeros((2, 1), dtype=np.bool_)  # by row; `_aging` where a slope is not 0
 
     def follow(self, index: collections.abc.Mapping[str, int], rows: int) -> set[str]:
         """Stand in the order of `index` from now on; gives the nodes whose rows are to be written.
@@ -87,8 +87,7 @@ class Rows:
         moved = {name for name, _ in before.items() ^ index.items()}
         self._grow(max(rows, 1 + max(index.values(), default=0)))
         for row in (before[name] for name in moved if name in before):
-            self._counts[row] = self._offset[row] = self._slope[row] = 0
-            self._touched[row] = True
+            self._zero(row)
         return moved
 
     def write(self, node: str, here: collections.abc.Collection[Placement], now_seconds: float) -> None:
@@ -96,42 +95,56 @@ class Rows:
         row = self._index.get(node)
         if row is None:
             return
-        self._touched[row] = True
+        if not here:
+            self._zero(row)
+            return
         ages = [now_seconds - placement.binding.at_seconds for placement in here]
-        self._counts[row] = [sum(age < window for age in ages) for window in self._hot_windows]
+        self._counts[row] = [len([age for age in ages if age < window]) for window in self._hot_windows]
+        offset, slope = [0.0] * len(self._metrics), [0.0] * len(self._metrics)
         for group, columns in self._groups.items():
-            window_seconds = group.window_seconds
-            aging = [placement for placement, age in zip(here, ages, strict=True) if 0 <= age < window_seconds]
-            coming = [placement.amount(group.resource) for placement, age in zip(here, ages, strict=True) if age < 0]
-            total, moment = self._line(aging, group.resource)
-            self._offset[row, columns] = total + moment / window_seconds + math.fsum(coming)
-            self._slope[row, columns] = total / window_seconds
+            line = self._line(group, here, ages)
+            for column in columns:
+                offset[column], slope[column] = line
+        self._offset[row], self._slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
+        self._touched[row], self._aging[row] = True, any(slope)
+
+    def clear(self, nodes: collections.abc.Iterable[str]) -> None:
+        """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""
+        self._zero(np.array([self._index[node] for node in nodes if node in self._index], dtype=np.intp))
 
     def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> Crowding:
         """The columns of some rows at this moment."""
-        amounts = self._offset[rows] - (now_seconds - self._origin_seconds) * self._slope[rows]
-        return Crowding(self._counts[rows], np.maximum(amounts, 0.0))
+        slope = self._slope.take(rows, axis=0)
+        amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
+        return Crowding(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
 
-    def touched(self, asked: npt.NDArray[np.intp] | None) -> list[int]:
+    def touched(self, asked: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, to the one who keeps the others; none of them while there are
-        few and none is `asked` for (None: all are).
+        few and none is `asked` for (None: all are). With `aging` also those whose expected load is another one at every
+        moment.
         """
         if asked is not None and not self._touched[asked].any() and np.count_nonzero(self._touched) < PUT_OFF:
-            return []
-        written: list[int] = np.flatnonzero(self._touched).tolist()
-        self._touched[written] = False
-        return written
-
-    def aging(self, rows: int) -> list[int]:
-        """Those of the first `rows` rows whose expected load is another one at every moment."""
-        found: list[int] = np.flatnonzero(self._slope[:rows].any(axis=1)).tolist()
+            return _NO_ROWS
+        found = np.flatnonzero(self._touched | self._aging if aging else self._touched)
+        self._touched[found] = False
         return found
 
-    def _line(self, aging: list[Placement], resource: metrics.Resource) -> tuple[float, float]:
-        """A and B of the module's formula, in the resource's unit and that times seconds since the origin."""
-        amounts = [placement.amount(resource) for placement in aging]
-        moments = [placement.binding.at_seconds - self._origin_seconds for placement in aging]
-        return math.fsum(amounts), math.fsum(map(operator.mul, amounts, moments))
+    def _line(self, group: Group, here: collections.abc.Iterable[Placement], ages: list[float]) -> tuple[float, float]:
+        """A + B / W and A / W of the module's formula, in the resource's unit and that per second."""
+        window_seconds, amounts, moments, coming = group.window_seconds, [], [], []
+        for placement, age in zip(here, ages, strict=True):
+            amount = placement.amount(group.resource)
+            if age < 0:
+                coming.append(amount)
+            elif age < window_seconds:
+                amounts.append(amount)
+                moments.append(amount * (placement.binding.at_seconds - self._origin_seconds))
+        total = math.fsum(amounts)
+        return total + math.fsum(moments) / window_seconds + math.fsum(coming), total / window_seconds
+
+    def _zero(self, rows: int | npt.NDArray[np.intp]) -> None:
+        self._counts[rows] = self._offset[rows] = self._slope[rows] = 0
+        self._touched[rows], self._aging[rows] = True, False
 
     def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         offset, slope = np.zeros((2, rows, len(self._metrics)))
@@ -143,7 +156,8 @@ class Rows:
             for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
                 new[: len(old)] = old
             self._counts, self._offset, self._slope = grown
-            self._touched = np.concatenate((self._touched, np.zeros(2 * rows - len(self._touched), dtype=np.bool_)))
+            more = np.zeros(2 * rows - len(self._touched), dtype=np.bool_)
+            self._touched, self._aging = np.concatenate((self._touched, more)), np.concatenate((self._aging, more))
 
 
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:

@@ -2,9 +2,9 @@
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
 pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows (`crowding`), which
-are written when a placement comes, goes or leaves a window; the heap of expiries tells when the next one does. Pods
-that ended, are being deleted, belong to a DaemonSet, are static (the kubelet made them, no scheduler placed them) or
-hold room as placeholders do not count.
+are written when a placement comes, goes or leaves a window; a heap of moments tells when the next one does. Pods that
+ended, are being deleted, belong to a DaemonSet, are static (the kubelet made them, no scheduler placed them) or hold
+room as placeholders do not count.
 
 A placement is of the second that its pod's condition names, also where our clock is a little behind: replicas hold the
 same placements then, and `comparing` finds them alike. Only ages are never less than 0.
@@ -53,7 +53,8 @@ class PlacementTable:
         self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
         self._by_node: dict[str, dict[str, Placement]] = {}
-        self._expiries: list[tuple[float, str]] = []  # when a node's row is to be written again
+        self._ends: list[float] = []  # a heap of the moments in `_ending`
+        self._ending: dict[float, set[str]] = {}  # by moment the nodes whose rows are to be written again then
 
     def count_anew(self, pods: collections.abc.Iterable[counting.Countable], now_seconds: float) -> None:
         """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
@@ -136,7 +137,7 @@ class PlacementTable:
         *,
         aging: bool,
         asked: npt.NDArray[np.intp] | None = None,
-    ) -> list[int]:
+    ) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, brought up to this moment; `index` and `rows` as in `crowding`.
         With `aging` also those that time alone changes. With rows `asked` for, a few others may wait.
 
@@ -145,8 +146,7 @@ class PlacementTable:
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
-            written = self._rows.touched(asked)
-            return sorted({*written, *self._rows.aging(rows)}) if aging else written
+            return self._rows.touched(asked, aging=aging)
 
     def knows(self, uid: str) -> bool:
         """Whether a pod counts on some node, assumed or confirmed."""
@@ -225,7 +225,7 @@ class PlacementTable:
         self._by_node.setdefault(binding.node, {})[binding.uid] = placement
         begins = [binding.at_seconds] if binding.at_seconds > now_seconds else []
         for end_seconds in {min(end, placement.until_seconds) for end in (*begins, *ends)}:
-            heapq.heappush(self._expiries, (end_seconds, binding.node))
+            self._write_at(end_seconds, binding.node)
         if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
             self._write_row(binding.node, now_seconds)
 
@@ -248,13 +248,31 @@ class PlacementTable:
             self._set_back(now_seconds)
         self._latest_seconds = max(self._latest_seconds, now_seconds)
         due: set[str] = set()
-        while self._expiries and self._expiries[0][0] <= now_seconds:
-            due.add(heapq.heappop(self._expiries)[1])
-        for node in due:
-            for placement in list(self._by_node.get(node, {}).values()):
-                if min(placement.binding.at_seconds + self._windows[-1], placement.until_seconds) <= now_seconds:
-                    self._forget(placement)
+        while self._ends and self._ends[0] <= now_seconds:
+            due |= self._ending.pop(heapq.heappop(self._ends))
+        if due:
+            self._end_on(due, now_seconds)
+
+    def _end_on(self, due: set[str], now_seconds: float) -> None:
+        """Forget what does not count on these nodes any more. Hundreds may be due at the turn of a second, when a
+        request waits for it, and most have nothing left.
+        """
+        longest_seconds = self._windows[-1]
+        there = [placement for node in due & self._by_node.keys() for placement in self._by_node[node].values()]
+        for placement in there:
+            binding, until_seconds = placement.binding, placement.until_seconds
+            if until_seconds <= now_seconds or binding.at_seconds + longest_seconds <= now_seconds:
+                self._forget(placement)
+        empty = due - self._by_node.keys()
+        self._rows.clear(empty)
+        for node in due - empty:
             self._write_row(node, now_seconds)
+
+    def _write_at(self, end_seconds: float, node: str) -> None:
+        if end_seconds not in self._ending:
+            self._ending[end_seconds] = set()
+            heapq.heappush(self._ends, end_seconds)
+        self._ending[end_seconds].add(node)
 
     def _set_back(self, now_seconds: float) -> None:
         """The clock was set back: what we assumed begins now, and so does what would have to wait long for its second;

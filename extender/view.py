@@ -72,6 +72,15 @@ class Candidates:
         arrays = self.rows[keep], self.fresh[keep], self.values[keep], self.expected[keep], self.counts[keep]
         return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
 
+    def repaired(self, changed: "Candidates") -> "Candidates":
+        """The same with the placements of some of its nodes as they are in `changed`, and at its moment; the rows are
+        places in this one, which holds all nodes.
+        """
+        expected, counts = self.expected.copy(), self.counts.copy()
+        expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
+        kept = self.names, self.loads, self.rows, self.fresh, self.values
+        return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts)
+
     @property
     def own_limits(self) -> nodes.Floats | None:
         """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
@@ -141,11 +150,7 @@ class Asked:
 
     def candidates(self) -> Candidates:
         """The same with arrays and names of its own."""
-        return self.only(slice(None))
-
-    def only(self, keep: Mask | slice) -> Candidates:
-        """The nodes marked, with arrays and names of their own."""
-        every, rows = self.standing, self.rows[keep]
+        every, rows = self.standing, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
         return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays)
@@ -242,13 +247,17 @@ class View:
             touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved, asked=asked)
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
-            elif touched or moved:
-                rows = np.array(touched, dtype=np.intp)
+            elif len(touched) or moved:
+                rows = touched
             else:
                 return before
             crowded = self.placements.crowding(loads.index, rows, at_seconds, besides="")
+        if before is None or len(rows) == len(loads.names):
+            return _joined(in_force, at_seconds, loads.names, loads, rows, crowded)
         names = tuple(map(loads.names.__getitem__, rows.tolist()))
-        return _joined(in_force, at_seconds, names, loads, rows, crowded)
+        read = before.fresh[rows], before.values.take(rows, axis=0)  # the same readings, as fresh as they were
+        expected = crowded.amounts * _shares(in_force, loads, rows)
+        return Candidates(in_force, at_seconds, names, loads, rows, *read, expected, crowded.counts)
 
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""
@@ -284,5 +293,10 @@ def _joined(
     stale_after_seconds = in_force.policy.sync.stale_after_seconds
     fresh = freshness.mask(loads.effective_seconds[rows], at_seconds, stale_after_seconds)
     values = np.where(fresh[:, None], loads.values[rows], np.nan)
-    shares = loads.per_allocatable[rows][:, list(in_force.columns_of_resource)]
-    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, crowded.amounts * shares, crowded.counts)
+    expected = crowded.amounts * _shares(in_force, loads, rows)
+    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts)
+
+
+def _shares(in_force: InForce, loads: nodes.NodeLoads, rows: nodes.Rows) -> nodes.Floats:
+    """What a unit of each metric's resource is of each node [nodes, metrics]."""
+    return loads.per_allocatable.take(rows, axis=0).take(in_force.columns_of_resource, axis=1)

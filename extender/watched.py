@@ -55,8 +55,9 @@ class Status(lean_pods.Status, frozen=True, gc=False):
     """status of a watched pod."""
 
     def __post_init__(self) -> None:
-        """Keep the one condition that is read."""
-        msgspec.structs.force_setattr(self, "conditions", lean_pods.kept(self.conditions, (lean_pods.SCHEDULED,)))
+        """Read the one condition that counts here."""
+        lean_pods.Status.__post_init__(self)
+        msgspec.structs.force_setattr(self, "ready_since_seconds", None)
 
 
 class Pod(lean_pods.Pod, frozen=True, kw_only=True, gc=False):
@@ -94,7 +95,7 @@ def counts_alike(old: Pod, new: Pod) -> bool:
     return (
         old.uid == new.uid
         and old.spec == new.spec
-        and old.status.conditions == new.status.conditions
+        and old.status.scheduled_at_seconds == new.status.scheduled_at_seconds
         and old.finished == new.finished
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and old.metadata.labels == new.metadata.labels

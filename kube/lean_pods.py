@@ -53,14 +53,29 @@ class Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, gc=False):
-    """status: the phase, and the two conditions that say since when it is placed and at work."""
+    """status: the phase, and since when it is placed and at work.
+
+    The two times are not on the wire: they are read from the conditions once, which are then not kept. A cluster is
+    counted every half minute, and a number is smaller than a condition.
+    """
 
     phase: str = ""
     conditions: tuple[objects.Condition, ...] = ()
+    scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
+    ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
 
     def __post_init__(self) -> None:
-        """Keep the conditions that are read, without their reasons."""
-        msgspec.structs.force_setattr(self, "conditions", kept(self.conditions, (SCHEDULED, READY)))
+        """Read the conditions."""
+        put = msgspec.structs.force_setattr
+        put(self, "scheduled_at_seconds", since_seconds(self.conditions, SCHEDULED))
+        put(self, "ready_since_seconds", since_seconds(self.conditions, READY))
+        put(self, "conditions", ())
+
+
+def since_seconds(conditions: tuple[objects.Condition, ...], kind: str) -> float | None:
+    """When a condition became True; the same object for pods of the same moment."""
+    found = objects.holding_since_seconds(conditions, kind)
+    return None if found is None else shared(found)
 
 
 def kept(conditions: tuple[objects.Condition, ...], types: tuple[str, ...]) -> tuple[objects.Condition, ...]:
@@ -119,12 +134,12 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
     @property
     def scheduled_at_seconds(self) -> float | None:
         """When it was bound: the transition of PodScheduled to True."""
-        return objects.holding_since_seconds(self.status.conditions, SCHEDULED)
+        return self.status.scheduled_at_seconds
 
     @property
     def ready_since_seconds(self) -> float | None:
         """When it became Ready; None while it is not."""
-        return objects.holding_since_seconds(self.status.conditions, READY)
+        return self.status.ready_since_seconds
 
 
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

@@ -11,6 +11,8 @@ microseconds may be called by the reader itself (`direct`): passing each change 
 
 The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
 a quarter, and the watch brings what happened since. If that fails, the next attempt is page by page, and so on in turn.
+
+Where time is simulated nothing may wait: there `catch_up` takes the place of `run`, on the caller's thread.
 """
 
 import contextlib
@@ -45,6 +47,7 @@ FULL_WAIT_SECONDS = 0.2
 BATCH_CHANGES = 500
 JOIN_SECONDS = 1.0
 FOREVER = float("inf")
+_UNSTOPPED = threading.Event()  # nothing interrupts a turn on the caller's thread
 
 
 class _Selection(TypedDict):
@@ -111,6 +114,26 @@ class Reflector(Generic[T]):
             self._batches.put_nowait(None)  # wakes the dispatcher; a full queue keeps it awake anyway
         reader.join(JOIN_SECONDS)
         dispatcher.join(JOIN_SECONDS)
+
+    def catch_up(self) -> None:
+        """One turn without threads and pauses: a list, if there is none to go on from, then what the watch has to tell.
+
+        For a door whose watches end when everything is told, as the simulated one's; `on_change` has been called for
+        all of it when this returns. A reflector is either run or caught up. What fails is logged and in `problem`;
+        where that means to list again, as after Gone, it is done once.
+        """
+        self._direct = True
+        self._turn()
+        if not self._version:
+            self._turn()
+
+    def _turn(self) -> None:
+        try:
+            if not self._version:
+                self._list(_UNSTOPPED)
+            self._follow(_UNSTOPPED)
+        except errors.KubeError as error:
+            self._failed(error)
 
     def snapshot(self) -> Mapping[str, T]:
         """Everything known at one moment, by "name" or "namespace/name"; the mapping never changes."""

@@ -91,24 +91,21 @@ class Verdicts:
         if not self.rules:
             return ("",) * len(self.allowed)
         texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
-        first = self.broken.argmax(axis=1)
-        index = 2 * first + self.missing[np.arange(len(first)), first]
-        found = ["" if ok else texts[at] for ok, at in zip(self.allowed.tolist(), index.tolist(), strict=True)]
-        for node in self._rejected_by_own(first):
-            found[node] = self._reason(node, int(first[node]))
+        rejected = np.flatnonzero(~self.allowed)
+        first = self.broken[rejected].argmax(axis=1)
+        index = 2 * first + self.missing[rejected, first]
+        found = [""] * len(self.allowed)
+        for node, at in zip(rejected.tolist(), index.tolist(), strict=True):
+            found[node] = texts[at]
+        if self.own is not None:
+            for own in np.flatnonzero(self.own[rejected, first]).tolist():
+                found[rejected[own]] = self._reason(rejected[own], int(first[own]))
         return tuple(found)
 
     def verdict(self, node: int) -> Verdict:
         """Everything about the node in row `node`, for explain."""
         reasons = [self._reason(node, at) for at in range(len(self.rules)) if self.broken[node, at]]
         return Verdict(bool(self.allowed[node]), tuple(reasons))
-
-    def _rejected_by_own(self, first: npt.NDArray[np.intp]) -> list[int]:
-        """The nodes rejected by a threshold of their own."""
-        if self.own is None:
-            return []
-        rejected: list[int] = np.flatnonzero(~self.allowed & self.own[np.arange(len(first)), first]).tolist()
-        return rejected
 
     def _reason(self, node: int, at: int) -> str:
         rule = self.rules[at]
@@ -137,17 +134,18 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     says `coolest`, a cool-first prefix of at least one node is allowed after all and the result is degraded.
     """
     rules = compiled.rules if own is None else compiled.rules + _awake(compiled.dormant, own)
-    columns = [rule.column for rule in rules]
+    columns = np.array([rule.column for rule in rules], dtype=np.intp)
     limits = _limits(rules, None if own is None else own[:, columns], len(values))
-    predicted = np.round(values[:, columns] + expected[:, columns], _DECIMALS)
-    excess = predicted - limits
-    missing = np.isnan(predicted) & ~np.isnan(limits)
+    predicted = (values.take(columns, axis=1) + expected.take(columns, axis=1)).round(_DECIMALS)
+    missing = np.isnan(predicted)
+    if own is not None:
+        missing &= ~np.isnan(limits)
     over: Mask = np.greater(predicted, limits)
     broken = over | missing if compiled.reject_missing else over
     allowed: Mask = np.logical_not(broken.any(axis=1))
     kept = compiled.keep_coolest and len(allowed) > 0 and not allowed.any()
     if kept:
-        allowed = coolest(excess)
+        allowed = coolest(predicted - limits)
     marked = None if own is None else ~np.isnan(own[:, columns])
     return Verdicts(rules, limits, marked, allowed, broken, missing, bool(kept or missing.any()), kept)
 
@@ -161,7 +159,7 @@ def _limits(rules: tuple[Rule, ...], own: Floats | None, nodes: int) -> Floats:
     """The threshold in force [nodes, rules], NaN where the rule is off; `own` has the columns of `rules`."""
     policy = np.array([rule.limit_ratio for rule in rules], dtype=np.float64)
     if own is None:
-        return np.broadcast_to(policy, (nodes, len(rules)))
+        return policy[None].repeat(nodes, axis=0)
     chosen = np.where(np.isnan(own), policy, own)
     return np.where(chosen > 0, chosen, np.nan)
 

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import math
+import re
 from typing import Final
 
 from policy import freshness, stamps
@@ -23,6 +24,7 @@ EXCLUDED_MOST: Final = 100  # names in a heartbeat; where more patches fail, the
 _CHECKSUM_LENGTH: Final = 8
 _PREFIX: Final = "sha256:"
 _HEX: Final = frozenset("0123456789abcdef")
+_CHECKSUM_SHAPE: Final = re.compile(rf"[0-9a-f]{{{_CHECKSUM_LENGTH}}}")
 
 
 class HeartbeatError(ValueError):
@@ -71,7 +73,7 @@ def digest(annotations: collections.abc.Mapping[str, str]) -> Digest:
         line = _line(node, annotations[node])
         whole.update(line)
         buckets[bucket_of(node)].append(line)
-    return Digest(_PREFIX + whole.hexdigest(), tuple(_checksum(lines) for lines in buckets))
+    return Digest(_PREFIX + whole.hexdigest(), tuple(_checksum(lines) if lines else _EMPTY for lines in buckets))
 
 
 def _line(node: str, annotation: str) -> bytes:
@@ -80,6 +82,13 @@ def _line(node: str, annotation: str) -> bytes:
 
 def _checksum(lines: collections.abc.Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()[:_CHECKSUM_LENGTH]
+
+
+def _checksum_of(texts: collections.abc.Mapping[str, str]) -> str:
+    return _checksum(_line(node, texts[node]) for node in sorted(texts))
+
+
+_EMPTY: Final = _checksum(())
 
 
 def encode(
@@ -121,8 +130,7 @@ def _check_digest(checksums: Digest) -> None:
     whole = checksums.whole.removeprefix(_PREFIX)
     if not checksums.whole.startswith(_PREFIX) or len(whole) != 64 or not _HEX.issuperset(whole):
         raise HeartbeatError("digest")
-    shapely = all(len(text) == _CHECKSUM_LENGTH and _HEX.issuperset(text) for text in checksums.buckets)
-    if len(checksums.buckets) != BUCKETS or not shapely:
+    if len(checksums.buckets) != BUCKETS or not all(map(_CHECKSUM_SHAPE.fullmatch, checksums.buckets)):
         raise HeartbeatError("buckets")
 
 
@@ -137,6 +145,7 @@ class EffectiveTimes:
 
     def __init__(self) -> None:
         self._texts: list[dict[str, str]] = [{} for _ in range(BUCKETS)]
+        self._checksums: list[str | None] = [_EMPTY] * BUCKETS  # of all texts; None where one changed since
         self._matched: dict[str, float] = {}
         self._dirty: set[int] = set()
         self._differing: set[int] = set()
@@ -153,6 +162,7 @@ class EffectiveTimes:
             texts.pop(node, None)
         else:
             texts[node] = annotation
+        self._checksums[bucket] = None
         self._dirty.add(bucket)
 
     def accept(self, heartbeat: Heartbeat, now_seconds: float) -> bool:
@@ -181,8 +191,12 @@ class EffectiveTimes:
         return frozenset(confirmed)
 
     def _settle_bucket(self, bucket: int, heartbeat: Heartbeat) -> set[str]:
-        texts = {node: text for node, text in self._texts[bucket].items() if node not in heartbeat.excluded}
-        ours = _checksum(_line(node, texts[node]) for node in sorted(texts))
+        texts = self._texts[bucket]
+        if not heartbeat.excluded.isdisjoint(texts):
+            texts = {node: text for node, text in texts.items() if node not in heartbeat.excluded}
+            ours = _checksum_of(texts)
+        else:
+            ours = self._checksums[bucket] = self._checksums[bucket] or _checksum_of(texts)
         if ours != heartbeat.digest.buckets[bucket]:
             self._differing.add(bucket)
             return set()

@@ -13,6 +13,7 @@ docs/decisions/0004-owners-mean-usage.md says why it is published so, and what t
 
 import collections.abc
 import dataclasses
+import functools
 import re
 from typing import Final, NamedTuple
 
@@ -71,6 +72,7 @@ class Published:
 NOTHING: Final = Published(0.0, {})
 
 
+@functools.lru_cache(maxsize=65536)  # asked of every pod at every look
 def owner_key(namespace: str, kind: str, name: str) -> str:
     """`shop/ReplicaSet/web` for the controlling owner of a pod.
 

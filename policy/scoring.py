@@ -28,11 +28,13 @@ _DECIMALS: Final = 9
 class Weighing(NamedTuple):
     """The policy's score, compiled: a weight per column, and the columns of which each mean is taken.
 
-    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`.
+    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `points` are those
+    that a node without load gets from each column of a group, for the groups that have a weight.
     """
 
     weights: Floats
     groups: tuple[tuple[int, ...], ...]
+    points: tuple[tuple[tuple[int, ...], Floats], ...]
     stretch: bool
     incoming_pod: bool
 
@@ -91,7 +93,9 @@ def weighing(score: schema.Score, in_force: collections.abc.Sequence[metrics.Met
         for resource in metrics.RESOURCES
     )
     groups = by_resource if score.combine == "worst" else everything
-    return Weighing(weights, groups, score.spread == "stretch", score.incoming_pod)
+    totals = ((group, weights[list(group)]) for group in groups)
+    points = tuple((group, MAX_SCORE * (mine / mine.sum())) for group, mine in totals if mine.sum() > 0)
+    return Weighing(weights, groups, points, score.spread == "stretch", score.incoming_pod)
 
 
 def scores(
@@ -124,7 +128,16 @@ def bases(predicted: Floats, compiled: Weighing) -> Floats:
     `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
     that have one.
     """
-    return _terms(predicted, compiled)[1]
+    return _terms(predicted, compiled)[1] if np.isnan(predicted).any() else _whole_bases(predicted, compiled)
+
+
+def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
+    """`bases` where every metric is usable, the same to the bit: in a board's few rows each step of numpy counts."""
+    headroom = 1.0 - np.minimum(np.maximum(predicted, 0.0), 1.0)
+    found = np.full(len(predicted), np.nan)
+    for group, points in compiled.points:
+        np.fmin(found, (points * headroom.take(group, axis=1)).sum(axis=1), out=found)
+    return found
 
 
 def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
@@ -134,12 +147,11 @@ def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
     terms = np.full(predicted.shape, np.nan)
     means = np.full((len(predicted), len(compiled.groups)), np.nan)
     for at, group in enumerate(compiled.groups):
-        columns = list(group)
-        total = weights[:, columns].sum(axis=1)
-        share = np.divide(
-            weights[:, columns], total[:, None], where=total[:, None] > 0, out=np.zeros((len(total), len(columns)))
-        )
-        points = MAX_SCORE * share * headroom[:, columns]
+        columns = np.array(group, dtype=np.intp)
+        mine = weights.take(columns, axis=1)  # unlike [:, columns] row by row in memory: sums of a row have one order
+        total = mine.sum(axis=1)
+        share = np.divide(mine, total[:, None], where=total[:, None] > 0, out=np.zeros_like(mine))
+        points = MAX_SCORE * share * headroom.take(columns, axis=1)
         terms[:, columns] = np.where(usable[:, columns], points, np.nan)
         means[:, at] = np.where(total > 0, points.sum(axis=1), np.nan)
     return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
@@ -165,8 +177,14 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
         base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
         base = _stretched(base)
-    raw = np.clip(base - penalty, 0.0, float(MAX_SCORE))
-    return Ranking(base, neutral, capped, penalty, raw, _round_half_up(raw))
+    raw, rounded = clamped(base, penalty)
+    return Ranking(base, neutral, capped, penalty, raw, rounded)
+
+
+def clamped(base: Floats, penalty: Floats) -> tuple[Floats, Integers]:
+    """The last step for nodes that have a base: clamp(base - penalty, 0, 10), and the same rounded half up."""
+    raw = np.minimum(np.maximum(base - penalty, 0.0), float(MAX_SCORE))
+    return raw, _round_half_up(raw)
 
 
 def _stretched(base: Floats) -> Floats:
@@ -178,4 +196,4 @@ def _stretched(base: Floats) -> Floats:
 
 
 def _round_half_up(raw: Floats) -> Integers:
-    return np.floor(np.round(raw, _DECIMALS) + 0.5).astype(np.int64)
+    return np.floor(raw.round(_DECIMALS) + 0.5).astype(np.int64)

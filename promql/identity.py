@@ -26,6 +26,8 @@ class Directory:
 
     def resolve(self, label: str) -> str | None:
         """The node behind "worker-1", "10.0.0.7", "worker-1:9100", "[fd00::7]:9100"; None if there is none or more."""
+        if label in self.names:  # most labels
+            return self.names[label]
         key = label.strip().lower()
         return self.names.get(key) or self.names.get(without_port(key))
 

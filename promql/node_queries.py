@@ -114,10 +114,16 @@ def over_time(statistic: str, over: str) -> str:
     """A maximum or percentile over a range or subquery; ValueError for a statistic that is not known."""
     if statistic == "max":
         return f"max_over_time({over})"
-    if percentile := re.fullmatch(r"p([1-9][0-9]{0,2})", statistic):
-        digits = percentile[1]
-        return f"quantile_over_time({int(digits) / (1000 if len(digits) == 3 else 100):g}, {over})"
-    raise ValueError(f"statistic {statistic!r} is not known, expected avg, max or a percentile such as p95 or p999")
+    return f"quantile_over_time({quantile_ratio(statistic):g}, {over})"
+
+
+def quantile_ratio(statistic: str) -> float:
+    """The share behind a percentile: p95 is 0.95, p999 is 0.999. ValueError for a statistic that is none."""
+    percentile = re.fullmatch(r"p([1-9][0-9]{0,2})", statistic)
+    if percentile is None:
+        raise ValueError(f"statistic {statistic!r} is not known, expected avg, max or a percentile such as p95 or p999")
+    digits = percentile[1]
+    return int(digits) / (1000 if len(digits) == 3 else 100)
 
 
 def _idle(selector: str) -> str:

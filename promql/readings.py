@@ -7,7 +7,7 @@ so they can never be read as 0.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from promql import door, identity
@@ -40,43 +40,49 @@ class NodeValues:
 
 def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, judge: Judge) -> NodeValues:
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0."""
-    found: dict[str, list[float]] = {}
     unmatched: set[str] = set()
-    for sample in answer.samples:
-        said = sample.labels.get(label, "")
-        node = directory.resolve(said)
-        if node is None:
-            unmatched.add(said)
-        else:
-            found.setdefault(node, []).append(_without_noise(sample.value))
-    values, refused = judged(found, judge)
+
+    def found() -> Iterator[tuple[str, float]]:
+        for sample in answer.samples:
+            said = sample.labels.get(label, "")
+            node = directory.resolve(said)
+            if node is None:
+                unmatched.add(said)
+            else:
+                yield node, _without_noise(sample.value)
+
+    values, refused = judged(found(), judge)
     return NodeValues(values, refused, tuple(sorted(unmatched)), answer.warnings)
 
 
-def by_pod(
-    answer: door.Answer, *, judge: Judge, wanted: Container[str] | None = None
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes).
+def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
+    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
+    values: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    for labels, value, _ in answer.samples:
+        namespace, pod = labels.get("namespace"), labels.get("pod")
+        if not namespace or not pod:
+            continue
+        key = f"{namespace}/{pod}"
+        reason = DOUBLE if key in values or key in refused else judge(value)
+        if reason is None:
+            values[key] = value
+        else:
+            refused[key] = reason
+            values.pop(key, None)
+    return values, refused
 
-    `wanted` keys only, if given: an answer is about every pod of the cluster.
-    """
-    found: dict[str, list[float]] = {}
-    for sample in answer.samples:
-        labels = sample.labels
-        key = f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
-        if (wanted is None or key in wanted) and not (key.startswith("/") or key.endswith("/")):
-            found.setdefault(key, []).append(sample.value)
-    return judged(found, judge)
 
-
-def judged(found: Mapping[str, list[float]], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
+def judged(found: Iterable[tuple[str, float]], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Split into (value per key, reason per refused key); two values for one key are refused as a double."""
     values: dict[str, float] = {}
     refused: dict[str, str] = {}
-    for key, several in found.items():
-        reason = DOUBLE if len(several) > 1 else judge(several[0])
-        if reason is None:
-            values[key] = several[0]
+    for key, value in found:
+        if key in values or key in refused:
+            values.pop(key, None)
+            refused[key] = DOUBLE
+        elif (reason := judge(value)) is None:
+            values[key] = value
         else:
             refused[key] = reason
     return values, refused

@@ -1,7 +1,8 @@
 """The virtual clock, and what happens when: a heap of events that runs as fast as it can.
 
 `world` puts the arrivals, the kubelet's delays and the services' loops on it. Everything happens on one thread, in
-order of time, and at one time in the order in which it was put there, so that a run repeats itself exactly.
+order of time, at one time in order of rank (0 unless said otherwise, lower first), and within a rank in the order in
+which it was put there, so that a run repeats itself exactly.
 """
 
 import heapq
@@ -17,7 +18,7 @@ class Kernel:
 
     def __init__(self, start_seconds: float) -> None:
         self.clock = VirtualClock(start_seconds)
-        self._heap: list[tuple[float, int, Action]] = []
+        self._heap: list[tuple[float, int, int, Action]] = []
         self._numbers = itertools.count()
 
     @property
@@ -25,29 +26,29 @@ class Kernel:
         """Virtual Unix seconds."""
         return self.clock.now()
 
-    def at(self, at_seconds: float, action: Action) -> None:
+    def at(self, at_seconds: float, action: Action, *, rank: int = 0) -> None:
         """Do something at a time; ValueError for one that is over."""
         if not at_seconds >= self.now_seconds:
             raise ValueError(f"an event at {at_seconds!r}: expected now ({self.now_seconds!r}) or later")
-        heapq.heappush(self._heap, (at_seconds, next(self._numbers), action))
+        heapq.heappush(self._heap, (at_seconds, rank, next(self._numbers), action))
 
-    def after(self, seconds: float, action: Action) -> None:
+    def after(self, seconds: float, action: Action, *, rank: int = 0) -> None:
         """Do something so many seconds from now."""
-        self.at(self.now_seconds + seconds, action)
+        self.at(self.now_seconds + seconds, action, rank=rank)
 
-    def every(self, seconds: float, action: Action, *, first_seconds: float) -> None:
+    def every(self, seconds: float, action: Action, *, first_seconds: float, rank: int = 0) -> None:
         """Do something at `first_seconds` and then periodically, for as long as the kernel runs."""
 
         def again() -> None:
             action()
-            self.after(seconds, again)
+            self.after(seconds, again, rank=rank)
 
-        self.at(first_seconds, again)
+        self.at(first_seconds, again, rank=rank)
 
     def run(self, until_seconds: float) -> None:
         """Let everything happen up to and including a time, at which the clock then stands."""
         while self._heap and self._heap[0][0] <= until_seconds:
-            at_seconds, _, action = heapq.heappop(self._heap)
+            at_seconds, _, _, action = heapq.heappop(self._heap)
             self.clock.move_to(at_seconds)
             action()
         self.clock.move_to(until_seconds)

@@ -13,10 +13,13 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from simulator import series
 
+Amounts = npt.NDArray[np.float64]
 T = TypeVar("T")
+A = TypeVar("A", float, Amounts)
 
 USAGE_KEY = "load.evenload.io/usage"
 SYSTEM_KEY = "load.evenload.io/system"
@@ -179,14 +182,20 @@ def share(capacity: Load, system: Load, wanted: Load) -> Shared:
 
     used = min(capacity, system + wanted), memory at most 98 % of capacity; factor = (used - system) / wanted.
     """
-    cpu, cpu_factor = _share(capacity.cpu_millicores, system.cpu_millicores, wanted.cpu_millicores)
-    memory, memory_factor = _share(
-        capacity.memory_bytes * MEMORY_CEILING_RATIO, system.memory_bytes, wanted.memory_bytes
-    )
+    cpu, cpu_factor = _share(min, capacity.cpu_millicores, system.cpu_millicores, wanted.cpu_millicores)
+    usable_bytes = capacity.memory_bytes * MEMORY_CEILING_RATIO
+    memory, memory_factor = _share(min, usable_bytes, system.memory_bytes, wanted.memory_bytes)
     return Shared(Load(cpu, memory), cpu_factor, memory_factor)
 
 
-def _share(capacity: float, system: float, wanted: float) -> tuple[float, float]:
-    first = min(system, capacity)
-    served = min(wanted, capacity - first)
-    return first + served, served / wanted if wanted > 0 else 1.0
+def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, Amounts]:
+    """`share` of one resource for many nodes: what each shows, and its factor; `usable` is 98 % of a node's memory."""
+    return _share(np.minimum, usable, system, wanted)
+
+
+def _share(least: Callable[[A, A], A], usable: A, system: A, wanted: A) -> tuple[A, A]:
+    """The formula, for a number or an array of them."""
+    first = least(system, usable)
+    served = least(wanted, usable - first)
+    nothing = wanted <= 0  # counts as 1: whoever wants nothing was not cut
+    return first + served, (served + nothing) / (wanted + nothing)

@@ -25,6 +25,24 @@ class Timeline:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands when a step is over, for whoever watches it: a bar, or the demo's live table.
+
+    Loads are those of the step just over, per node [nodes] as in `Timeline`; `pods_bound` counts bindings, those of
+    replacements included, as `Figures.pods_bound` does.
+    """
+
+    steps_done: int
+    steps: int
+    at_seconds: float
+    cpu_ratio: Floats
+    memory_ratio: Floats
+    pods_bound: int
+    pods_pending: int
+    evictions: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Moved:
     """An eviction: from where and why, and where the replacement landed ("" while it waits)."""
 

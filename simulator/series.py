@@ -11,6 +11,7 @@ the generator.
 import functools
 import math
 import pathlib
+import zipfile
 import zlib
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ Complexes = npt.NDArray[np.complex128]
 
 STEP_SECONDS = 300.0
 DAY_STEPS = 288
+MOST_PERCENT = 1000.0  # a job of more than ten machines is no job but a wrong scale
 GAP_CODES = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 
 # Quantiles of the mean of a job in percent of the machine, at these shares of the jobs; straight in log space between.
@@ -152,30 +154,64 @@ def _transfer(memory_steps: float, steps: int) -> Complexes:
     return np.asarray(response / math.sqrt(float(np.sum(kernel**2))), np.complex128)
 
 
+# What numpy and zipfile raise for files that are cut off, of another kind, or hold something else.
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, NotImplementedError, zlib.error, zipfile.BadZipFile)
+
+
 class TraceError(ValueError):
     """A trace file that cannot be played; the message names the file, what is wrong and what is expected."""
 
 
-def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What a trace file says: percent of a machine [jobs, steps], NaN where there is no sample.
+
+    `memory_percent` is None in a file without `mem`.
+    """
+
+    cpu_percent: Floats
+    memory_percent: Floats | None
+    step_seconds: float
+
+
+def read_samples(path: pathlib.Path) -> Samples:
     """Reads an .npz with codes `cpu`, `mem` [jobs, steps], their `cpu_scale`, `mem_scale`, and `step` in seconds.
 
-    The top code of the integer type means "no sample": such steps repeat the last sample before them. Jobs without any
-    sample are left out. Raises TraceError.
+    The top code of the integer type means "no sample". Raises TraceError.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             cpu = _decode(stored["cpu"], float(stored["cpu_scale"]))
-            memory = _decode(stored["mem"], float(stored["mem_scale"])) if "mem" in stored else np.ones_like(cpu)
+            memory = _decode(stored["mem"], float(stored["mem_scale"])) if "mem" in stored else None
             step_seconds = float(stored["step"])
-    except (OSError, ValueError, KeyError, zlib.error) as error:
+    except UNREADABLE as error:
         raise TraceError(
             f"{path}: not a trace file ({error}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
         ) from error
-    if cpu.ndim != 2 or cpu.shape != memory.shape or cpu.shape[1] == 0 or not step_seconds > 0:
+    shapes = [cpu.shape, *([] if memory is None else [memory.shape])]
+    if cpu.ndim != 2 or len(set(shapes)) > 1 or 0 in cpu.shape or not 0 < step_seconds < math.inf:
+        shown = ", ".join(map(str, shapes))
         raise TraceError(
-            f"{path}: cpu {cpu.shape}, mem {memory.shape}, step {step_seconds}: expected equal [jobs, steps], step > 0"
+            f"{path}: shapes {shown} of cpu and mem, step {step_seconds}: expected equal [jobs, steps], step > 0"
         )
-    curves = (_played(cpu[job], memory[job], step_seconds) for job in range(len(cpu)))
+    for name, values in (("cpu", cpu), ("mem", memory)):
+        most = 0.0 if values is None else float(np.max(values, initial=0.0, where=np.isfinite(values)))
+        if most > MOST_PERCENT:
+            raise TraceError(
+                f"{path}: {name} reaches {most:g} % of a machine, expected at most {MOST_PERCENT:g}: scale?"
+            )
+    return Samples(cpu, memory, step_seconds)
+
+
+def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
+    """The curves of a trace file, for playing in a loop: steps without a sample repeat the last one before them.
+
+    Jobs without any sample are left out. Raises TraceError.
+    """
+    samples = read_samples(path)
+    cpu = samples.cpu_percent
+    memory = np.ones_like(cpu) if samples.memory_percent is None else samples.memory_percent
+    curves = (_played(cpu[job], memory[job], samples.step_seconds) for job in range(len(cpu)))
     found = tuple(curve for curve in curves if curve is not None)
     if not found:
         raise TraceError(f"{path}: no job has a sample above zero; there is nothing to play")
@@ -186,6 +222,8 @@ def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:
     gap = GAP_CODES.get(codes.dtype)
     if gap is None:
         raise ValueError(f"codes are {codes.dtype}, expected uint8 or uint16")
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale is {scale}, expected a finite number over 0")
     values = codes.astype(np.float32) * np.float32(scale)
     values[codes == gap] = np.nan
     return values

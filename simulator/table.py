@@ -1,65 +1,80 @@
-"""The final table, before and after, for people (rich) and for scripts (JSON); `__main__` prints one of them.
+"""The final table, variants side by side, for people (rich) and for scripts (JSON).
 
-It shows what was measured in this run and nothing else, with the seed and settings that repeat it.
+`cluster.demo` prints its two phases here and `cli.simulate` its policies. It shows what was measured in this run and
+nothing else, with the seed and settings that repeat it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
-from rich import console, table
+from rich import box, console, table, text
 
-from simulator import figures
+from simulator.comparison import Comparison, Line
 
-STYLES = {"better": "green", "worse": "bold red", "same": "dim", "": "dim"}
-
-
-def print_table(rows: Sequence[figures.Row], settings: Mapping[str, object], out: console.Console) -> None:
-    """Prints the table, the settings, and in one sentence how many figures got better and which got worse."""
-    shown = table.Table(title="the same arrivals, before and after", title_justify="left")
-    for heading in ("figure", "plain", "Evenload", ""):
-        shown.add_column(heading, justify="left" if heading in ("figure", "") else "right")
-    for row in rows:
-        words = (row.name, figures.written(row.before, row.unit), figures.written(row.after, row.unit), row.verdict)
-        shown.add_row(*words[:3], f"[{STYLES[row.verdict]}]{row.verdict}[/]" if row.verdict else "")
-    out.print(shown)
-    out.print(", ".join(f"{name} {value}" for name, value in settings.items()), style="dim", highlight=False)
-    out.print(summary(rows), highlight=False)
-    if note := footnote(rows):
-        out.print(note, style="dim", highlight=False)
+STYLES = {"better": "green", "worse": "bold red", "mixed": "yellow", "same": "dim", "": "dim"}
 
 
-def summary(rows: Sequence[figures.Row]) -> str:
-    """One sentence that hides nothing."""
-    better = sum(row.verdict == "better" for row in rows)
-    worse = [row.name for row in rows if row.verdict == "worse"]
-    got_worse = f"; worse: {', '.join(worse)}" if worse else "; none got worse"
-    sided = sum(bool(row.better) for row in rows)
-    return f"{better} of {sided} figures that can be better or worse got better{got_worse}."
+def print_table(
+    found: Comparison, settings: Mapping[str, object], out: console.Console, *, title: str = "the same arrivals"
+) -> None:
+    """Prints the table, the settings, and in one sentence a variant how many figures got better and which worse."""
+    out.print(shown(found, title))
+    settled = ", ".join(f"{name} {value}" for name, value in settings.items())
+    out.print(settled, style="dim", highlight=False, markup=False, soft_wrap=True)
+    for variant in found.variants[1:]:
+        name = f"{variant}: " if len(found.variants) > 2 else ""
+        out.print(f"{name}{found.summary(variant)}", highlight=False, markup=False, soft_wrap=True)
+    if note := footnote(found):
+        out.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def footnote(rows: Sequence[figures.Row]) -> str:
+def shown(found: Comparison, title: str) -> table.Table:
+    """The table alone; over several seeds every value is `median (least-greatest)`."""
+    grid = table.Table(title=text.Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("figure")
+    for variant in found.variants:
+        grid.add_column(text.Text(variant), justify="right")
+        if variant != found.baseline:
+            grid.add_column("")
+    for line in found.lines:
+        grid.add_row(line.figure.name, *_cells(line, found))
+    return grid
+
+
+def _cells(line: Line, found: Comparison) -> list[text.Text]:
+    cells = [text.Text(line.text(found.baseline))]
+    for variant in found.variants[1:]:
+        verdict = line.verdict(variant, found.baseline)
+        cells += [text.Text(line.text(variant)), text.Text(verdict.words, style=STYLES[verdict.word])]
+    return cells
+
+
+def footnote(found: Comparison) -> str:
     """What a reader must know before judging the utilisation at scheduling; "" where nothing was evicted."""
-    moved = {row.name: row.after for row in rows}.get("evictions", 0.0)
+    evicted = next(line for line in found.lines if line.figure.key == "evictions")
+    moved = {name: evicted.text(name) for name in found.variants[1:] if any(evicted.values[name])}
     if not moved:
         return ""
+    who = ", ".join(f"{count} ({name})" if len(found.variants) > 2 else count for name, count in moved.items())
     return (
-        f"{moved:.0f} evicted pods were scheduled a second time, later and on a fuller cluster: they are in Evenload's "
-        "effectiveness figures and raise its *_utilization_total_avg."
+        f"{who} evicted pods were scheduled a second time, later and on a fuller cluster: they are in the "
+        "effectiveness figures and raise *_utilization_total_avg."
     )
 
 
-def to_json(rows: Sequence[figures.Row], settings: Mapping[str, object]) -> str:
-    """The same as JSON: settings, and per figure plain, evenload, unit and verdict."""
+def to_json(found: Comparison, settings: Mapping[str, object]) -> str:
+    """Two variants of one seed as JSON: settings, and per figure the value of each, unit and verdict."""
+    baseline, variant = found.variants
     body = {
         "settings": dict(settings),
         "figures": {
-            row.name: {
-                "plain": round(row.before, 6),
-                "evenload": round(row.after, 6),
-                "unit": row.unit,
-                "verdict": row.verdict or None,
+            line.figure.name: {
+                baseline: round(line.values[baseline][0], 6),
+                variant: round(line.values[variant][0], 6),
+                "unit": line.figure.unit,
+                "verdict": line.verdict(variant, baseline).word or None,
             }
-            for row in rows
+            for line in found.lines
         },
     }
     return msgspec.json.format(msgspec.json.encode(body)).decode()

@@ -1,10 +1,9 @@
 """Who arrives when, asks for how much, and really uses how much: an arrival plan whose requests mislead.
 
 Pure and seeded: the demo and the benches play one plan twice, so both runs see the same owners with the same curves.
-A "guessing" owner's requests have little to do with its use (the used/requested quantiles of the Alibaba cluster of
-2018); a "careful" owner asks for a little more than its 95th percentile. Owners are Deployments of 1 to 8 replicas that
-arrive in batches, one step each, because batches are what hot-spot compensation is for. `cluster.workload_objects`
-turns an owner into what `cluster.demo` creates.
+Owners are drawn by `drawing`; they are Deployments of 1 to 8 replicas that arrive in batches, one step each, because
+batches are what hot-spot compensation is for. `cluster.workload_objects` turns an owner into what `cluster.demo`
+creates. A scenario of the simulator is drawn by `generator`.
 """
 
 import dataclasses
@@ -16,18 +15,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from simulator import load, series
-
-# used / requested CPU over the Alibaba cluster of 2018, at these shares of the instances.
-USED_SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 1.0)
-USED_PER_REQUEST = (0.02, 0.03, 0.48, 0.94, 1.68, 2.08, 3.0)
-USED_PER_REQUEST_LIMITS = (0.25, 3.0)
-GUESSED_MEMORY_PER_P95 = 1.1
-CAREFUL_PER_P95 = (1.0, 1.3)
-REPLICAS = (1, 2, 3, 4, 5, 6, 8)
-REPLICA_WEIGHTS = (0.10, 0.20, 0.20, 0.20, 0.10, 0.10, 0.10)
-MIN_REQUEST_MILLICORES, MIN_REQUEST_BYTES = 50.0, 64 * 2.0**20
-LARGEST_MEAN_RATIO = 0.35  # before scaling: one pod of a job that fills a machine could only ever be moved around
+from simulator import drawing, load, series
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ class Owner:
         """Mean use of all replicas together during a step of their curve."""
         curve = series.generate(self.profile.seed)
         cpu, memory = float(curve.cpu[step % len(curve.cpu)]), float(curve.memory[step % len(curve.memory)])
-        return _times(self.profile_load, load.Load(cpu * self.replicas, memory * self.replicas))
+        return drawing.times(self.profile_load, load.Load(cpu * self.replicas, memory * self.replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,40 +139,21 @@ def _drawn(seed: int, shape: Shape, rng: np.random.Generator) -> list[Owner]:
 
 
 def _owner(curve_seed: int, number: int, shape: Shape, rng: np.random.Generator) -> Owner:
-    means = series.owner_means(curve_seed)
-    profile = load.Profile(
-        min(means.cpu_ratio, LARGEST_MEAN_RATIO) * shape.node.cpu_millicores,
-        min(means.memory_ratio, LARGEST_MEAN_RATIO) * shape.node.memory_bytes,
-        series="google",
-        seed=curve_seed,
-    )
-    replicas = int(rng.choice(REPLICAS, p=REPLICA_WEIGHTS))
-    guessing = bool(rng.random() < shape.guessing_ratio)
-    with_budget = bool(rng.random() < shape.budget_ratio)
+    mean = drawing.mean_use(series.owner_means(curve_seed), shape.node)
+    profile = load.Profile(mean.cpu_millicores, mean.memory_bytes, series="google", seed=curve_seed)
+    drawn = drawing.draw(_use(profile), drawing.Habits(shape.guessing_ratio, shape.budget_ratio), rng)
     return Owner(
-        name=f"{'guess' if guessing else 'careful'}-{number:02d}",
-        replicas=replicas,
-        requests=requests(profile, guessing, rng),
+        name=f"{'guess' if drawn.guessing else 'careful'}-{number:02d}",
+        replicas=drawn.replicas,
+        requests=drawn.requests,
         profile=profile,
-        guessing=guessing,
-        min_available=replicas - max(1, replicas // 4) if with_budget and replicas > 1 else None,
+        guessing=drawn.guessing,
+        min_available=drawn.min_available,
     )
 
 
-def requests(profile: load.Profile, guessing: bool, rng: np.random.Generator) -> load.Load:
-    """What an owner asks for.
-
-    guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
-    careful:  1.0 to 1.3 x p95 of both.
-    """
-    curve = series.generate(profile.seed)
-    cpu_p95 = profile.cpu_millicores * float(np.percentile(curve.cpu, 95))
-    memory_p95 = profile.memory_bytes * float(np.percentile(curve.memory, 95))
-    used_per_request = float(np.clip(np.interp(rng.random(), USED_SHARES, USED_PER_REQUEST), *USED_PER_REQUEST_LIMITS))
-    margin = float(rng.uniform(*CAREFUL_PER_P95))
-    if guessing:
-        return load.Load(profile.cpu_millicores / used_per_request, memory_p95 * GUESSED_MEMORY_PER_P95)
-    return load.Load(cpu_p95 * margin, memory_p95 * margin)
+def _use(profile: load.Profile) -> drawing.Use:
+    return drawing.use(load.Load(profile.cpu_millicores, profile.memory_bytes), series.generate(profile.seed))
 
 
 def peak_use(arrivals: Plan) -> load.Load:
@@ -214,7 +183,7 @@ def _scaled(drawn: Plan) -> Plan:
     fill = load.Load(shape.cpu_fill_ratio * nodes, shape.memory_fill_ratio * nodes)
     grown = _factors(shape.node, fill, [peak_use(drawn)])
     sized = _each(drawn, grown, grown)
-    asked = [_times(owner.requests, load.Load(owner.replicas, owner.replicas)) for owner in sized.staying]
+    asked = [drawing.times(owner.requests, load.Load(owner.replicas, owner.replicas)) for owner in sized.staying]
     room = shape.request_fill_ratio * nodes
     fit = _factors(shape.node, load.Load(room, room), asked)
     return _each(sized, load.Load(1.0, 1.0), load.Load(min(1.0, fit.cpu_millicores), min(1.0, fit.memory_bytes)))
@@ -238,20 +207,12 @@ def _factors(node: load.Load, nodes: load.Load, amounts: Sequence[load.Load]) ->
     )
 
 
-def _times(amount: load.Load, factor: load.Load) -> load.Load:
-    return load.Load(amount.cpu_millicores * factor.cpu_millicores, amount.memory_bytes * factor.memory_bytes)
-
-
 def _sized(owner: Owner, usage: load.Load, asked: load.Load, shape: Shape) -> Owner:
-    used, wanted = _times(owner.profile_load, usage), _times(owner.requests, asked)
+    used, wanted = drawing.times(owner.profile_load, usage), drawing.times(owner.requests, asked)
     profile = msgspec.structs.replace(
         owner.profile, cpu_millicores=round(used.cpu_millicores, 1), memory_bytes=round(used.memory_bytes)
     )
-    ceiling = _times(shape.node, load.Load(shape.pod_ceiling_ratio, shape.pod_ceiling_ratio))
-    requests = load.Load(
-        min(max(MIN_REQUEST_MILLICORES, wanted.cpu_millicores), ceiling.cpu_millicores),
-        min(max(MIN_REQUEST_BYTES, wanted.memory_bytes), ceiling.memory_bytes),
-    )
+    requests = drawing.fitting(wanted, shape.node, shape.pod_ceiling_ratio)
     return dataclasses.replace(owner, profile=profile, requests=requests)
 
 

@@ -17,6 +17,8 @@ import cluster
 from kube.door import KubeDoor
 from tests import patience
 
+pytest.register_assert_rewrite("tests.door_suite")  # tests that are not in a test module
+
 # The files that use the shared control plane are one for xdist: dealt out apart, each worker would start it anew.
 SHARED = "control_plane"
 SHARING = (

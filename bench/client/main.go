@@ -101,7 +101,8 @@ func (s *settings) compare() {
 		for _, one := range s.targets {
 			random := rand.New(rand.NewPCG(s.seed, uint64(round)))
 			for call := range s.calls {
-				s.ask(one, random, fmt.Sprintf("%d-%d-%d", s.count, round, call), round == 0)
+				id := fmt.Sprintf("%d-%d-%d-%d", s.seed, s.count, round, call) // never one of an earlier run
+				s.ask(one, random, id, round == 0)
 			}
 		}
 	}

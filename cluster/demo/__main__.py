@@ -18,7 +18,7 @@ from policy import loading, problems, schema
 from promql import errors as promql_errors
 from runtime import clock as clocks
 from runtime import exits, logs
-from simulator import figures, table, workload
+from simulator import comparison, table, workload
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAILURES = (
@@ -53,12 +53,12 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
     except KeyboardInterrupt:
         progress.print("ended; everything that was started has been stopped")
         sys.exit(INTERRUPTED)
-    rows = figures.rows(outcomes["plain"].figures, outcomes["evenload"].figures)
+    found = comparison.of({name: [outcome.figures] for name, outcome in outcomes.items()}, [seed])
     facts = described(settings)
     if output == "json":
-        click.echo(table.to_json(rows, facts))
+        click.echo(table.to_json(found, facts))
     else:
-        table.print_table(rows, facts, console.Console())
+        table.print_table(found, facts, console.Console())
     if kept:
         progress.print(looking_around(kept), markup=False, highlight=False, soft_wrap=True)
     sys.exit(findings(outcomes, progress))

@@ -1,19 +1,28 @@
-"""The Prometheus door against the real Prometheus, our queries against real node_exporter and load exporter series."""
+"""The Prometheus door against the real Prometheus, our queries against real node_exporter and load exporter series.
+
+What every door must do is in tests/prometheus_suite.py; the rest is of HTTP, of exporters that die, and of PromQL that
+the simulated door has no need of.
+"""
 
 import collections.abc
 import contextlib
-import math
+import time
 
 import pytest
 
 import cluster
-from promql import client, door, errors, node_queries, pod_queries
+from promql import client, errors, node_queries
 from promql.node_queries import Window
+from simulator.prometheus import SimulatedPrometheus
+from tests import clocks, prometheus_suite
+from tests.contract import same_life
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
 WINDOW_SECONDS = 5.0
 LONG_SECONDS = 600.0  # no test waits until such a window has run empty
+AGO_SECONDS = 3 * 3600.0  # what is back-filled must be older than what Prometheus holds in memory
+TOLERANCE_RATIO = 0.001  # the exporter writes counters with three digits
 EVERY_WINDOW = [
     Window(resource, statistic, seconds, WINDOW_SECONDS)
     for resource in ("cpu", "memory")
@@ -33,38 +42,27 @@ def connect(running: cluster.Cluster, path: str = "") -> client.Client:
     return client.connect(running.prometheus_url + path, timeout_seconds=60.0)
 
 
-def eventually(
-    prometheus: door.PrometheusDoor, expression: str, count: int, low: float = -math.inf, high: float = math.inf
-) -> door.Answer:
-    """The answer once it has `count` series of values within low..high.
+class TestReal(prometheus_suite.Suite):
+    """What every door must do, of the three fake nodes."""
 
-    A fresh Prometheus needs two scrapes before a rate exists, and windows may still hold what another file made the
+    @pytest.fixture
+    def stage(self, prometheus: client.Client) -> prometheus_suite.Stage:
+        """The nodes that the load exporter plays."""
+        return prometheus_suite.Stage(prometheus, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER)
+
+
+def wait(condition: prometheus_suite.Answered, what: str, seen: collections.abc.Callable[[], object]) -> None:
+    """A fresh Prometheus needs two scrapes before a rate exists, and windows may still hold what another file made the
     nodes of the common control plane say, even NaN.
     """
-    answers: list[door.Answer] = []
-
-    def enough() -> bool:
-        answers.append(prometheus.query(expression))
-        samples = answers[-1].samples
-        return len(samples) == count and all(low <= sample.value <= high for sample in samples)
-
-    what = f"{count} series within {low}..{high} of {expression}"
-    waiting.eventually(enough, waiting.LIMIT_SECONDS, what, lambda: answers[-1])
-    return answers[-1]
+    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, seen)
 
 
 @pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
 def test_the_real_node_exporter_answers_every_window(prometheus: client.Client, window: Window) -> None:
-    answer = eventually(prometheus, node_queries.expression(window, selector=NODE_EXPORTER), 1, -0.02, 1.0)
-    (sample,) = answer.samples
+    stage = prometheus_suite.Stage(prometheus, 1, WINDOW_SECONDS, wait, NODE_EXPORTER)
+    (sample,) = stage.answered(stage.text(window), -0.02, 1.0).samples
     assert sample.labels.keys() == {"instance", "job"}
-    assert not answer.partial
-
-
-@pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
-def test_every_fake_node_answers_every_window(prometheus: client.Client, window: Window) -> None:
-    answer = eventually(prometheus, node_queries.expression(window, selector=LOAD_EXPORTER), 3, -0.02, 1.0)
-    assert len({sample.labels["instance"] for sample in answer.samples}) == 3
 
 
 def test_a_series_younger_than_its_window_is_not_taken_for_busy(prometheus: client.Client) -> None:
@@ -83,29 +81,6 @@ def test_a_series_younger_than_its_window_is_not_taken_for_busy(prometheus: clie
 
     what = "ours to show idle nodes, and against the clock the trap this guards against"
     waiting.eventually(caught, waiting.LIMIT_SECONDS, what, answers)
-
-
-@pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_the_data_time_is_the_scrape_not_the_evaluation(prometheus: client.Client, resource: str) -> None:
-    answer = eventually(prometheus, node_queries.data_time(resource, selector=NODE_EXPORTER), 1)
-    (sample,) = answer.samples
-    assert sample.at_seconds - waiting.LIMIT_SECONDS < sample.value < sample.at_seconds
-
-
-def test_pod_queries_are_understood(prometheus: client.Client) -> None:
-    for expression in (pod_queries.cpu_cores(WINDOW_SECONDS), pod_queries.memory_bytes(WINDOW_SECONDS)):
-        assert not prometheus.query(expression).partial
-
-
-def test_a_range_has_a_point_at_every_step(prometheus: client.Client) -> None:
-    eventually(prometheus, "vector(1)", 1)
-    answer = prometheus.query_range("vector(1)", start_seconds=1000.25, end_seconds=1002.25, step_seconds=0.5)
-    (series,) = answer.series
-    assert series.points == tuple((1000.25 + 0.5 * step, 1.0) for step in range(5))
-
-
-def test_an_instant_in_the_past_is_asked_as_such(prometheus: client.Client) -> None:
-    assert prometheus.query("vector(7)", at_seconds=1234.5).samples == (door.Sample({}, 7.0, 1234.5),)
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])
@@ -150,17 +125,57 @@ def test_a_frozen_prometheus_is_given_up_and_asked_again_later(control_plane: cl
         assert patient.query("vector(1)").samples[0].value == 1.0
 
 
-def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full() -> None:
-    with contextlib.ExitStack() as stack:
-        running = stack.enter_context(cluster.Cluster(nodes=0, scheduler=False, exporter=False))
-        made = stack.enter_context(contextlib.closing(connect(running)))
-        longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
-        expressions = [node_queries.expression(window) for window in longer]
-        for expression in expressions:
-            eventually(made, expression, 1)
-        running.processes["node-exporter"].stop()
+@pytest.fixture(scope="module")
+def alone() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client, float]]:
+    """A Prometheus of its own with a real node_exporter, and the past of `same_life` until an instant hours ago."""
+    end_seconds = round(time.time()) - AGO_SECONDS + 0.4
+    with cluster.Cluster(nodes=0, scheduler=False, exporter=False) as running:
+        running.backfill(same_life.pages(end_seconds))
+        started_seconds = time.time()
+        with contextlib.closing(connect(running)) as made:
+            await_scrape_after(made, started_seconds)
+            yield running, made, end_seconds
+
+
+def await_scrape_after(prometheus: client.Client, at_seconds: float) -> None:
+    """Until the process that runs now has scraped: it marks no series stale that only its predecessor saw."""
+
+    def scraped() -> bool:
+        return any(sample.value > at_seconds for sample in prometheus.query(node_queries.data_time("memory")).samples)
+
+    waiting.eventually(scraped, waiting.LIMIT_SECONDS, f"a scrape after {at_seconds:.3f}")
+
+
+@pytest.mark.parametrize("before_end_seconds", [0.0, 47.3, 1200.0, 20_000.0])
+def test_the_simulated_prometheus_says_of_the_same_life_what_the_real_one_says(
+    alone: tuple[cluster.Cluster, client.Client, float], before_end_seconds: float
+) -> None:
+    _, real, end_seconds = alone
+    simulated = SimulatedPrometheus(same_life.book(end_seconds), clocks.ManualClock(end_seconds))
+    for expression in same_life.EXPRESSIONS:
+        said, due = (
+            same_life.values(door.query(expression, at_seconds=end_seconds - before_end_seconds))
+            for door in (simulated, real)
+        )
+        assert said == pytest.approx(due, rel=TOLERANCE_RATIO, abs=TOLERANCE_RATIO), expression
+        assert said
+
+
+def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full(
+    alone: tuple[cluster.Cluster, client.Client, float],
+) -> None:
+    running, made, _ = alone
+    longer = [window._replace(window_seconds=LONG_SECONDS) for window in EVERY_WINDOW]
+    stage = prometheus_suite.Stage(made, 1, WINDOW_SECONDS, wait)
+    expressions = [stage.text(window) for window in longer]
+    for expression in expressions:
+        stage.answered(expression)
+    running.processes["node-exporter"].stop()
+    try:
         waiting.eventually(
             lambda: not any(made.query(expression).samples for expression in expressions),
             waiting.LIMIT_SECONDS,
             "a target that is gone to answer no more",
         )
+    finally:
+        running.processes["node-exporter"].start()

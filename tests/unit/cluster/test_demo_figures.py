@@ -8,7 +8,7 @@ import pytest
 from rich import console
 
 from cluster.demo import measuring
-from simulator import figures, table
+from simulator import comparison, figures, table
 
 LOAD = figures.Load(0.5, 0.9, 4.0, 1.0, 0.2)
 PLACED = figures.Effectiveness(0.5, 0.4, 20.0, 100.0, 0.2)
@@ -22,7 +22,13 @@ def changed(**changes: object) -> figures.Figures:
 
 def verdicts(after: figures.Figures) -> dict[str, str]:
     """The verdict of every row against the plain figures."""
-    return {row.name: row.verdict for row in figures.rows(BEFORE, after)}
+    found = against(after)
+    return {line.figure.name: line.verdict("evenload", "plain").word for line in found.lines}
+
+
+def against(after: figures.Figures) -> comparison.Comparison:
+    """The plain figures and others, of one seed."""
+    return comparison.of({"plain": [BEFORE], "evenload": [after]}, [1])
 
 
 def test_load_figures_are_over_nodes_and_time() -> None:
@@ -74,31 +80,31 @@ def test_a_change_under_half_a_percent_is_no_news() -> None:
 
 
 def test_the_summary_names_what_got_worse() -> None:
-    worse = figures.rows(BEFORE, changed(memory=LOAD._replace(p99_ratio=0.95), cpu=LOAD._replace(p99_ratio=0.7)))
-    assert table.summary(worse).startswith("1 of ")
-    assert table.summary(worse).endswith("worse: node memory, p99.")
-    assert "none got worse" in table.summary(figures.rows(BEFORE, BEFORE))
+    worse = against(changed(memory=LOAD._replace(p99_ratio=0.95), cpu=LOAD._replace(p99_ratio=0.7)))
+    assert worse.summary("evenload").startswith("1 of ")
+    assert worse.summary("evenload").endswith("worse: node memory, p99.")
+    assert "none got worse" in against(BEFORE).summary("evenload")
 
 
 def test_the_table_shows_every_figure_with_the_seed_that_repeats_it() -> None:
     out = console.Console(width=120, file=io.StringIO())
-    table.print_table(figures.rows(BEFORE, changed(evictions=7)), {"seed": 42}, out)
+    table.print_table(against(changed(evictions=7)), {"seed": 42}, out)
     assert isinstance(out.file, io.StringIO)
     shown = out.file.getvalue()
-    assert all(row.name in shown for row in figures.rows(BEFORE, BEFORE))
+    assert all(definition.name in shown for definition in comparison.DEFINITIONS)
     assert "seed 42" in shown
 
 
 def test_evictions_are_explained_where_they_bend_a_figure() -> None:
-    assert table.footnote(figures.rows(BEFORE, BEFORE)) == ""
-    assert table.footnote(figures.rows(BEFORE, changed(evictions=7))).startswith("7 evicted pods")
+    assert table.footnote(against(BEFORE)) == ""
+    assert table.footnote(against(changed(evictions=7))).startswith("7 evicted pods")
 
 
 def test_json_has_the_same_figures_as_numbers() -> None:
-    found = json.loads(table.to_json(figures.rows(BEFORE, changed(evictions=7)), {"seed": 42}))
+    found = json.loads(table.to_json(against(changed(evictions=7)), {"seed": 42}))
     assert found["settings"] == {"seed": 42}
     assert found["figures"]["evictions"] == {"plain": 0.0, "evenload": 7.0, "unit": "count", "verdict": None}
-    assert set(found["figures"]) == {row.name for row in figures.rows(BEFORE, BEFORE)}
+    assert set(found["figures"]) == {definition.name for definition in comparison.DEFINITIONS}
 
 
 @pytest.mark.parametrize(
@@ -107,6 +113,8 @@ def test_json_has_the_same_figures_as_numbers() -> None:
         (0.4567, "percent", "45.7 %"),
         (0.4567, "ratio", "0.457"),
         (3.456, "minutes", "3.46"),
+        (1234.56, "minutes", "1235"),
+        (float("nan"), "percent", "-"),
         (2.5, "half", "2.5"),
         (7.0, "count", "7"),
     ],

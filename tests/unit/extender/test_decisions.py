@@ -1,6 +1,7 @@
 """The memory of decisions: bounded in age and in bytes, whole for the newest, condensed before it forgets."""
 
 import gc
+import itertools
 import json
 import tracemalloc
 from typing import Any
@@ -189,3 +190,21 @@ def test_rows_of_what_stood_are_condensed_like_any_other() -> None:
     assert inputs.candidates.names == ("node-00002",)
     assert inputs.omitted == 499
     assert inputs.candidates.values[0].tolist() == [0.1] * 6
+
+
+def test_a_few_are_condensed_at_a_time_also_where_many_shared_what_stood() -> None:
+    def whole() -> int:
+        found = [decision.inputs for decision in ring.find("", "", 1000, now_seconds=NOW)]
+        return sum(inputs is not None and not inputs.omitted for inputs in found)
+
+    world, first = nodes(500), decisions.Ring()
+    first.add(asked(world.standing(None, NOW), "measured"))
+    ring, counts = decisions.Ring(whole_bytes=3 * first.size_bytes), []
+    for at, requests in enumerate([9, 1, 5, 2, 12, 1, 1, 7, 3, 10] * 4):
+        standing = world.standing(None, NOW + at)
+        for _ in range(requests):
+            ring.add(asked(standing, "p"))
+            counts.append(whole())
+    fewer = [was + 1 - now for was, now in itertools.pairwise(counts)]
+    assert max(fewer) == decisions.CONDENSED_AT_ONCE
+    assert 4 <= min(counts[20:]) <= max(counts[20:]) <= 30, "it is not that they pile up"

@@ -243,13 +243,29 @@ def test_the_rows_written_are_told_once() -> None:
     made = table()
     made.touched(INDEX, 3, NOW, aging=False)
     see(made, worlds.bound("p", "b"))
-    assert made.touched(INDEX, 3, NOW, aging=False) == [2]
-    assert made.touched(INDEX, 3, NOW, aging=False) == []
+    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == [2]
+    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == []
     see(made, worlds.bound("q", "b"))
-    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1])) == [], "nobody asks for it"
-    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1, 2])) == [2]
-    assert made.touched(INDEX, 3, NOW, aging=True) == [2], "what it is expected to use grows less"
-    assert made.touched(INDEX, 3, NOW + 60, aging=False) == [2], "it left a window"
+    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1])).tolist() == [], "nobody asks for it"
+    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1, 2])).tolist() == [2]
+    assert made.touched(INDEX, 3, NOW, aging=True).tolist() == [2], "what it is expected to use grows less"
+    assert made.touched(INDEX, 3, NOW + 60, aging=False).tolist() == [2], "it left a window"
+
+
+def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
+    made = table()
+    see(made, worlds.bound("p", "b"))
+    for name, node in {"q": "a", "r": "b", "s": "nowhere"}.items():
+        made.assume(builders.pod(name), node, NOW)
+    assert made.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
+    end_seconds = NOW + placements.ASSUMED_SECONDS
+    assert made.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
+    assert made.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
+    assert counts(made, "a", end_seconds) == [0, 0, 0]
+    assert counts(made, "b", end_seconds) == [1, 1, 1]
+    assert amount(made, "a", end_seconds, CPU_5M) == 0
+    assert made.touched(INDEX, 3, end_seconds, aging=True).tolist() == [2], "nothing on the other grows less"
+    assert [binding.uid for binding in made.bindings(end_seconds)] == [worlds.bound("p", "b").uid]
 
 
 def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:

@@ -75,7 +75,8 @@ def test_a_phase_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
 
 def test_only_the_condition_that_is_read_stays() -> None:
     kept = builders.decoded(builders.pod_body("p", node="n"), watched.Pod)
-    assert [one.type for one in kept.status.conditions] == ["PodScheduled"]
+    assert (kept.status.conditions, kept.ready_since_seconds) == ((), None)
+    assert kept.scheduled_at_seconds is not None
 
 
 def test_a_field_of_the_wrong_type_is_an_error_as_in_every_kind() -> None:

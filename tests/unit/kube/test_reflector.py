@@ -357,3 +357,44 @@ def test_a_snapshot_never_changes_and_is_made_once_per_change(scene: Callable[..
     assert played.nodes.generation == 2
     with pytest.raises(TypeError):
         first["c"] = node("c", 1)  # type: ignore[index]
+
+
+def caught_up(*script: object, **options: Any) -> Scene:
+    """A scene in which nobody runs the reflector."""
+    return Scene(ScriptedDoor(*script), clocks.ManualClock(), **options)
+
+
+def test_catching_up_lists_once_and_then_watches_on_from_where_it_was_on_the_callers_thread() -> None:
+    threads: list[threading.Thread] = []
+
+    def note(_old: object, _new: object) -> None:
+        threads.append(threading.current_thread())
+
+    caught = caught_up(
+        listing(5, node("a", 3)), (event("MODIFIED", "a", 6), event("BOOKMARK", "", 9)), (), on_change=note
+    )
+    caught.nodes.catch_up()
+    assert (caught.nodes.synced.is_set(), caught.nodes.snapshot()["a"].resource_version) == (True, "6")
+    caught.nodes.catch_up()
+    assert caught.door.verbs == ["list", "watch", "watch"]
+    assert caught.door.asked[-1][1]["resource_version"] == "9"
+    assert threads == [threading.current_thread()] * 2
+    assert caught.clock.waits == []
+
+
+def test_catching_up_lists_again_in_the_same_turn_when_the_version_is_gone() -> None:
+    gone = errors.Gone("watch", status=410, reason="Expired", message="too old")
+    caught = caught_up(listing(5, node("a", 3)), (gone,), listing(8, node("b", 7)), ())
+    caught.nodes.catch_up()
+    assert (list(caught.nodes.snapshot()), caught.nodes.problem) == (["b"], None)
+    assert caught.next_changes(3) == [(None, "a@3"), ("a@3", None), (None, "b@7")]
+
+
+def test_what_fails_while_catching_up_is_named_and_the_next_turn_goes_on() -> None:
+    lost = errors.Unreachable("refused")
+    caught = caught_up(listing(5, node("a", 3)), (event("MODIFIED", "a", 6), lost), (event("MODIFIED", "a", 7),))
+    caught.nodes.catch_up()
+    assert "refused" in str(caught.nodes.problem)
+    caught.nodes.catch_up()
+    assert (caught.nodes.problem, caught.door.verbs) == (None, ["list", "watch", "watch"])
+    assert caught.door.asked[-1][1]["resource_version"] == "6"

@@ -222,3 +222,12 @@ def test_a_node_with_some_data_missing_is_never_the_only_best_where_another_is_w
     breakdown = _scored(partial, *rows, *whole, weighing=weighing)
     best = breakdown.scores[~breakdown.degraded].max(initial=0)
     assert (breakdown.scores[breakdown.degraded] <= best).all()
+
+
+@given(whole=_WHOLE_ROWS, rows=_ROWS, weighing=_WEIGHINGS)
+def test_a_nodes_base_is_the_same_to_the_bit_whoever_stands_beside_it(
+    whole: list[list[float]], rows: list[list[float]], weighing: scoring.Weighing
+) -> None:
+    alone = scoring.bases(_array(*whole), weighing)
+    among = _scored(*rows, MISSING, *whole, weighing=weighing).own_base[-len(whole) :]
+    np.testing.assert_array_equal(alone, among)

@@ -19,6 +19,14 @@ def test_events_happen_in_order_of_time_and_then_of_insertion(times: list[int]) 
     assert len(seen) == len(times)
 
 
+def test_at_one_time_the_lower_rank_comes_first_whenever_it_was_put_there() -> None:
+    simulated, seen = kernel.Kernel(0.0), []
+    simulated.at(10.0, lambda: seen.append("arrives"))
+    simulated.every(5.0, lambda: seen.append("step"), first_seconds=5.0, rank=-1)
+    simulated.run(10.0)
+    assert seen == ["step", "step", "arrives"]
+
+
 def test_the_clock_stands_at_the_event_and_at_the_end_where_it_was_told() -> None:
     simulated, seen = kernel.Kernel(0.0), []
     simulated.every(10.0, lambda: seen.append(simulated.now_seconds), first_seconds=5.0)

@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator import load, series
 
@@ -96,6 +99,19 @@ def test_a_full_node_serves_the_system_first_and_pods_in_proportion(
 def test_memory_stops_just_under_what_there_is() -> None:
     shared = load.share(load.Load(1000.0, 1000.0), load.Load(0.0, 100.0), load.Load(0.0, 5000.0))
     assert shared.used.memory_bytes == pytest.approx(980)
+
+
+AMOUNTS = st.floats(0, 1e12, allow_subnormal=False)
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), min_size=1))
+def test_many_nodes_are_divided_as_each_of_them_alone(nodes: list[tuple[float, float, float]]) -> None:
+    usable, system, wanted = np.array(nodes).T
+    used, factors = load.shares(usable, system, wanted)
+    for at, (cpu, own, wish) in enumerate(nodes):
+        alone = load.share(load.Load(cpu, 0.0), load.Load(own, 0.0), load.Load(wish, 0.0))
+        assert (used[at], factors[at]) == (alone.used.cpu_millicores, alone.cpu_factor)
+        assert 0 <= factors[at] <= 1
 
 
 @pytest.mark.parametrize("speed", [1.0, 30.0, 7.3])

@@ -122,6 +122,11 @@ def test_a_trace_is_read_with_gaps_filled_and_empty_jobs_left_out(tmp_path: path
         pytest.param({"cpu": np.ones((2, 3))}, "codes are float64", id="numbers instead of codes"),
         pytest.param({"mem": np.ones((1, 3), np.uint16)}, "expected equal", id="other jobs for memory"),
         pytest.param({"step": 0}, "step > 0", id="steps of no length"),
+        pytest.param({"step": np.inf}, "step > 0", id="steps that never end"),
+        pytest.param({"cpu_scale": 0.0}, "scale is 0.0", id="a scale of nothing"),
+        pytest.param({"mem_scale": np.nan}, "scale is nan", id="a scale that is no number"),
+        pytest.param({"cpu_scale": 20.0}, "cpu reaches 6000 % of a machine", id="a scale out of proportion"),
+        pytest.param({"cpu": np.zeros((0, 3), np.uint16), "mem": None}, "expected equal", id="no job at all"),
         pytest.param({"cpu": np.full((2, 3), 65535, np.uint16)}, "nothing to play", id="only gaps"),
     ],
 )
@@ -132,6 +137,31 @@ def test_a_trace_that_cannot_be_played_is_refused_by_name(
     with pytest.raises(series.TraceError, match=complaint) as refused:
         series.read_trace(path)
     assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 30, 500, -1])
+def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path: pathlib.Path, kept: int) -> None:
+    path = write_trace(tmp_path / "trace.npz")
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(series.TraceError, match="not a trace file") as refused:
+        series.read_trace(path)
+    assert str(path) in str(refused.value)
+
+
+def test_a_damaged_array_and_a_bare_array_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    path = write_trace(tmp_path / "trace.npz", cpu=np.full((40, 40), 257, np.uint16), mem=None)
+    path.write_bytes(path.read_bytes().replace(b"\x01\x01\x01\x01", b"\x02\x01\x01\x01", 1))
+    with pytest.raises(series.TraceError, match="CRC"):
+        series.read_trace(path)
+    np.save(tmp_path / "bare.npy", np.ones(3))
+    with pytest.raises(series.TraceError, match="not a trace file"):
+        series.read_trace(tmp_path / "bare.npy")
+
+
+def test_samples_keep_their_gaps_and_a_file_need_not_speak_of_memory(tmp_path: pathlib.Path) -> None:
+    samples = series.read_samples(write_trace(tmp_path / "trace.npz", mem=None))
+    assert np.isnan(samples.cpu_percent).tolist() == [[False, True, False], [True, True, True]]
+    assert samples.memory_percent is None
 
 
 def test_a_file_that_is_no_trace_is_refused_by_name(tmp_path: pathlib.Path) -> None:

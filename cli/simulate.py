@@ -1,0 +1,117 @@
+"""`evenload simulate`: a simulated cluster under kube-scheduler alone and under each policy, side by side.
+
+The console script loads this module when `simulate` is asked for. The workload is generated from a seed, made of a
+trace file (`simulator.sources`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus is needed.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import click
+
+from cli import output, studies
+from runtime import exits
+from simulator import drawing, generator, runs, sources, traces
+from simulator.history import saving
+
+SERVICES_PER_NODE: Final = generator.DEMO.service_pods_per_node
+JOBS_PER_NODE_AND_DAY: Final = generator.DEMO.pods / generator.DEMO.nodes - SERVICES_PER_NODE
+_SHAPE: Final = ("nodes", "days", "pods", "rule", "cpu_fill", "memory_fill", "request_fill")
+_OF_TRACES: Final = {"days", "pods", "rule", "request_fill"}
+_SHARE: Final = click.FloatRange(0.05, 0.95)
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+_BAD: Final[dict[type[Exception], exits.Exit]] = {
+    ValueError: exits.Exit.BAD_INPUT,
+    saving.HistoryError: exits.Exit.BAD_INPUT,
+    OSError: exits.Exit.BAD_INPUT,
+}
+
+
+@click.command("simulate", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--nodes", type=click.IntRange(2, 5000), metavar="N", help="How many nodes. Default: 40.")
+@click.option("--days", type=click.FloatRange(0.05, 62), metavar="N", help="How long. Default: 1; of a trace 2.")
+@click.option("--pods", type=click.IntRange(1, 1_000_000), metavar="N", help="How many pods come. Default: by size.")
+@click.option("--rule", type=click.Choice(list(drawing.RULES)), help="How owners choose requests. Default: mix.")
+@click.option("--cpu-fill", type=_SHARE, metavar="RATIO", help="Use of all CPU at its busiest. Default: 0.56.")
+@click.option("--memory-fill", type=_SHARE, metavar="RATIO", help="The same of memory. Default: 0.50.")
+@click.option("--request-fill", type=_SHARE, metavar="RATIO", help="Requests at most. Default: 0.80; of a trace 0.85.")
+@click.option("--trace", type=_FILE, metavar="FILE", help="Real load from a .npz file instead of generated load.")
+@click.option("--history", type=_FILE, metavar="FILE", help="A cluster's own past, recorded by `evenload whatif`.")
+@studies.options
+def main(trace: pathlib.Path | None, history: pathlib.Path | None, **given: Any) -> None:
+    """Say what policies would do: the same simulated cluster without Evenload and under each of them.
+
+    The services' own code runs on a virtual clock. Over several seeds each figure is the median with its range, and a
+    verdict counts the seeds. Exit code 1: a budget was broken, or pods had no node that had one without Evenload.
+
+    \b
+    Examples:
+      evenload simulate
+      evenload simulate --nodes 100 --days 7 --seeds 8 --html report.html
+      evenload simulate --policy now.yaml --policy tried.yaml --seeds 4 -o json
+      evenload simulate --trace jobs.npz --rule guessing --no-descheduler
+    """
+    asked = {name: given.pop(name) for name in _SHAPE}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    wish = studies.prepared(**given)
+    with exits.reported(_BAD):
+        source = _source(trace, history, asked)
+        scenario = source.scenario(wish.seeds[0])
+    file = trace or history
+    title = f"{'a generated workload' if file is None else file.name}: the same arrivals under each"
+    told = studies.facts(scenario, wish) | {key: value for key, value in asked.items() if key not in ("nodes", "pods")}
+    with studies.ended(), studies.watched(wish) as watch:
+        study = studies.played(title, source, wish, watch, told)
+    studies.show(study, wish)
+
+
+def _source(trace: pathlib.Path | None, history: pathlib.Path | None, asked: Mapping[str, Any]) -> runs.Source:
+    if trace is not None and history is not None:
+        output.fail("--trace with --history: give one of them")
+    if trace is not None:
+        return traced(trace, asked)
+    return recorded(history, asked) if history is not None else generated(asked)
+
+
+def generated(asked: Mapping[str, Any]) -> runs.Source:
+    """A generated workload; what is not asked for is as in the demo, with as many pods for each node and day."""
+    default = generator.DEMO
+    nodes, days = asked.get("nodes", default.nodes), asked.get("days", default.days)
+    shape = dataclasses.replace(
+        default,
+        nodes=nodes,
+        days=days,
+        pods=asked.get("pods", round(nodes * (SERVICES_PER_NODE + JOBS_PER_NODE_AND_DAY * days))),
+        rule=asked.get("rule", default.rule),
+        cpu_fill_ratio=asked.get("cpu_fill", default.cpu_fill_ratio),
+        memory_fill_ratio=asked.get("memory_fill", default.memory_fill_ratio),
+        request_fill_ratio=asked.get("request_fill", default.request_fill_ratio),
+    )
+    return sources.Generated(shape)
+
+
+def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
+    """A trace's workload; the number of nodes follows from the requests, so what would set it is refused."""
+    _refuse(set(asked) - _OF_TRACES, "--trace: load is the file's, and nodes follow from the requests")
+    default = traces.Recipe()
+    recipe = dataclasses.replace(
+        default,
+        days=asked.get("days", default.days),
+        crowd=dataclasses.replace(default.crowd, pods=asked.get("pods", default.crowd.pods)),
+        fill_ratio=asked.get("request_fill", default.fill_ratio),
+    )
+    return sources.Traced(path.absolute(), asked.get("rule", generator.DEMO.rule), recipe)
+
+
+def recorded(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
+    """What a cluster recorded, as it was: nothing of it can be set."""
+    _refuse(set(asked), "--history: everything is as it was recorded")
+    return runs.Fixed(saving.load(path).scenario)
+
+
+def _refuse(names: Collection[str], why: str) -> None:
+    if names:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in _SHAPE if name in names)
+        output.fail(f"{given} with {why}")

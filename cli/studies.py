@@ -1,0 +1,238 @@
+"""A question to the simulator from the command line: policies in, progress on stderr, the answer as asked for.
+
+`evenload simulate`, `demo`, `whatif` and `tune` share it: they differ in where scenarios come from. `prepared` reads
+the policy files, `played` lets everything happen (simulator.runs), `show` prints and writes what came of it.
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+from rich import console as rich_console
+from rich import progress as rich_progress
+
+from cli import output, policy_files, policy_presets
+from policy import loading, problems, schema
+from runtime import exits, reloading
+from simulator import runs, table
+from simulator.outcome import Progress
+from simulator.report import document, page
+from simulator.scenario import Scenario
+from simulator.study import PLAIN, Study, Variant
+
+INTERRUPTED: Final = 130
+WIDE: Final = 240  # columns where there is no terminal: a table there is read by a pager or a program
+_DAY_SECONDS: Final = 86_400.0
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every command that plays has: policies, seeds, services left out, processors, HTML, -o."""
+    for option in reversed(
+        (
+            click.option(
+                "--policy", "policies", multiple=True, type=policy_files.FILE, metavar="FILE",
+                help="A policy to try; repeatable. Default: the shipped defaults.",
+            ),
+            click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="The first seed."),
+            click.option(
+                "--seeds", "seed_count", type=click.IntRange(1, 1000), default=1, show_default=True,
+                help="How many seeds, counted up from the first.",
+            ),
+            click.option("--as-written", is_flag=True, help="Keep descheduler.mode; without it all act as in Enforce."),
+            click.option("--no-extender", is_flag=True, help="Leave placing to kube-scheduler alone."),
+            click.option("--no-descheduler", is_flag=True, help="Evict nothing."),
+            click.option(
+                "--workers", type=click.IntRange(min=1), metavar="N", help="Runs at a time. Default: one a processor."
+            ),
+            click.option(
+                "--html", type=click.Path(dir_okay=False, path_type=pathlib.Path), metavar="FILE",
+                help="Write a report with charts, evictions and decisions explained.",
+            ),
+            output.option("table", "json", "yaml"),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for with `options`."""
+
+    variants: tuple[Variant, ...]
+    seeds: tuple[int, ...]
+    simulation: runs.Simulation
+    workers: int
+    html: pathlib.Path | None
+    output_format: str
+
+
+def prepared(
+    *,
+    policies: Sequence[str],
+    seed: int,
+    seed_count: int,
+    as_written: bool,
+    no_extender: bool,
+    no_descheduler: bool,
+    workers: int | None,
+    html: pathlib.Path | None,
+    output_format: str,
+) -> Wish:
+    """The options' values as what to play; a policy that is refused ends the command with code 2."""
+    _refuse_early(html)
+    return Wish(
+        variants=(PLAIN, *_named([_read(file) for file in policies] or [shipped()])),
+        seeds=tuple(range(seed, seed + seed_count)),
+        simulation=runs.Simulation(not as_written, not no_extender, not no_descheduler),
+        workers=workers or runs.processors(),
+        html=html,
+        output_format=output_format,
+    )
+
+
+def _refuse_early(html: pathlib.Path | None) -> None:
+    """So that nobody waits for runs whose report has no place."""
+    if html is not None and not html.absolute().parent.is_dir():
+        output.fail(f"{html}: there is no directory {html.parent}: make it first")
+
+
+def _read(file: str) -> Variant:
+    try:
+        content, text = policy_files.text(file)
+        policy = loading.load(text, policy_files.name(file))
+    except problems.PolicyError as error:
+        output.say(str(error))
+        output.fail(policy_files.count(error))
+    source = policy_files.name(file)
+    return Variant(pathlib.PurePath(source).stem, policy, source, reloading.content_hash(content), text)
+
+
+def given_or_shipped(file: str | None) -> Variant:
+    """One policy file, or the shipped defaults; one that is refused ends the command with code 2."""
+    return shipped() if file is None else _read(file)
+
+
+def shipped(preset: str = policy_presets.PRESETS[0], name: str = "") -> Variant:
+    """A policy that we ship, as a variant."""
+    text = policy_presets.text(preset)
+    policy: schema.LoadPolicy = loading.load(text, preset)
+    return Variant(name or preset, policy, f"preset {preset}", reloading.content_hash(text.encode()), text)
+
+
+def _named(found: Sequence[Variant]) -> Iterator[Variant]:
+    """With names of their own: files of one name in two directories get a number, and none is called plain."""
+    taken = {PLAIN.name}
+    for variant in found:
+        name, number = variant.name, 1
+        while name in taken:
+            number += 1
+            name = f"{variant.name}-{number}"
+        taken.add(name)
+        yield dataclasses.replace(variant, name=name)
+
+
+def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
+    """What repeats it, and how much there is of it."""
+    seeds = f"{wish.seeds[0]}" if len(wish.seeds) == 1 else f"{wish.seeds[0]} to {wish.seeds[-1]}"
+    return {
+        "seed" if len(wish.seeds) == 1 else "seeds": seeds,
+        "nodes": len(scenario.machines),
+        "pods": len(scenario.replicas),
+        "owners": len(scenario.owners),
+        "days": round((scenario.end_seconds - scenario.start_seconds) / _DAY_SECONDS, 3),
+        "step s": round(scenario.step_seconds),
+    }
+
+
+@contextlib.contextmanager
+def ended() -> Iterator[None]:
+    """Ctrl-C ends the command with 130 and a process killed by the system with 2, each in a sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.say("ended; nothing that was started is left")
+        raise SystemExit(INTERRUPTED) from None
+    except concurrent.futures.BrokenExecutor:
+        output.fail("the system ended a run, most likely for want of memory: try --workers 1, or fewer nodes or days")
+
+
+def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, told: Mapping[str, object]) -> Study:
+    """Everything that was asked for, run; `watch` sees it go on, `told` are the study's facts."""
+    outcomes = runs.run(source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation)
+    return Study(title, told, wish.variants, wish.seeds, outcomes)
+
+
+@contextlib.contextmanager
+def watched(wish: Wish) -> Iterator[runs.Watch]:
+    """A bar on a terminal; elsewhere a line for each run that is over."""
+    console = rich_console.Console(stderr=True)
+    amount = len(wish.variants) * len(wish.seeds)
+    if not console.is_terminal:
+        yield _Lines(amount).watch
+        return
+    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %")
+    with rich_progress.Progress(*columns, rich_progress.TimeRemainingColumn(), console=console, transient=True) as bar:
+        yield _Bar(bar, bar.add_task(f"{amount} runs", total=amount)).watch
+
+
+class _Lines:
+    """For logs."""
+
+    def __init__(self, amount: int) -> None:
+        self._amount, self._over = amount, 0
+
+    def watch(self, variant: str, seed: int, progress: Progress) -> None:
+        """A line when a run is over."""
+        if progress.steps_done == progress.steps:
+            self._over += 1
+            output.say(f"{variant}, seed {seed}: done ({self._over} of {self._amount})")
+
+
+class _Bar:
+    """One bar over all runs."""
+
+    def __init__(self, bar: rich_progress.Progress, task: rich_progress.TaskID) -> None:
+        self._bar, self._task = bar, task
+        self._shares: dict[tuple[str, int], float] = {}
+
+    def watch(self, variant: str, seed: int, progress: Progress) -> None:
+        """Moves it."""
+        self._shares[variant, seed] = progress.steps_done / progress.steps
+        self._bar.update(self._task, completed=sum(self._shares.values()))
+
+
+def show(study: Study, wish: Wish) -> None:
+    """Prints the answer, writes the report, and ends with code 1 where something must not be overlooked."""
+    if wish.output_format == "table":
+        _print(study)
+    else:
+        output.data(output.structured(document.of(study), wish.output_format))
+    if wish.html is not None:
+        _write(study, wish.html)
+    found = study.findings()
+    for sentence in found:
+        output.say(sentence)
+    if found:
+        raise SystemExit(int(exits.Exit.FINDINGS))
+
+
+def _print(study: Study) -> None:
+    console = rich_console.Console(width=None if sys.stdout.isatty() else WIDE)
+    table.print_table(study.comparison, study.facts, console, title=study.title)
+    console.print("what this rests on:", style="dim", highlight=False)
+    for sentence in study.assumptions:
+        console.print(f"- {sentence}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def _write(study: Study, path: pathlib.Path) -> None:
+    try:
+        path.write_text(page.render(study), encoding="utf-8")
+    except OSError as error:
+        output.fail(f"{path} cannot be written: {error.strerror or error}")
+    output.say(f"report: {path}")

@@ -1,0 +1,209 @@
+"""`evenload tune`: a policy fitted to a goal, on part of a past or of a generated workload, judged on the rest.
+
+The console script loads this module when `tune` is asked for. `simulator.tuning` searches and judges, each trial is a
+run of the simulator (`simulator.runs`); the policy is written with what every changed line was.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+from rich import console as rich_console
+from rich import progress as rich_progress
+
+from cli import output, pasts, policy_files, simulate, studies
+from policy.schema import LoadPolicy
+from runtime import exits
+from simulator import runs, splitting
+from simulator.outcome import Progress
+from simulator.study import Variant
+from simulator.tuning import fitting, goal, searching, space, written
+from simulator.tuning.fitting import Fitted
+from simulator.tuning.goal import Aim, Goal, Score
+from simulator.tuning.searching import NotInstalled, Settings, Trial
+from simulator.tuning.space import Part
+
+_CODES: Final = {**pasts.CODES, NotInstalled: exits.Exit.BAD_INPUT}
+_NAME: Final = "tuned"
+_VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Halves:
+    """What may be learned from, and what is held back: a source and its seeds each, and the words for both."""
+
+    learned: runs.Source
+    learned_seeds: tuple[int, ...]
+    held: runs.Source
+    held_seeds: tuple[int, ...]
+    words: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options that say how to search."""
+
+    aim: str
+    evictions_per_day: float
+    vary: tuple[str, ...]
+    trials: int
+    learn: float
+    seed: int
+    seed_count: int
+    generated: bool
+    nodes: int | None
+    days: float | None
+
+
+@click.command("tune", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--policy", type=policy_files.FILE, metavar="FILE", help="Where to begin. Default: the shipped defaults.")
+@click.option(
+    "--aim",
+    type=click.Choice([one.value for one in Aim]),
+    default=Aim.HOT.value,
+    show_default=True,
+    help="What to make small.",
+)
+@click.option("--evictions-per-day", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="N",
+    help="At most so many.")  # fmt: skip
+@click.option("--vary", type=click.Choice([one.value for one in Part]), multiple=True, default=_VARIED,
+    show_default=True, help="What may be moved; repeatable.")  # fmt: skip
+@click.option("--trials", type=click.IntRange(2, 10_000), default=40, show_default=True, help="How long to look.")
+@click.option("--learn", type=click.FloatRange(0.2, 0.8), default=0.6, show_default=True, metavar="SHARE",
+    help="How much of a past is searched; the rest is held back.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the search, and the first run."
+)
+@click.option("--seeds", "seed_count", type=click.IntRange(1, 100), default=2, show_default=True,
+    help="Runs of every trial.")  # fmt: skip
+@click.option(
+    "--generated", is_flag=True, help="Tune on a generated workload instead of a past: good for trying it out."
+)
+@click.option("--nodes", type=click.IntRange(2, 5000), metavar="N", help="How many nodes are generated. Default: 40.")
+@click.option("--days", type=click.FloatRange(0.05, 62), metavar="N", help="How long is generated. Default: 1.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=pathlib.Path), metavar="FILE",
+    help="Where the policy goes. Default: stdout.")  # fmt: skip
+@pasts.options
+def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
+    """Fit a policy to a goal: search thresholds and weights on one part of a past, judge them on the rest.
+
+    The policy is written with what every changed line was; figures and warnings go to stderr. Exit code 1: something
+    speaks against using it, as a gain that did not carry over to what was held back.
+
+    \b
+    Examples:
+      evenload tune --prometheus http://prometheus:9090 --since 7d --policy now.yaml --out tuned.yaml
+      evenload tune --history week.npz --evictions-per-day 10 --vary descheduler --trials 80
+      evenload tune --generated --nodes 20 --trials 20
+    """
+    start = studies.given_or_shipped(policy)
+    asked = _Asked(**{field.name: given.pop(field.name) for field in dataclasses.fields(_Asked)})
+    with studies.ended(), exits.reported(_CODES):
+        halves = _generated(asked) if asked.generated else _past(asked, given)
+        found = _fit(start, halves, asked)
+    said = _said(found, halves, start)
+    text = written.commented(found.given, found.policy, said)
+    if out is None:
+        output.data(text.rstrip("\n"))
+    else:
+        out.write_text(text, encoding="utf-8")
+    for line in said:
+        output.say(line)
+    if found.warnings:
+        raise SystemExit(int(exits.Exit.FINDINGS))
+
+
+def _generated(asked: _Asked) -> Halves:
+    """Workloads of other seeds are held back."""
+    shape = {"nodes": asked.nodes, "days": asked.days}
+    source = simulate.generated({name: value for name, value in shape.items() if value is not None})
+    learned = tuple(range(asked.seed, asked.seed + asked.seed_count))
+    held = tuple(one + asked.seed_count for one in learned)
+    words = f"searched on generated workloads of seeds {_list(learned)}; held back were those of seeds {_list(held)}"
+    return Halves(source, learned, source, held, words)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _past(asked: _Asked, given: Mapping[str, Any]) -> Halves:
+    """The later part of the past is held back: it is what comes after the search in life, too."""
+    past = pasts.obtained(**given)
+    pasts.warn(past)
+    scenario, seeds = past.scenario, tuple(range(asked.seed, asked.seed + asked.seed_count))
+    first = max(1, min(scenario.steps - 1, round(asked.learn * scenario.steps)))
+    early, late = splitting.part(scenario, 0, first), splitting.part(scenario, first, scenario.steps)
+    words = f"searched on the first {first} of {scenario.steps} steps of {scenario.name}; the others were held back"
+    return Halves(runs.Fixed(early), seeds, runs.Fixed(late), seeds, words)
+
+
+def _fit(start: Variant, halves: Halves, asked: _Asked) -> Fitted:
+    if start.policy is None:
+        raise ValueError("kube-scheduler alone has no policy to tune")
+    wanted = Goal(Aim(asked.aim), asked.evictions_per_day)
+    dimensions = space.dimensions(start.policy, [Part(one) for one in asked.vary])
+    learned = _tried(halves.learned, halves.learned_seeds, wanted)
+    held = _tried(halves.held, halves.held_seeds, wanted)
+    with _watched(wanted) as watch:
+        return fitting.fit(start.policy, dimensions, learned, held, wanted, Settings(asked.trials, asked.seed), watch)
+
+
+def _tried(source: runs.Source, seeds: tuple[int, ...], wanted: Goal) -> fitting.Try:
+    """A policy, run on every seed and judged."""
+
+    def tried(policy: LoadPolicy) -> Score:
+        variant, workers = Variant(_NAME, policy), min(len(seeds), runs.processors())
+        outcomes = runs.run(source, [variant], seeds, workers=workers, watch=_ignore)
+        return goal.score(outcomes[_NAME], wanted)
+
+    return tried
+
+
+def _ignore(_variant: str, _seed: int, _progress: Progress) -> None:
+    """A trial is short; the bar counts trials."""
+
+
+@contextlib.contextmanager
+def _watched(wanted: Goal) -> Iterator[searching.Progress]:
+    """A bar on a terminal with the best so far; elsewhere a line for each ten trials."""
+    console = rich_console.Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, trials, best: output.say(_standing(done, trials, best, wanted)) if done % 10 == 0 else None
+        return
+    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(),
+        rich_progress.TimeRemainingColumn())  # fmt: skip
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(str(wanted), total=1.0)
+        yield lambda done, trials, best: bar.update(
+            task, description=_standing(done, trials, best, wanted), completed=done / trials
+        )
+
+
+def _standing(done: int, trials: int, best: Trial | None, wanted: Goal) -> str:
+    said = f"{done} of {trials} trials"
+    if best is None:
+        return said
+    return f"{said}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
+
+
+def _said(found: Fitted, halves: Halves, start: Variant) -> tuple[str, ...]:
+    """What the reader of the policy has to know."""
+    wanted = found.goal
+    return (
+        f"evenload tune: {wanted}, from {start.source or start.name}, {len(found.trials)} trials",
+        halves.words,
+        f"where it was searched: {_change(found.given_learned, found.found_learned, wanted)}",
+        f"on what was held back: {_change(found.given_held, found.found_held, wanted)}",
+        *(f"warning: {sentence}" for sentence in found.warnings),
+    )
+
+
+def _change(before: Score, after: Score, wanted: Goal) -> str:
+    return (
+        f"{before.value:.4g} -> {after.value:.4g} {wanted.aim}, "
+        f"{before.evictions_per_day:.1f} -> {after.evictions_per_day:.1f} evictions a day"
+    )

@@ -1,0 +1,46 @@
+"""`evenload whatif`: what policies would have made of this cluster's own past.
+
+The console script loads this module when `whatif` is asked for. `cli.pasts` gets the past, `cli.studies` replays it
+under kube-scheduler alone and under each policy and shows what came of it, beside what was really measured.
+"""
+
+from typing import Any, Final
+
+import click
+
+from cli import pasts, studies
+from runtime import exits
+from simulator import runs
+
+_PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender", "no_descheduler", "workers", "html",
+    "output_format")  # fmt: skip
+
+
+@click.command("whatif", context_settings={"help_option_names": ["-h", "--help"]})
+@pasts.options
+@studies.options
+def main(**given: Any) -> None:
+    """Say what policies would have done: this cluster's own past, replayed without Evenload and under each of them.
+
+    Nodes, pods, requests and use come from Prometheus (node-exporter, cAdvisor, kube-state-metrics), read page by page
+    and kept, so that a run that broke off goes on. What was not recorded is listed below the table. Exit code 4: the
+    server called an answer partial; 1: a budget was broken, or pods had no node.
+
+    \b
+    Examples:
+      evenload whatif --prometheus http://prometheus:9090 --since 7d --policy now.yaml --policy tried.yaml
+      evenload whatif --since 24h --seeds 8 --html report.html
+      evenload whatif --since 7d --save week.npz
+      evenload whatif --history week.npz --policy tried.yaml -o json
+    """
+    wish = studies.prepared(**{name: given.pop(name) for name in _PLAYED})
+    with studies.ended(), exits.reported(pasts.CODES):
+        past = pasts.obtained(**given)
+    scenario = pasts.with_measured(past)
+    with studies.ended(), studies.watched(wish) as watch:
+        title = f"{scenario.name}: the same arrivals under each"
+        study = studies.played(title, runs.Fixed(scenario), wish, watch, studies.facts(scenario, wish))
+    pasts.warn(past)
+    studies.show(study, wish)
+    if past.warnings:
+        raise SystemExit(int(exits.Exit.PARTIAL))

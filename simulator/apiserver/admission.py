@@ -1,0 +1,222 @@
+"""What the apiserver makes of a body before it keeps it: names checked, defaults filled in, what is the server's taken.
+
+`server` calls `created` for a creation and `updated` for every other write. Only what the services and the simulated
+controllers read is defaulted, and what a kind's struct does not know is not validated; the contract suite holds what is
+here to the real apiserver.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kube import resources
+from kube.kinds import Kind
+from simulator.apiserver import merging, refusals
+from simulator.apiserver.shelf import Body, Shelf, Version
+
+SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_VALUE = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
+_PART = re.compile(r"(?=.{1,63}$)[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+SHORT_NAMES = frozenset({"namespaces", "services"})  # these must be one DNS label
+COUNTED = frozenset({"pods", "replicasets", "deployments", "statefulsets", "jobs", "poddisruptionbudgets"})
+SERVERS_OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+IMMUTABLE = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+GRACE_SECONDS = 30
+EVICTABLE_SECONDS = 300  # of the tolerations that every pod gets
+NOTE_LIMIT_BYTES, TEXT_LIMIT = 1024, 128
+MEASURED = ("cpu", "memory")  # what the QoS class speaks of
+NO_PRIORITY = (0, "PreemptLowerPriority")
+Priorities = Callable[[str], tuple[int, str]]  # name of a PriorityClass -> value and preemption policy; Forbidden
+
+
+def check_name(what: str, kind: Kind[Any], name: object) -> None:
+    """Invalid for a name that the kind may not have."""
+    pattern = LABEL if kind.plural in SHORT_NAMES else SUBDOMAIN
+    if not isinstance(name, str) or pattern.fullmatch(name) is None:
+        raise refusals.invalid(what, f"metadata.name is {name!r}, expected a DNS name of lower case")
+
+
+def check_metadata(what: str, metadata: Mapping[str, Any]) -> None:
+    """Invalid for labels that nobody could select by, and for names of annotations that are none."""
+    for key, value in (metadata.get("labels") or {}).items():
+        problem = _key_problem(key) or _value_problem(value)
+        if problem:
+            raise refusals.invalid(what, f"metadata.labels: {problem}")
+    for key in metadata.get("annotations") or {}:
+        if problem := _key_problem(key):
+            raise refusals.invalid(what, f"metadata.annotations: {problem}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _key_problem(key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    good = _PART.fullmatch(name) is not None and (not slash or SUBDOMAIN.fullmatch(prefix) is not None)
+    return "" if good else f"{key!r} is no qualified name"
+
+
+@functools.lru_cache(maxsize=4096)
+def _value_problem(value: object) -> str:
+    good = isinstance(value, str) and _VALUE.fullmatch(value) is not None
+    return "" if good else f"{value!r} is no label value"
+
+
+def created(what: str, shelf: Shelf, body: Body, spec: bytes, priorities: Priorities) -> None:
+    """Fill in what a new object gets, in place: its status is the controllers' to say. `spec` is a pod's, as sent."""
+    plural = shelf.kind.plural
+    body["apiVersion"], body["kind"] = shelf.kind.api_version, shelf.kind.name
+    for name in SERVERS_OWN:
+        body["metadata"].pop(name, None)
+    if plural in COUNTED:
+        body["metadata"]["generation"] = 1
+    if plural == "pods":
+        _new_pod(what, body, spec, priorities)
+    elif plural == "events":
+        _check_event(what, body)
+    elif "status" in shelf.subresources and plural != "nodes":  # who creates a Node may say its status
+        body["status"] = {}
+
+
+def updated(what: str, shelf: Shelf, old: Version, body: Body, subresource: str) -> Body:
+    """What comes of a write: `body` may share parts with the old one, and comes back changed where it has to be."""
+    metadata, before = body.get("metadata"), old.metadata
+    if not isinstance(metadata, dict):
+        raise refusals.bad_request(f"{what}: metadata is {metadata!r}, expected an object")
+    _check_preconditions(what, metadata, old)
+    kept = {name: before[name] for name in SERVERS_OWN if name in before}
+    body = {**body, "metadata": {**metadata, **kept, "name": before["name"]}}
+    for name in SERVERS_OWN:
+        if name not in kept:
+            body["metadata"].pop(name, None)
+    if "status" in shelf.subresources:
+        part = "spec" if subresource == "status" else "status"
+        body.pop(part, None)
+        if part in old.body:
+            body[part] = old.body[part]
+    if shelf.kind.plural in COUNTED and body.get("spec") != old.body.get("spec"):
+        body["metadata"]["generation"] = before.get("generation", 0) + 1
+    if metadata is not before:
+        check_metadata(what, metadata)
+    return body
+
+
+def _check_preconditions(what: str, metadata: Mapping[str, Any], old: Version) -> None:
+    if metadata.get("resourceVersion", str(old.number)) not in ("", str(old.number)):
+        raise refusals.conflict(what, f"it is at version {old.number}, not {metadata['resourceVersion']}")
+    for name in IMMUTABLE:
+        if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
+            raise refusals.invalid(what, f"metadata.{name} is immutable")
+    for name in ("name", "namespace"):
+        if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
+            raise refusals.bad_request(f"{what}: metadata.{name} is {metadata.get(name)!r}")
+
+
+def checked(what: str, version: Version, type_: type[Any]) -> None:
+    """Invalid where the body is not what the kind's struct can be made of."""
+    try:
+        version.decoded(type_)
+    except msgspec.ValidationError as error:
+        raise refusals.invalid(what, str(error)) from error
+
+
+def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None:
+    """Pods of one workload have one spec: it is made once, and all of them share it."""
+    asked = _Asked.read(what, spec)
+    value, policy = priorities(asked.priority_class_name)
+    if asked.priority not in (None, value):
+        raise refusals.forbidden(what, f"spec.priority is {asked.priority}, its PriorityClass says {value}")
+    try:
+        body["spec"], qos = _prepared(spec, value, policy)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise refusals.invalid(what, f"spec is not understood: {error}") from error
+    body["status"] = {"phase": "Pending", "qosClass": qos}
+
+
+class _Asked(msgspec.Struct, frozen=True, rename="camel"):
+    """What decides on a pod's priority, and that it has containers."""
+
+    containers: tuple[msgspec.Raw, ...]
+    priority: int | None = None
+    priority_class_name: str = ""
+
+    @classmethod
+    def read(cls, what: str, spec: bytes) -> "_Asked":
+        """From the text of a spec; Invalid where it has no container."""
+        try:
+            asked = _asked.decode(spec)
+        except msgspec.ValidationError as error:
+            raise refusals.invalid(what, f"spec: {error}") from error
+        if not asked.containers:
+            raise refusals.invalid(what, "spec.containers: expected one at least")
+        return asked
+
+
+_asked = msgspec.json.Decoder(_Asked)
+
+
+@functools.lru_cache(maxsize=8192)
+def _prepared(text: bytes, priority: int, preemption_policy: str) -> tuple[Body, str]:
+    """A pod's spec with its defaults, and its QoS class."""
+    spec = merging.read(text)
+    spec.setdefault("preemptionPolicy", preemption_policy)
+    spec["priority"] = priority
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
+    spec["tolerations"] = _tolerations(spec.get("tolerations") or [])
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        _default_requests(container.get("resources"))
+    return spec, qos_class(spec)
+
+
+def _default_requests(given: Any) -> None:
+    """A limit without a request is a request, too."""
+    if given and given.get("limits"):
+        given["requests"] = {**given["limits"], **(given.get("requests") or {})}
+
+
+def _tolerations(given: list[Body]) -> list[Body]:
+    """With those of DefaultTolerationSeconds, where the pod says nothing of these taints itself."""
+    found = list(given)
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(one.get("key", "") in ("", key) and one.get("effect", "") in ("", "NoExecute") for one in given):
+            found.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICTABLE_SECONDS}
+            )
+    return found
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """Guaranteed where every container has equal requests and limits of CPU and memory, BestEffort without any."""
+    given = [one.get("resources") or {} for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
+    if not any(_amounts(one, part) for one in given for part in ("requests", "limits")):
+        return "BestEffort"
+    equal = all(_amounts(one, "requests") == _amounts(one, "limits") != {} for one in given)
+    return (
+        "Guaranteed" if equal and all(len(_amounts(one, "limits")) == len(MEASURED) for one in given) else "Burstable"
+    )
+
+
+def _amounts(given: Mapping[str, Any], part: str) -> dict[str, float]:
+    found = resources.resources(given.get(part) or {})
+    return {name: found.get(name) for name in MEASURED if found.get(name)}
+
+
+def _check_event(what: str, body: Body) -> None:
+    """The rules of events.k8s.io/v1 that a writer can break: where it lies, what must be said, and how long."""
+    about, metadata = body.get("regarding") or {}, body["metadata"]
+    wanted = about.get("namespace") or "default"
+    if metadata.get("namespace") != wanted and not (
+        not about.get("namespace") and metadata["namespace"] == "kube-system"
+    ):
+        raise refusals.invalid(what, f"metadata.namespace is {metadata.get('namespace')!r}, expected {wanted!r}")
+    for name in ("reason", "action", "reportingController", "reportingInstance"):
+        if not 0 < len(str(body.get(name, ""))) <= TEXT_LIMIT:
+            raise refusals.invalid(what, f"{name} is {body.get(name)!r}, expected 1 to {TEXT_LIMIT} characters")
+    if len(str(body.get("note", "")).encode()) > NOTE_LIMIT_BYTES:
+        raise refusals.invalid(what, f"note has over {NOTE_LIMIT_BYTES} bytes")
+    if body.get("type") not in ("Normal", "Warning") or not body.get("eventTime"):
+        raise refusals.invalid(what, f"type is {body.get('type')!r} and eventTime {body.get('eventTime')!r}")

@@ -1,0 +1,104 @@
+"""The simulated Kubernetes door: what `kube.client` is over HTTP, over a `State` in the same process.
+
+Services get one from `server.ApiServer.door` and do not know the difference: tests/contract/door_suite.py is passed by
+both.
+"""
+
+import builtins
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube.door import Listing
+from kube.kinds import Kind
+from kube.objects import ApiResource, Identified, Scale
+from simulator.apiserver import refusals, selecting, watching
+from simulator.apiserver.state import State
+from simulator.apiserver.writing import Writer
+
+T = TypeVar("T", bound=Identified)
+
+
+class SimulatedDoor(Writer):
+    """A `kube.door.ScalesDoor`. With `waits` a watch blocks as the real one does; without, it ends when all is told."""
+
+    def __init__(self, state: State, *, waits: bool) -> None:
+        super().__init__(state)
+        self._waits = waits
+
+    def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        from_cache: bool = False,
+    ) -> Listing[T]:
+        """See KubeDoor. It comes whole, and is current, whatever `limit` and `from_cache`."""
+        matches = selecting.predicate(kind.plural, label_selector, field_selector)
+        with self._state.lock:
+            shelf = self._state.shelf(kind)
+            self._state.refresh(shelf)
+            found = shelf.within(namespace)
+            if matches is not selecting.everything:
+                found = [one for one in found if one.selected(matches)]
+            return Listing(tuple([one.decoded(kind.type) for one in found]), str(self._state.number))
+
+    def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float = 300,
+    ) -> watching.SimulatedWatch[T]:
+        """See KubeDoor."""
+        if not resource_version.isascii() or not resource_version.isdigit():
+            raise refusals.bad_request(f"resourceVersion is {resource_version!r}, expected one that a list gave")
+        matches, number = selecting.predicate(kind.plural, label_selector, field_selector), int(resource_version)
+        with self._state.lock:
+            shelf = self._state.shelf(kind)
+            self._state.refresh(shelf)
+            position = shelf.position(number)
+            if position is None:
+                raise refusals.gone(resource_version)
+            until_seconds = self._state.clock.monotonic() + timeout_seconds
+            selection = watching.Selection(namespace, matches, position, number, until_seconds)
+            return watching.SimulatedWatch(self._state, shelf, kind.type, selection, waits=self._waits)
+
+    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """See KubeDoor."""
+        with self._state.lock:
+            self._state.refresh(self._state.shelf(kind))
+            return self._existing(kind, name, namespace)[1].decoded(kind.type)
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """See ScalesDoor."""
+        with self._state.lock:
+            self._state.refresh(self._state.shelf(kind))
+            shelf, found = self._existing(kind, name, namespace)
+            if "scale" not in shelf.subresources:
+                raise refusals.not_found(f"{kind.plural} {found.key}/scale")
+            return msgspec.convert(_scale(found.body), Scale)
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """See ScalesDoor."""
+        with self._state.lock:
+            found: builtins.list[ApiResource] = []
+            for shelf in self._state.shelves():
+                if shelf.kind.api_version == api_version:
+                    names = (shelf.kind.plural, *(f"{shelf.kind.plural}/{one}" for one in sorted(shelf.subresources)))
+                    found.extend(ApiResource(name, shelf.kind.name) for name in names)
+        if not found:
+            raise refusals.not_found(api_version)
+        return tuple(found)
+
+
+def _scale(body: dict[str, Any]) -> dict[str, Any]:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    wanted, is_there = spec.get("replicas", 1), status.get("replicas", 0)
+    return {"metadata": body["metadata"], "spec": {"replicas": wanted}, "status": {"replicas": is_there}}

@@ -1,0 +1,64 @@
+"""RFC 7396 merge patches, and JSON as it comes over the wire. Pure; `server` calls it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from simulator.apiserver import refusals
+
+Body = dict[str, Any]
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def text(body: object) -> bytes:
+    """A body as it is sent; Invalid for what JSON cannot say."""
+    try:
+        return _encoder.encode(body)
+    except (TypeError, ValueError) as error:
+        raise refusals.bad_request(f"the body is not JSON: {error}") from error
+
+
+def wire(body: Mapping[str, object]) -> Body:
+    """A body as it arrives: plain JSON of its own, which no change of the sender's reaches any more."""
+    return read(text(body))
+
+
+def read(sent: bytes) -> Body:
+    """A body from its text. Go reads null as an absent field, so it is absent."""
+    found: Body = _decoder.decode(sent)
+    return _without_nulls(found) if b"null" in sent else found
+
+
+def patch(body: Mapping[str, object]) -> Body:
+    """A merge patch as it arrives, where null means: remove."""
+    found: Body = _decoder.decode(text(body))
+    return found
+
+
+def merged(target: Any, change: Any) -> Any:
+    """The target with a merge patch applied; neither is changed, and what is not touched is shared.
+
+    Where the patch says what is there already, the target itself comes back.
+    """
+    if not isinstance(change, dict):
+        return target if target == change and type(target) is type(change) else change
+    base = target if isinstance(target, dict) else {}
+    result = dict(base)
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(base.get(key), value)
+    same = target is base and len(result) == len(base) and all(one is base.get(key) for key, one in result.items())
+    return target if same else result
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    return value

@@ -1,0 +1,157 @@
+"""Where the simulated apiserver keeps the objects of one resource: as they are now, and what happened to them.
+
+`server` puts in, `door` reads lists, `watching` follows the log. Bodies are plain JSON that nobody changes once it is
+here; a struct is made of one only when somebody asks for it, once per type and version, and everybody gets the same.
+"""
+
+import bisect
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from kube import decoding
+from kube.door import EventType
+from kube.kinds import Kind
+from kube.objects import Identified
+
+T = TypeVar("T", bound=Identified)
+Body = dict[str, Any]
+KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+
+
+def _struct(body: Body, type_: type[T]) -> T:
+    """Straight from the body where that can be, else by way of its text."""
+    if _reads_text(type_):
+        return decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return msgspec.convert(body, type_)
+
+
+@functools.cache
+def _reads_text(type_: type[Identified]) -> bool:
+    """Whether some of its fields keep the text that they were decoded from, which a body has not."""
+    return "RawType" in repr(msgspec.inspect.type_info(type_))
+
+
+class Version:
+    """An object as it was at one resourceVersion. `body` is never changed."""
+
+    __slots__ = ("_decoded", "_selected", "body", "key", "number")
+
+    def __init__(self, key: str, number: int, body: Body) -> None:
+        self.key = key
+        self.number = number
+        self.body = body
+        self._decoded: dict[type[Identified], Any] = {}
+        self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
+
+    def selected(self, matches: "Callable[[Version], bool]") -> bool:
+        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        try:
+            return self._selected[matches]
+        except KeyError:
+            self._selected[matches] = matches(self)
+            return self._selected[matches]
+
+    def decoded(self, type_: type[T]) -> T:
+        """The struct of a type; msgspec.ValidationError where the body breaks it."""
+        try:
+            found: T = self._decoded[type_]  # lists of thousands come by here
+        except KeyError:
+            found = self._decoded[type_] = _struct(self.body, type_)
+        return found
+
+    @property
+    def metadata(self) -> Body:
+        """metadata, to be read."""
+        found: Body = self.body["metadata"]
+        return found
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """metadata.labels."""
+        found: Mapping[str, str] = self.metadata.get("labels") or {}
+        return found
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return str(self.metadata["uid"])
+
+
+class Change(NamedTuple):
+    """An entry of the log: None as old is an addition, None as new a deletion; `last` is what a deleted object was,
+    at the version of its deletion.
+    """
+
+    number: int
+    old: Version | None
+    new: Version | None
+    last: Version | None = None
+
+    @property
+    def type(self) -> EventType:
+        """As a watch calls it that sees everything."""
+        if self.old is None:
+            return "ADDED"
+        return "DELETED" if self.new is None else "MODIFIED"
+
+
+class Shelf:
+    """The objects of one resource in the order of their keys, and its log."""
+
+    def __init__(self, kind: Kind[Any], subresources: frozenset[str], *, kept_changes: int = KEPT_CHANGES) -> None:
+        self.kind = kind
+        self.subresources = subresources
+        self._kept_changes = kept_changes
+        self._objects: dict[str, Version] = {}
+        self._keys: list[str] = []
+        self._log: list[Change] = []
+        self._dropped = 0  # changes that are no longer kept
+        self._oldest_number = 0  # of the newest of those: no watch may begin before it
+
+    def get(self, key: str) -> Version | None:
+        """An object as it is now."""
+        return self._objects.get(key)
+
+    def within(self, namespace: str) -> list[Version]:
+        """The objects of a namespace ("" is all) in the order of their keys."""
+        begin, end = 0, len(self._keys)
+        if namespace:
+            begin = bisect.bisect_left(self._keys, f"{namespace}/")
+            end = bisect.bisect_left(self._keys, f"{namespace}0", begin)  # "0" comes after "/"
+        return [self._objects[key] for key in self._keys[begin:end]]
+
+    def record(self, change: Change) -> None:
+        """Take a change: the newest there is."""
+        self._place(change)
+        self._log.append(change)
+        kept = self._kept_changes
+        if len(self._log) >= 2 * kept:
+            self._dropped += kept
+            self._oldest_number = self._log[kept - 1].number
+            del self._log[:kept]
+
+    def _place(self, change: Change) -> None:
+        if change.new is None:
+            key = change.old.key if change.old else ""
+            del self._objects[key]
+            del self._keys[bisect.bisect_left(self._keys, key)]
+            return
+        if change.old is None:
+            bisect.insort(self._keys, change.new.key)
+        self._objects[change.new.key] = change.new
+
+    def position(self, number: int) -> int | None:
+        """Where in the log the changes after a resourceVersion begin; None when they are no longer all there."""
+        if number < self._oldest_number:
+            return None
+        return self._dropped + bisect.bisect_right(self._log, number, key=lambda change: change.number)
+
+    def after(self, position: int) -> Change | None:
+        """The change at a position of the log, or None where there is none yet; LookupError when it was dropped."""
+        index = position - self._dropped
+        if index < 0:
+            raise LookupError(position)
+        return self._log[index] if index < len(self._log) else None

@@ -1,0 +1,149 @@
+"""What the simulated apiserver knows and whom it tells: shelves of objects, one counter of versions, subscribers.
+
+`writing` and `evicting` change it, `door` and `watching` read it, all of them holding `lock`: services may have short
+threads, and a watch of a door that waits is closed from another one.
+"""
+
+import collections
+import random
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kube import kinds
+from kube.kinds import Kind
+from kube.objects import Identified
+from runtime import clock as clocks
+from simulator.apiserver import refusals
+from simulator.apiserver.shelf import Body, Change, Shelf, Version
+
+T = TypeVar("T", bound=Identified)
+Handler = Callable[[T | None, T | None], None]
+
+STATUS = frozenset({"status"})
+SCALED = frozenset({"status", "scale"})
+PLAIN: frozenset[str] = frozenset()
+SUBRESOURCES = {
+    "pods": frozenset({"status", "binding", "eviction"}),
+    "replicasets": SCALED,
+    "deployments": SCALED,
+    "statefulsets": SCALED,
+    "replicationcontrollers": SCALED,
+    "nodes": STATUS,
+    "namespaces": STATUS,
+    "services": STATUS,
+    "persistentvolumeclaims": STATUS,
+    "persistentvolumes": STATUS,
+    "jobs": STATUS,
+    "poddisruptionbudgets": STATUS,
+}
+SUFFIX_LETTERS, SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5  # of generated names, as the API's
+
+
+class State:
+    """See the module. Every call is made with `lock` held."""
+
+    def __init__(self, clock: clocks.Clock, rng: random.Random) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.waiting = 0  # readers that are blocked until something changes
+        self.clock = clock
+        self.number = 1  # the newest resourceVersion
+        self._rng = rng
+        self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._subscribers: dict[Shelf, list[tuple[type[Any], Handler[Any]]]] = {}
+        self._untold: collections.deque[tuple[Shelf, Version | None, Version | None]] = collections.deque()
+        self._telling = False
+        self._refreshers: dict[Shelf, Callable[[], None]] = {}
+        self._stamp: tuple[int, str] = (-1, "")
+        for kind in kinds.ALL:
+            self.serve(kind, SUBRESOURCES.get(kind.plural, PLAIN))
+
+    def serve(self, kind: Kind[Any], subresources: frozenset[str]) -> None:
+        """Serve a resource from now on."""
+        shelf = Shelf(kind, subresources)
+        self._shelves[kind.path, kind.plural] = shelf
+        self._subscribers[shelf] = []
+
+    def shelf(self, kind: Kind[Any]) -> Shelf:
+        """The shelf of a kind, whichever struct it decodes into; NotFound when it is not served."""
+        found = self._shelves.get((kind.path, kind.plural))
+        if found is None:
+            raise refusals.not_found(f"{kind.path}/{kind.plural}")
+        return found
+
+    def shelves(self) -> tuple[Shelf, ...]:
+        """All that is served."""
+        return tuple(self._shelves.values())
+
+    def stamp(self) -> str:
+        """Now, as metadata and conditions say it: whole seconds."""
+        second = int(self.clock.now())
+        if self._stamp[0] != second:
+            self._stamp = (second, clocks.to_rfc3339(second))
+        return self._stamp[1]
+
+    def new_uid(self) -> str:
+        """A uid that no object has had."""
+        digits = f"{self._rng.getrandbits(128):032x}"  # as uuid.uuid4 writes it, at a fifth of the time
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+    def new_suffix(self) -> str:
+        """What is appended to generateName."""
+        return "".join(self._rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
+
+    def draft(self, key: str, body: Body) -> Version:
+        """The version that `commit` would keep next. `body` and its metadata are the caller's own to give away."""
+        number = self.number + 1
+        body["metadata"]["resourceVersion"] = str(number)
+        return Version(key, number, body)
+
+    def commit(self, shelf: Shelf, old: Version | None, new: Version) -> None:
+        """Keep a draft and tell everybody."""
+        self.number = new.number
+        shelf.record(Change(new.number, old, new))
+        self._tell(shelf, old, new)
+
+    def remove(self, shelf: Shelf, old: Version) -> None:
+        """The object is no more."""
+        last = self.draft(old.key, {**old.body, "metadata": dict(old.metadata)})
+        self.number = last.number
+        shelf.record(Change(last.number, old, None, last))
+        self._tell(shelf, old, None)
+
+    def subscribe(self, kind: Kind[T], handler: Handler[T]) -> None:
+        """Call a handler with every change from now on."""
+        self._subscribers[self.shelf(kind)].append((kind.type, handler))
+
+    def before_reading(self, kind: Kind[Any], action: Callable[[], None]) -> None:
+        """Call an action before anybody reads objects of a kind: it writes what nobody needed until then."""
+        self._refreshers[self.shelf(kind)] = action
+
+    def refresh(self, shelf: Shelf) -> None:
+        """Before reading: what was put off is written."""
+        action = self._refreshers.get(shelf)
+        if action is not None:
+            action()
+
+    def _tell(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
+        """Everybody hears of changes in their order: what a handler changes is told after what it was told of."""
+        self._untold.append((shelf, old, new))
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                self._deliver(*self._untold.popleft())
+        finally:
+            self._telling = False
+        if self.waiting:
+            for action in self._refreshers.values():
+                action()
+            self.changed.notify_all()
+
+    def _deliver(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
+        for type_, handler in self._subscribers[shelf]:
+            handler(
+                None if old is None else old.decoded(type_),
+                None if new is None else new.decoded(type_),
+            )

@@ -1,0 +1,123 @@
+"""A watch on the simulated apiserver: the log of a shelf from a position on, as events that a selection sees.
+
+`door.SimulatedDoor.watch` makes it; `kube.reflector` reads it. One that waits blocks until there is something, another
+thread closes it or its time is over; one that does not ends as soon as everything is told. Both end with a bookmark, so
+that its reader goes on from the newest version of all.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from kube.door import EventType, WatchEvent
+from kube.objects import Identified
+from simulator.apiserver import refusals, selecting
+from simulator.apiserver.shelf import Change, Shelf, Version
+from simulator.apiserver.state import State
+
+T = TypeVar("T", bound=Identified)
+LOOK_SECONDS = 1.0  # on a clock of its own, time passes without anybody being told
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a shelf, and where in its log to begin; `until_seconds` by the monotonic clock."""
+
+    namespace: str
+    matches: selecting.Predicate
+    position: int
+    number: int
+    until_seconds: float
+
+
+class SimulatedWatch(Generic[T]):
+    """See the module; a `kube.door.Watch`."""
+
+    def __init__(self, state: State, shelf: Shelf, type_: type[T], selection: Selection, *, waits: bool) -> None:
+        self._state = state
+        self._shelf = shelf
+        self._type = type_
+        self._prefix = f"{selection.namespace}/" if selection.namespace else ""
+        self._matches = selection.matches
+        self._sees_all = not self._prefix and selection.matches is selecting.everything
+        self._position = selection.position
+        self._number = selection.number
+        self._until_seconds = selection.until_seconds
+        self._waits = waits
+        self._closed = False
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        return self
+
+    def __next__(self) -> WatchEvent[T]:
+        with self._state.lock:
+            while not self._closed:
+                event = self._told()
+                if event is not None:
+                    return event
+                if not self._wait():
+                    self._closed = True
+                    return self._bookmark()
+        raise StopIteration
+
+    def close(self) -> None:
+        """End it now; from any thread."""
+        with self._state.lock:
+            self._closed = True
+            self._state.changed.notify_all()
+
+    def _wait(self) -> bool:
+        """Whether to look again: the time is not over."""
+        left_seconds = self._until_seconds - self._state.clock.monotonic() if self._waits else 0.0
+        if left_seconds <= 0:
+            return False
+        self._state.waiting += 1
+        self._state.changed.wait(min(left_seconds, LOOK_SECONDS))
+        self._state.waiting -= 1
+        return True
+
+    def _bookmark(self) -> WatchEvent[T]:
+        self._number = max(self._number, self._state.number)
+        return WatchEvent("BOOKMARK", None, str(self._number))
+
+    def _told(self) -> WatchEvent[T] | None:
+        """The next change that the selection sees."""
+        while (change := self._next()) is not None:
+            self._position += 1
+            self._number = change.number
+            event = self._seen(change)
+            if event is not None:
+                return event
+        return None
+
+    def _next(self) -> Change | None:
+        try:
+            return self._shelf.after(self._position)
+        except LookupError as error:
+            raise refusals.gone(str(self._number)) from error
+
+    def _seen(self, change: Change) -> WatchEvent[T] | None:
+        """A change as the selection sees it: an object that begins to match is added, one that ceases to is deleted."""
+        if self._sees_all:
+            return self._event(change.type, change.new or change.last)
+        before = change.old is not None and self._selects(change.old)
+        after = change.new is not None and self._selects(change.new)
+        if after:
+            return self._event("MODIFIED" if before else "ADDED", change.new)
+        return self._event("DELETED", change.last or _at(change)) if before else None
+
+    def _selects(self, version: Version) -> bool:
+        return version.key.startswith(self._prefix) and version.selected(self._matches)
+
+    def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
+        if version is None:
+            return None
+        return WatchEvent(type_, version.decoded(self._type), version.metadata["resourceVersion"])
+
+
+def _at(change: Change) -> Version | None:
+    """What an object was before a change that took it out of the selection, at the version of that change."""
+    if change.old is None:
+        return None
+    metadata = {**change.old.metadata, "resourceVersion": str(change.number)}
+    return Version(change.old.key, change.number, {**change.old.body, "metadata": metadata})

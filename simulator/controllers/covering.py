@@ -1,0 +1,85 @@
+"""Which budgets cover a pod, and which pods a budget: kept up to date, and found by label, as a namespace may have a
+budget for every workload and thousands of pods.
+
+`budgets` keeps one: most changes of a pod leave its labels as they were, and then only its newest state is taken.
+"""
+
+import collections
+
+from kube.objects import DisruptionBudget, Pod
+
+Place = tuple[str, str, str]  # namespace, label and its value; "" and "" is every pod, and budgets that demand no value
+_NO_LABEL = ("", "")
+
+
+class Covering:
+    """Pods under each of their labels, budgets under the first one that their selector demands."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._named: dict[Place, dict[str, None]] = collections.defaultdict(dict)  # keys of pods, in order
+        self._budgets: dict[Place, dict[str, DisruptionBudget]] = collections.defaultdict(dict)
+        self._covered: dict[str, dict[str, None]] = {}  # by key of the budget: keys of pods
+        self._guards: dict[str, dict[str, None]] = {}  # by key of the pod: keys of budgets
+
+    def take(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
+        """Take a change of a pod; gives the keys of the budgets that it may matter to."""
+        if old is not None and new is not None and old.labels == new.labels:
+            self._pods[new.key] = new
+            return tuple(self._guards[new.key])
+        before = self._drop(old) if old is not None else ()
+        return (*before, *self._add(new)) if new is not None else before
+
+    def guard(self, budget: DisruptionBudget) -> None:
+        """Take a new budget."""
+        place, covered = _place(budget), self._covered.setdefault(budget.key, {})
+        self._budgets[place][budget.key] = budget
+        for key in self._named.get(place, ()):
+            if _covers(budget, self._pods[key]):
+                covered[key] = self._guards[key][budget.key] = None
+
+    def forget(self, budget: DisruptionBudget) -> None:
+        """A budget is no more."""
+        del self._budgets[_place(budget)][budget.key]
+        for key in self._covered.pop(budget.key):
+            del self._guards[key][budget.key]
+
+    def pods(self, budget: DisruptionBudget) -> dict[str, Pod]:
+        """The pods that a known budget covers, by name."""
+        return {self._pods[key].name: self._pods[key] for key in self._covered[budget.key]}
+
+    def _add(self, pod: Pod) -> tuple[str, ...]:
+        guards = self._guards[pod.key] = {}
+        self._pods[pod.key] = pod
+        for place in _places(pod):
+            self._named[place][pod.key] = None
+            for key, budget in self._budgets.get(place, {}).items():
+                if _covers(budget, pod):
+                    guards[key] = self._covered[key][pod.key] = None
+        return tuple(guards)
+
+    def _drop(self, pod: Pod) -> tuple[str, ...]:
+        del self._pods[pod.key]
+        for place in _places(pod):
+            del self._named[place][pod.key]
+            if not self._named[place]:
+                del self._named[place]
+        guards = tuple(self._guards.pop(pod.key))
+        for key in guards:
+            del self._covered[key][pod.key]
+        return guards
+
+
+def _place(budget: DisruptionBudget) -> Place:
+    wanted = budget.selector.match_labels if budget.selector is not None else {}
+    return (budget.namespace, *next(iter(wanted.items()), _NO_LABEL))
+
+
+def _places(pod: Pod) -> list[Place]:
+    namespace = pod.namespace
+    return [(namespace, *label) for label in (_NO_LABEL, *pod.labels.items())]
+
+
+def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
+    """Whether the selector takes in a pod of the same namespace; a budget without a selector takes none."""
+    return budget.selector is not None and budget.selector.matches(pod.labels)

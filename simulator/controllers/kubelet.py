@@ -1,0 +1,75 @@
+"""The kubelets of all nodes: a bound pod runs after a while, a deleted one ends after a while.
+
+Subscribes to the simulated apiserver's pods; nothing is asked of it but `finish`, with which a Job's pod is done.
+Containers never fail and images are always there: what is modelled is how long things take, not what goes wrong.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from kube import errors, kinds
+from kube.objects import Pod
+from simulator.apiserver import ApiServer
+from simulator.controllers.later import Later
+
+Condition = dict[str, str]
+STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+SERVING = ("Ready", "ContainersReady")
+
+
+class Kubelet:
+    """`start_seconds` from binding to Ready; `grace_seconds` from deletion to the end, the pod's own grace at most."""
+
+    def __init__(self, api: ApiServer, later: Later, *, start_seconds: float = 0.0, grace_seconds: float = 0.0) -> None:
+        self._api = api
+        self._later = later
+        self._start_seconds = start_seconds
+        self._grace_seconds = grace_seconds
+        api.subscribe(kinds.PODS, self._changed)
+
+    def finish(self, pod: Pod) -> None:
+        """Its containers have done their work and exited with 0; nothing happens where the pod is gone."""
+        body = self._body(pod)
+        if body is not None:
+            stopped = [_condition(name, "False", self._api.stamp) for name in SERVING]
+            self._report(pod, body, stopped, phase="Succeeded")
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or not new.node_name:
+            return
+        if old is None or not old.node_name:
+            self._later.after(self._start_seconds, functools.partial(self._start, new))
+        if new.deleting and (old is None or not old.deleting):
+            grace_seconds = min(self._grace_seconds, new.deletion_grace_seconds or 0.0)
+            self._later.after(grace_seconds, functools.partial(self._end, new))
+
+    def _start(self, pod: Pod) -> None:
+        body = self._body(pod)
+        if body is None or "deletionTimestamp" in body["metadata"] or body["status"]["phase"] != "Pending":
+            return
+        begun = [_condition(name, "True", self._api.stamp) for name in STARTED]
+        self._report(pod, body, begun, phase="Running", startTime=self._api.stamp)
+
+    def _end(self, pod: Pod) -> None:
+        if self._body(pod) is not None:
+            self._api.remove(kinds.PODS, pod.name, namespace=pod.namespace)
+
+    def _report(self, pod: Pod, body: Mapping[str, Any], changed: list[Condition], **fields: str) -> None:
+        """Write the status: these conditions beside the others that the pod has."""
+        types = {one["type"] for one in changed}
+        kept = [one for one in body["status"].get("conditions", ()) if one["type"] not in types]
+        status = {**body["status"], **fields, "conditions": [*changed, *kept]}
+        self._api.rewrite(kinds.PODS, pod.name, {"status": status}, namespace=pod.namespace)
+
+    def _body(self, pod: Pod) -> Mapping[str, Any] | None:
+        """The pod as it is now; None where it is gone, or another one has its name."""
+        try:
+            body = self._api.body(kinds.PODS, pod.name, namespace=pod.namespace)
+        except errors.NotFound:
+            return None
+        return body if body["metadata"]["uid"] == pod.uid else None
+
+
+def _condition(type_: str, status: str, since: str) -> Condition:
+    return {"type": type_, "status": status, "lastTransitionTime": since}

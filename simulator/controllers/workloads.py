@@ -1,0 +1,207 @@
+"""The objects above the pods: Deployments with their ReplicaSets, StatefulSets, Jobs, budgets, and what they count.
+
+`owners` says how many replicas are wanted and what became of pods; the objects come with the first replica of a
+workload and go with its last. Their replicas and statuses are written when somebody is about to read them.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kube import errors, kinds
+from simulator.apiserver import ApiServer
+from simulator.controllers import bodies
+from simulator.controllers.bodies import Parent, Selected
+from simulator.scenario import Owner
+
+
+@dataclasses.dataclass(slots=True)
+class Counted:
+    """An object that says how many pods it wants and has."""
+
+    parent: Parent
+    namespace: str
+    selected: Selected
+    wanted: int = 0
+    pods: int = 0
+    ready: int = 0
+    generation: int = 1
+    written: tuple[int, int, int] = (0, 0, 0)
+    gone: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Workload:
+    """All that one name stands for; of a bare pod there is no object."""
+
+    number: int
+    owner: Owner  # the first of its versions
+    object: Counted | None
+    wanted: int = 0
+
+
+@dataclasses.dataclass(slots=True)
+class Version:
+    """An owner of the scenario: replicas that are made alike. `counting` are the objects above, the nearest first."""
+
+    owner: Owner
+    workload: Workload
+    selected: Selected
+    counting: tuple[Counted, ...]
+    wanted: int = 0
+    templates: dict[str, bodies.Body] = dataclasses.field(default_factory=dict)
+
+    def template(self, node: str) -> bodies.Body:
+        """A pod without its name; `node` is a DaemonSet's, else ""."""
+        if node not in self.templates:
+            metadata = bodies.pod_metadata(self.owner, self.selected, self.above)
+            self.templates[node] = {"metadata": metadata, "spec": bodies.pod_spec(self.owner, node)}
+        return self.templates[node]
+
+    @property
+    def above(self) -> Parent | None:
+        """Who owns the pods; nobody a bare one."""
+        return self.counting[0].parent if self.counting else None
+
+
+class Workloads:
+    """See the module. Owners are named by their index in the scenario."""
+
+    def __init__(self, api: ApiServer, owners: Sequence[Owner]) -> None:
+        self._api = api
+        self._door = api.door(waits=False)
+        self._owners = owners
+        self._numbers: dict[tuple[str, str, str], int] = {}
+        self._workloads: dict[int, Workload] = {}
+        self._versions: dict[int, Version] = {}
+        self._unwritten: dict[int, Counted] = {}
+        self._writing = False
+        self._served = set(bodies.KNOWN)
+        api.serve(bodies.DAEMON_SETS)
+        for kind in bodies.KNOWN.values():
+            api.before_reading(kind, self._write)
+
+    def want(self, index: int) -> Version:
+        """One replica more of an owner, whose objects are made where there are none."""
+        version = self._versions.get(index) or self._new_version(index)
+        version.wanted += 1
+        version.workload.wanted += 1
+        for one in version.counting:
+            one.wanted += 1
+            self._unwritten[id(one)] = one
+        return version
+
+    def drop(self, index: int) -> None:
+        """One replica less; with the last one the objects go."""
+        version = self._versions[index]
+        version.wanted -= 1
+        version.workload.wanted -= 1
+        for one in version.counting:
+            one.wanted -= 1
+            self._unwritten[id(one)] = one
+        if not version.wanted:
+            self._remove_version(index, version)
+
+    def count(self, version: Version, pods: int, ready: int) -> None:
+        """So many pods more (or less, where negative), and so many of them Ready."""
+        for one in version.counting:
+            one.pods += pods
+            one.ready += ready
+            self._unwritten[id(one)] = one
+
+    def _new_version(self, index: int) -> Version:
+        owner = self._owners[index]
+        workload = self._workload(owner)
+        selected = Selected(workload.number, kind=owner.kind)
+        counting: tuple[Counted, ...] = () if workload.object is None else (workload.object,)
+        if owner.kind == kinds.DEPLOYMENTS.name and workload.object is not None:
+            selected = Selected(workload.number, bodies.template_hash(owner, index))
+            counting = (self._replica_set(owner, selected, workload.object.parent), workload.object)
+        self._versions[index] = Version(owner, workload, selected, counting)
+        return self._versions[index]
+
+    def _replica_set(self, owner: Owner, selected: Selected, above: Parent) -> Counted:
+        body = bodies.replica_set(owner, selected, above)
+        self._door.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
+        parent = self._parent(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace)
+        return Counted(parent, owner.namespace, selected)
+
+    def _workload(self, owner: Owner) -> Workload:
+        number = self._numbers.setdefault((owner.namespace, owner.kind, owner.name), len(self._numbers))
+        if number not in self._workloads:
+            self._ensure(kinds.NAMESPACES, {"metadata": {"name": owner.namespace}})
+            self._workloads[number] = Workload(number, owner, self._object(owner, number))
+            if owner.min_available is not None:
+                body = bodies.budget(owner, _budget_name(owner), number)
+                self._door.create(kinds.BUDGETS, body, namespace=owner.namespace)
+        name = bodies.priority_class(owner.priority)
+        if name:
+            self._ensure(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": owner.priority})
+        return self._workloads[number]
+
+    def _object(self, owner: Owner, number: int) -> Counted | None:
+        kind = bodies.kind_of(owner)
+        if kind is None:
+            return None
+        if kind.name not in self._served:
+            self._served.add(kind.name)
+            self._api.serve(kind, scale=True)
+            self._api.before_reading(kind, self._write)
+        self._door.create(kind, bodies.workload(owner, number), namespace=owner.namespace)
+        parent = self._parent(kind, owner.name, owner.namespace)
+        return Counted(parent, owner.namespace, Selected(number, kind=owner.kind))
+
+    def _parent(self, kind: kinds.Kind[Any], name: str, namespace: str) -> Parent:
+        return Parent(kind, name, self._api.body(kind, name, namespace=namespace)["metadata"]["uid"])
+
+    def _ensure(self, kind: kinds.Kind[Any], body: bodies.Body) -> None:
+        try:
+            self._api.body(kind, body["metadata"]["name"])
+        except errors.NotFound:
+            self._door.create(kind, body)
+
+    def _remove_version(self, index: int, version: Version) -> None:
+        del self._versions[index]
+        for one in version.counting:
+            if one is not version.workload.object:
+                self._remove(one)
+        workload, owner = version.workload, version.workload.owner
+        if workload.wanted:
+            return
+        del self._workloads[workload.number]
+        if workload.object is not None:
+            self._remove(workload.object)
+        if owner.min_available is not None:
+            self._api.remove(kinds.BUDGETS, _budget_name(owner), namespace=owner.namespace)
+
+    def _remove(self, one: Counted) -> None:
+        one.gone = True
+        self._api.remove(one.parent.kind, one.parent.name, namespace=one.namespace)
+
+    def _write(self) -> None:
+        if self._writing:
+            return
+        self._writing = True
+        try:
+            while self._unwritten:
+                _, one = self._unwritten.popitem()
+                self._write_one(one)
+        finally:
+            self._writing = False
+
+    def _write_one(self, one: Counted) -> None:
+        counts = (one.wanted, one.pods, one.ready)
+        if one.gone or counts == one.written:
+            return  # pods that end may outlive what counted them
+        one.generation += one.wanted != one.written[0]
+        one.written = counts
+        parts = {
+            "metadata": {"generation": one.generation},
+            "spec": bodies.size(one.selected, one.wanted),
+            "status": bodies.standing(one.selected.kind, one.pods, one.ready, one.generation),
+        }
+        self._api.rewrite(one.parent.kind, one.parent.name, parts, namespace=one.namespace)
+
+
+def _budget_name(owner: Owner) -> str:
+    return f"{owner.kind.lower() or 'pod'}-{owner.name}"

@@ -1,0 +1,92 @@
+"""Series put on the steps of a span: one row per label set, NaN where nothing was said.
+
+Pure; `rebuilding` asks for a grid per subject. The pages of one subject arrive one behind the other, so a label set
+comes once per page. Two different values for the same row and step are a contradiction: the later page stands nowhere
+in particular, so the cell is NaN and counted.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from promql.door import Series
+from simulator.history.reading import Span
+
+Floats = npt.NDArray[np.float32]
+Key = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grid:
+    """`values[row, step]` with the labels of each row; `refused` counts values that no real measurement can have."""
+
+    keys: tuple[Key, ...]
+    values: Floats
+    refused: int = 0
+    contradictions: int = 0
+
+    def rows(self) -> dict[Key, int]:
+        """Where each key stands."""
+        return {key: row for row, key in enumerate(self.keys)}
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Where something was said [rows, steps]."""
+        present: npt.NDArray[np.bool_] = ~np.isnan(self.values)
+        return present
+
+
+def grid(
+    series: Iterable[Series],
+    labels: tuple[str, ...],
+    span: Span,
+    *,
+    highest: float = float("inf"),
+    key: Callable[[Mapping[str, str]], Key | None] | None = None,
+) -> Grid:
+    """The series by these labels (or by `key`; None leaves a series out). Values that are negative, infinite or above
+    `highest` are refused: counter resets are Prometheus' to handle, what is left after them is a broken exporter.
+    """
+    named = key or (lambda given: tuple(given.get(label, "") for label in labels))
+    rows: dict[Key, int] = {}
+    parts: list[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]] = []
+    for one in series:
+        name = named(one.labels)
+        if name is None or not one.points:
+            continue
+        points = np.array(one.points, dtype=np.float64)
+        steps = np.rint((points[:, 0] - span.start_seconds) / span.step_seconds).astype(np.intp) - 1
+        parts.append((rows.setdefault(name, len(rows)), steps, points[:, 1]))
+    return _filled(tuple(rows), parts, span, highest)
+
+
+def highest(series: Iterable[Series], labels: tuple[str, ...]) -> dict[Key, float]:
+    """The highest good value that each label set ever had, for what does not change or may only be read generously."""
+    found: dict[Key, float] = {}
+    for one in series:
+        key = tuple(one.labels.get(label, "") for label in labels)
+        values = [value for _, value in one.points if 0 <= value < float("inf")]
+        if values:
+            found[key] = max(found.get(key, 0.0), *values)
+    return found
+
+
+def _filled(
+    keys: tuple[Key, ...],
+    parts: Iterable[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.float64]]],
+    span: Span,
+    highest: float,
+) -> Grid:
+    values = np.full((len(keys), span.steps), np.nan, np.float32)
+    refused = contradictions = 0
+    for row, steps, given in parts:
+        inside = (steps >= 0) & (steps < span.steps)
+        good = inside & np.isfinite(given) & (given >= 0) & (given <= highest)
+        refused += int((inside & ~np.isnan(given) & ~good).sum())
+        at, new = steps[good], given[good].astype(np.float32)
+        clash = ~np.isnan(values[row, at]) & (values[row, at] != new)
+        contradictions += int(clash.sum())
+        values[row, at] = np.where(clash, np.nan, new)
+    return Grid(keys, values, refused, contradictions)

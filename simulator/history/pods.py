@@ -1,0 +1,228 @@
+"""The pods of the past: whose they were, what they asked for, from when to when, and what they used.
+
+`rebuilding` calls `build`. Each pod that was alive becomes a replica of its own with its own stretch of measured use. A
+pod is known by its uid, as a StatefulSet gives the same name again; use is recorded by name, so it is cut by the lives.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from policy import owner_usage
+from simulator.history import grids
+from simulator.history.queries import Subject
+from simulator.history.reading import Recorded, Span
+from simulator.load import Load
+from simulator.scenario import NEVER, Owner, Replica, Usage
+
+# kube-state-metrics names a pod's priority class, not its value; these two exist in every cluster (KEP-268).
+PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+PINNED = ("DaemonSet", "Node")  # a Node owns its static pods: neither is for the scheduler to place
+ABSENT = ("", "<none>")
+MILLI = 1000.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pods:
+    """Owners, replicas (by index into them) and their use, where each replica really was, and what a reader must
+    know.
+    """
+
+    owners: tuple[Owner, ...]
+    replicas: tuple[Replica, ...]
+    usage: Usage
+    nodes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class _Life(NamedTuple):
+    """One pod: both steps belong to it; `node` is the last that it was seen on."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    kind: str
+    owner: str
+    priority_class: str
+    first: int
+    last: int
+
+
+def build(recorded: Recorded, renamed: Mapping[str, str]) -> Pods:
+    """The pods; `renamed` leads from a machine's former names to its last. ValueError when none is recorded."""
+    lives, notes = _lives(recorded, renamed)
+    if not lives:
+        raise ValueError(
+            "no pod is named by kube_pod_info or by cAdvisor's series in the whole span: check the matchers, and that "
+            "Prometheus scrapes kube-state-metrics or the kubelets' cAdvisor"
+        )
+    requests, unasked = _requests(recorded, lives)
+    owners, of_life = _owners(lives, requests, _deployments(recorded), _budgets(recorded))
+    usage, offsets, unknown = _usage(recorded, lives)
+    notes += unasked + unknown + _classes(lives)
+    replicas = _replicas(lives, of_life, offsets, recorded.span)
+    return Pods(tuple(owners), replicas, usage, tuple(life.node for life in lives), tuple(notes))
+
+
+def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life], list[str]]:
+    """Every pod from its first to its last step alive, in order of time and name."""
+    span, notes = recorded.span, []
+    labels = ("namespace", "pod", "uid", "node", "created_by_kind", "created_by_name", "priority_class")
+    info = grids.grid(recorded.series[Subject.PODS], labels, span)
+    if not info.keys:
+        info = grids.grid(recorded.series[Subject.POD_MEMORY], labels, span)
+        notes.append(
+            "kube_pod_info is not recorded: pods are those that cAdvisor measured, each without owner and restarted "
+            "under the same name counted once"
+        )
+    alive = grids.grid(recorded.series[Subject.ALIVE], ("namespace", "pod", "uid"), span)
+    at_work = {key: alive.present[row] for key, row in alive.rows().items()}
+    if not at_work:
+        notes.append("kube_pod_status_phase is not recorded: a finished pod counts until it was deleted")
+    by_pod: dict[grids.Key, list[int]] = {}
+    for row, key in enumerate(info.keys):
+        by_pod.setdefault(key[:3], []).append(row)
+    found = []
+    for pod, rows in by_pod.items():
+        seen = info.present[rows].any(axis=0)
+        if at_work:
+            seen = seen & at_work.get(pod, np.zeros(span.steps, dtype=np.bool_))
+        steps = np.flatnonzero(seen)
+        if len(steps):
+            latest = max(rows, key=lambda row: (info.keys[row][3] != "", int(np.flatnonzero(info.present[row])[-1])))
+            _, _, _, node, kind, owner, priority_class = info.keys[latest]
+            place = renamed.get(node, node)
+            namespace, name, uid = pod
+            span_of_life = int(steps[0]), int(steps[-1])
+            found.append(_Life(namespace, name, uid, place, kind, owner, priority_class, *span_of_life))
+    return sorted(found, key=lambda life: (life.first, life.namespace, life.name, life.uid)), notes
+
+
+def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:
+    """What each pod asked for, by namespace, name and uid; a pod without any recorded request asks for nothing."""
+    recorded_amounts = grids.highest(recorded.series[Subject.REQUESTS], ("namespace", "pod", "uid", "resource"))
+    amounts: dict[grids.Key, dict[str, float]] = {}
+    for key, amount in recorded_amounts.items():
+        amounts.setdefault(key[:3], {})[key[3]] = amount
+    found = {key: Load(given.get("cpu", 0.0) * MILLI, given.get("memory", 0.0)) for key, given in amounts.items()}
+    if not found:
+        return {}, [
+            "kube_pod_container_resource_requests is not recorded: every pod is replayed without requests, so "
+            "whatever depends on requests (what fits, LeastAllocated, expected load) says little"
+        ]
+    without = sum(1 for life in lives if life[:3] not in found)
+    return found, [f"{without} pods had no requests recorded and ask for nothing"] if without else []
+
+
+def _deployments(recorded: Recorded) -> dict[tuple[str, str], tuple[str, str]]:
+    """(namespace, ReplicaSet) -> kind and name of what owns it."""
+    found = {}
+    for one in recorded.series[Subject.REPLICA_SETS]:
+        given = one.labels
+        if given.get("owner_kind", "") not in ABSENT:
+            found[given.get("namespace", ""), given.get("replicaset", "")] = given["owner_kind"], given["owner_name"]
+    return found
+
+
+def _budgets(recorded: Recorded) -> dict[tuple[str, str], int]:
+    """(namespace, name of the budget) -> the most healthy pods it ever wanted."""
+    found = grids.highest(recorded.series[Subject.BUDGETS], ("namespace", "poddisruptionbudget"))
+    return {(namespace, name): int(healthy) for (namespace, name), healthy in found.items()}
+
+
+def _owners(
+    lives: Iterable[_Life],
+    requests: Mapping[grids.Key, Load],
+    deployments: Mapping[tuple[str, str], tuple[str, str]],
+    budgets: Mapping[tuple[str, str], int],
+) -> tuple[list[Owner], list[int]]:
+    """The owners, and each life's index among them. A workload whose requests changed is one owner per request."""
+    owners: dict[tuple[object, ...], int] = {}
+    made: list[Owner] = []
+    of_life = []
+    for life in lives:
+        kind, name = deployments.get((life.namespace, life.owner), (life.kind, life.owner))
+        if kind == "ReplicaSet":
+            kind, name = "Deployment", owner_usage.owner_key("", kind, name).rpartition("/")[2]
+        if kind in PINNED or kind in ABSENT:
+            kind, name = ("DaemonSet", name) if kind in PINNED else ("", life.name)
+        asked = requests.get(life[:3], Load())
+        key = (life.namespace, kind, name, asked, life.priority_class)
+        if key not in owners:
+            owners[key] = len(made)
+            budget = budgets.get((life.namespace, name))
+            priority = PRIORITIES.get(life.priority_class, 0)
+            labels = {"app": name}
+            made.append(Owner(life.namespace, name, asked, kind, priority, labels, min_available=budget or None))
+        of_life.append(owners[key])
+    return made, of_life
+
+
+def _usage(recorded: Recorded, lives: list[_Life]) -> tuple[Usage, list[int], list[str]]:
+    """The measured use of every life, one behind the other; where each begins, less its first step; what is missing."""
+    lengths = [life.last - life.first + 1 for life in lives]
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1].tolist()
+    flat, notes = [], []
+    for subject, factor, most in (
+        (Subject.POD_CPU, MILLI, owner_usage.MOST_CPU_MILLICORES),
+        (Subject.POD_MEMORY, 1.0, owner_usage.MOST_MEMORY_BYTES),
+    ):
+        grid = grids.grid(recorded.series[subject], ("namespace", "pod"), recorded.span, highest=most / factor)
+        rows, values = grid.rows(), np.full(sum(lengths), np.nan, np.float32)
+        for life, start, length in zip(lives, starts, lengths, strict=True):
+            row = rows.get((life.namespace, life.name))
+            if row is not None:
+                values[start : start + length] = grid.values[row, life.first : life.last + 1] * factor
+        flat.append(values)
+        notes += _missing(subject, values, grid, lives, starts, lengths)
+    return Usage(*flat), [start - life.first for life, start in zip(lives, starts, strict=True)], notes
+
+
+def _missing(
+    subject: Subject, values: grids.Floats, grid: grids.Grid, lives: list[_Life], starts: list[int], lengths: list[int]
+) -> list[str]:
+    unknown = np.isnan(values)
+    never = sum(bool(unknown[start : start + length].all()) for start, length in zip(starts, lengths, strict=True))
+    notes = []
+    if unknown.any():
+        notes.append(
+            f"{subject} is unknown for {unknown.mean():.1%} of all steps of all pods, for {never} of {len(lives)} pods "
+            "throughout: they are replayed as if they used nothing then"
+        )
+    if grid.refused or grid.contradictions:
+        notes.append(f"{subject}: {grid.refused} impossible values refused, {grid.contradictions} contradicted")
+    return notes
+
+
+def _classes(lives: Iterable[_Life]) -> list[str]:
+    others = Counter(life.priority_class for life in lives)
+    unknown = sorted(name for name in others if name not in PRIORITIES and name not in ABSENT)
+    if not unknown:
+        return []
+    return [f"the values of priority classes are not recorded: {', '.join(unknown)} count as 0"]
+
+
+def _replicas(lives: list[_Life], of_life: list[int], offsets: list[int], span: Span) -> tuple[Replica, ...]:
+    ordinals: Counter[int] = Counter()
+    made = []
+    for life, owner, offset in zip(lives, of_life, offsets, strict=True):
+        first = life.first == 0
+        pinned = life.kind in PINNED
+        made.append(
+            Replica(
+                owner=owner,
+                ordinal=ordinals[owner],
+                arrives_seconds=span.start_seconds + life.first * span.step_seconds,
+                leaves_seconds=(
+                    NEVER if life.last == span.steps - 1 else span.start_seconds + (life.last + 1) * span.step_seconds
+                ),
+                offset=offset,
+                node=life.node if first or pinned else "",
+            )
+        )
+        ordinals[owner] += 1
+    return tuple(made)

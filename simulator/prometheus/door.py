@@ -1,0 +1,163 @@
+"""The simulated door: texts in, samples out, on the virtual clock.
+
+`world` gives it to the services in place of `promql.client.Client`. Every query first lets the book of real use catch
+up with the clock, so that the scrapes due until now are taken. Tests make it fail for a span of time with `inject`.
+"""
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from policy import metrics as load_metrics
+from promql import door, errors
+from promql.node_queries import Window
+from runtime.clock import Clock
+from simulator import usage
+from simulator.prometheus import pod_windows, questions
+from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
+from simulator.prometheus.pod_windows import PodValues, PodWindows
+from simulator.rows import Forgotten
+from simulator.usage import Floats
+
+JOB = "node-exporter"
+MOST_POINTS = 11_000  # of a series in one answer, as Prometheus has it
+_sample = functools.partial(tuple.__new__, door.Sample)  # half the time of calling Sample, for 10,000 pods at once
+NOTHING: Mapping[str, str] = {}
+
+
+class Fault(NamedTuple):
+    """From when until when queries fail with an error, or are answered with a warning that not all may be there."""
+
+    from_seconds: float
+    until_seconds: float
+    error: type[errors.PromqlError] | None = None
+    warning: str = ""
+
+
+class _Vector(NamedTuple):
+    """An instant's answer before it is made of samples."""
+
+    labels: Sequence[Mapping[str, str]]
+    values: Sequence[float]
+
+
+class SimulatedPrometheus:
+    """A `promql.door.PrometheusDoor` over a book of use. `selector` is what node queries carry, `own` texts of the
+    policy's own (`questions.own`).
+    """
+
+    def __init__(
+        self, book: usage.UsageBook, clock: Clock, *, selector: str = "", own: Mapping[str, Window] | None = None
+    ) -> None:
+        self._book = book
+        self._clock = clock
+        self._questions = questions.Book(selector, own)
+        self._nodes, self._pods = NodeWindows(book), PodWindows(book)
+        self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
+        self._faults: list[Fault] = []
+
+    def inject(self, fault: Fault) -> None:
+        """Let something go wrong for a time."""
+        self._faults.append(fault)
+
+    def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
+        """See promql.door; BadQuery for what no service asks."""
+        warnings = self._begin()
+        at_seconds = self._clock.now() if at_seconds is None else at_seconds
+        labels, values = self._answered(self._questions.meaning(expression), at_seconds)
+        return door.Answer(
+            tuple(map(_sample, zip(labels, values, itertools.repeat(at_seconds), strict=False))), warnings
+        )
+
+    def query_range(
+        self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float
+    ) -> door.RangeAnswer:
+        """See promql.door; BadQuery also for a range that Prometheus refuses."""
+        warnings = self._begin()
+        _check(start_seconds, end_seconds, step_seconds)
+        question = self._questions.meaning(expression)
+        points: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
+        for number in range(int((end_seconds - start_seconds) / step_seconds + 1e-9) + 1):
+            at_seconds = start_seconds + number * step_seconds
+            for labels, value in zip(*self._answered(question, at_seconds), strict=True):
+                points.setdefault(tuple(labels.items()), []).append((at_seconds, value))
+        return door.RangeAnswer(tuple(door.Series(dict(key), tuple(each)) for key, each in points.items()), warnings)
+
+    def _begin(self) -> tuple[str, ...]:
+        """Catch up with the clock; the warnings in force, or the error."""
+        now_seconds = self._clock.now()
+        in_force = [fault for fault in self._faults if fault.from_seconds <= now_seconds < fault.until_seconds]
+        for fault in in_force:
+            if fault.error is not None:
+                raise fault.error(
+                    f"the simulated Prometheus fails from {fault.from_seconds:g} to {fault.until_seconds:g}"
+                )
+        self._book.advance(now_seconds)
+        return tuple(fault.warning for fault in in_force if fault.warning)
+
+    def _answered(self, question: questions.Question, at_seconds: float) -> _Vector:
+        try:
+            return self._vector(question, at_seconds)
+        except Forgotten as error:
+            raise errors.BadQuery(
+                f"the simulated Prometheus cannot answer for {at_seconds:.3f}: {error}; give the book a longer "
+                "kept_seconds, or ask while it is not so long ago"
+            ) from error
+
+    def _vector(self, question: questions.Question, at_seconds: float) -> _Vector:
+        last = self._nodes.last_scrape(at_seconds)
+        match question:
+            case Window():
+                return self._of_nodes(self._nodes.value(question, at_seconds))
+            case questions.NodeTime():
+                present = self._nodes.present(at_seconds)
+                return self._of_nodes(np.where(present, self._nodes.scraped_seconds(last), np.nan))
+            case questions.Scrapes(window_seconds):
+                counts = self._nodes.counts(window_seconds, at_seconds)
+                return _single(np.median(counts[counts > 0]) if counts.any() else np.nan)
+            case questions.KnownShare(seconds):
+                now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - seconds)
+                return _single((now & then).sum() / now.sum() if (now & then).any() else np.nan)
+        return self._of_pods(self._pod_values(question, at_seconds, last))
+
+    def _pod_values(self, question: questions.PodMean | questions.PodTime, at_seconds: float, last: int) -> PodValues:
+        if isinstance(question, questions.PodMean) and question.resource == load_metrics.CPU:
+            return self._pods.cpu_cores(question.window_seconds, at_seconds, last)
+        scraped_seconds = self._nodes.scraped_seconds(last)
+        if at_seconds - scraped_seconds >= LOOKBACK_SECONDS:
+            return pod_windows.NONE
+        if isinstance(question, questions.PodMean):
+            return self._pods.memory_bytes(question.window_seconds, at_seconds, last)
+        places = self._pods.present(last)
+        return PodValues(places, np.full(len(places), scraped_seconds))
+
+    def _of_nodes(self, values: Floats) -> _Vector:
+        """Without the nodes that have none: a series that is absent is no NaN."""
+        there = np.flatnonzero(values == values)
+        if len(there) == len(values):
+            return _Vector(self._labels, values.tolist())
+        return _Vector([self._labels[number] for number in there], values[there].tolist())
+
+    def _of_pods(self, found: PodValues) -> _Vector:
+        labels = self._book.pods.labels
+        return _Vector([labels[place] for place in found.places], found.values.tolist())
+
+
+def _single(value: float) -> _Vector:
+    return _Vector((), ()) if np.isnan(value) else _Vector((NOTHING,), (float(value),))
+
+
+def _check(start_seconds: float, end_seconds: float, step_seconds: float) -> None:
+    """What Prometheus says no to."""
+    if not step_seconds > 0:
+        raise errors.BadQuery(f"a range with a step of {step_seconds:g} s; expected more than 0")
+    if end_seconds < start_seconds:
+        raise errors.BadQuery(
+            f"a range from {start_seconds:.3f} to {end_seconds:.3f}; expected its end after its start"
+        )
+    finest_seconds = (end_seconds - start_seconds) / MOST_POINTS
+    if step_seconds < finest_seconds:
+        raise errors.BadQuery(f"a range of more than {MOST_POINTS} points; expected a step of {finest_seconds:g} s")

@@ -1,0 +1,167 @@
+"""What pods used over a window, as the kubelet's cAdvisor series would tell: CPU cores and memory bytes of all pods.
+
+After Prometheus' engine, asked by `door`. Nothing is kept of a single pod: within a step it uses its wish times its
+node's factor, so its counter grows by the wish times the growth of the factor's integral, which the book has at every
+scrape and where every step begins; and so do the sums over a gauge's samples. A pod has no series while its use is not
+known, and no value for a window of which a part is not.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator import usage
+from simulator.usage import Floats, Numbers
+
+FURTHEST_INTERVALS = 1.1  # rate() extrapolates over a gap of up to so many intervals, and over half of one otherwise
+
+
+class PodValues(NamedTuple):
+    """A value for each of these places of `UsageBook.pods`."""
+
+    places: Numbers
+    values: Floats
+
+    @property
+    def known(self) -> "PodValues":
+        """Those that have one."""
+        there = np.isfinite(self.values)
+        return self if there.all() else PodValues(self.places[there], self.values[there])
+
+
+NONE = PodValues(np.empty(0, np.int64), np.empty(0))
+
+
+class _Seen(NamedTuple):
+    """Pods with their nodes, and the first and the last scrape of each in a window."""
+
+    places: Numbers
+    nodes: Numbers
+    first: Numbers
+    last: Numbers
+
+    def only(self, which: Numbers) -> "_Seen":
+        return _Seen(self.places[which], self.nodes[which], self.first[which], self.last[which])
+
+
+class _Span(NamedTuple):
+    """From where to where of its node's cumulated factor each pod is asked about, and during which steps."""
+
+    low: Floats
+    high: Floats
+    steps: range
+
+
+class PodWindows:
+    """Windows of pods over one book. `last` is the newest scrape that a query can see."""
+
+    def __init__(self, book: usage.UsageBook) -> None:
+        self._book = book
+        self._scraping = book.scraping
+        self._node_first, self._node_last = book.node_scrapes()
+
+    def present(self, last: int) -> Numbers:
+        """The places of the pods that the scrape found."""
+        book, at_seconds = self._book, self._scraping.seconds(last)
+        if last <= book.scraped.begin:
+            return NONE.places
+        places = book.pods.seen_at(at_seconds)
+        wishes = book.pods.wishes(places, self._step(at_seconds))
+        known = np.isfinite(wishes[0]) & np.isfinite(wishes[1])
+        return places[known & book.machines.there_at(at_seconds)[book.pods.nodes(places)]]
+
+    def cpu_cores(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
+        """Mean cores by `pod_queries.cpu_cores`: rate() of the counters, of those with two scrapes.
+
+        A pod that ended inside the window is still in it, as with every rate.
+        """
+        window_first = self._first(window_seconds, at_seconds)
+        places = self._book.pods.seen_between(self._scraping.seconds(window_first), self._scraping.seconds(last))
+        seen = self._seen(places, window_first, last)
+        seen = seen.only(np.flatnonzero(seen.first < seen.last))
+        if not len(seen.places):
+            return NONE
+        at_first = self._book.scraped.at(seen.first, usage.CPU_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, usage.CPU_FACTOR, seen.nodes)
+        increase = self._used(usage.CPU_RATIO, seen, _Span(at_first, at_last, self._steps(window_first, last)))
+        sampled_seconds = (seen.last - seen.first) * self._scraping.every_seconds
+        covered_seconds = sampled_seconds + self._reached(at_seconds - self._scraping.seconds_of(seen.last))
+        covered_seconds += self._before(seen, increase, at_first, at_seconds - window_seconds)
+        return PodValues(seen.places, increase / 1000.0 * covered_seconds / sampled_seconds / window_seconds).known
+
+    def memory_bytes(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
+        """Mean bytes by `pod_queries.memory_bytes`: avg_over_time() of the gauges, of those that are there."""
+        window_first = self._first(window_seconds, at_seconds)
+        seen = self._seen(self.present(last), window_first, last)
+        if not len(seen.places):
+            return NONE
+        before = self._book.scraped.at(seen.first - 1, usage.MEMORY_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, usage.MEMORY_FACTOR, seen.nodes)
+        summed = self._used(usage.MEMORY_RATIO, seen, _Span(before, at_last, self._steps(window_first, last)))
+        return PodValues(seen.places, summed / (seen.last - seen.first + 1)).known
+
+    def _first(self, window_seconds: float, at_seconds: float) -> int:
+        """The first scrape in a window that there was."""
+        return max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
+
+    def _seen(self, places: Numbers, window_first: int, last: int) -> _Seen:
+        pods, nodes = self._book.pods, self._book.pods.nodes(places)
+        own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
+        own_last = np.minimum(
+            self._scraping.last_before(pods.ended_seconds(places) + usage.MOMENT_SECONDS), self._node_last[nodes]
+        )
+        seen = _Seen(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
+        return seen.only(np.flatnonzero(seen.first <= seen.last))
+
+    def _used(self, resource: int, seen: _Seen, span: _Span) -> Floats:
+        """Wish times growth of the cumulated factor, step by step; NaN where a wish of the time is not known."""
+        total, low = np.zeros(len(seen.places)), span.low
+        for step in span.steps:
+            end = self._begin(resource, step + 1)[seen.nodes] if step + 1 < span.steps.stop else np.inf
+            high = np.maximum(np.minimum(span.high, end), low)
+            wishes = self._book.pods.wishes(seen.places, step)[resource]
+            total += np.where(high > low, wishes * (high - low), 0.0)
+            low = high
+        return total
+
+    def _begin(self, resource: int, step: int) -> Floats:
+        """The cumulated factor of every node where a step begins: of a gauge, after the last scrape before it."""
+        if resource == usage.CPU_RATIO:
+            return np.asarray(self._book.factor_seconds[step])
+        number = self._scraping.last(self._book.machines.step_seconds[step] - usage.MOMENT_SECONDS)
+        return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][usage.MEMORY_FACTOR])
+
+    def _before(self, seen: _Seen, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
+        """How far rate() extrapolates to the left of each first sample: not beyond where the counter was zero.
+
+        Of a pod whose first scrape is older than the window the counter is taken to be far from zero.
+        """
+        pods, interval_seconds = self._book.pods, self._scraping.every_seconds
+        first_seconds = self._scraping.seconds_of(seen.first)
+        reach_seconds = self._reached(first_seconds - begin_seconds)
+        begun_seconds = pods.begun_seconds(seen.places)
+        young = np.flatnonzero((first_seconds - begun_seconds <= interval_seconds) & (increase > 0))
+        if len(young):
+            its = seen.only(young)
+            span = _Span(
+                pods.begun_factor_seconds(its.places),
+                at_first[young],
+                range(self._step(float(begun_seconds[young].min())), self._step(float(first_seconds[young].max())) + 1),
+            )
+            counted = self._used(usage.CPU_RATIO, its, span)
+            sampled_seconds = (its.last - its.first) * interval_seconds
+            reach_seconds[young] = np.fmin(reach_seconds[young], sampled_seconds * counted / increase[young])
+        return reach_seconds
+
+    def _reached(self, gaps_seconds: Floats) -> Floats:
+        """How far rate() extrapolates into gaps at an end of its range."""
+        interval_seconds = self._scraping.every_seconds
+        return np.where(gaps_seconds >= FURTHEST_INTERVALS * interval_seconds, interval_seconds / 2, gaps_seconds)
+
+    def _steps(self, first: int, last: int) -> range:
+        return range(self._step(self._scraping.seconds(first - 1)), self._step(self._scraping.seconds(last)) + 1)
+
+    def _step(self, at_seconds: float) -> int:
+        scenario = self._book.scenario
+        return min(max(math.floor((at_seconds - scenario.start_seconds) / scenario.step_seconds), 0), scenario.steps)

@@ -1,0 +1,200 @@
+"""What is drawn of one run and one resource: load over time, a heat map, and the same in words.
+
+`page` makes one `Chart` for each variant and resource; the template writes them. All charts of a page share their time,
+scale and order of nodes, so that variants can be compared by eye.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from policy.schema import LoadPolicy
+from simulator.figures import HOT_RATIO, WARM_RATIO
+from simulator.outcome import Moved, Outcome, Timeline
+from simulator.report import drawing, shapes
+
+MOST_POINTS: Final = 336  # of a line: a week in half hours
+MOST_COLUMNS, MOST_ROWS = 168, 100  # of a heat map
+MOST_MARKS: Final = 400
+MOST_EVICTIONS: Final = 500  # lines of the table that marks link to
+HOTTEST: Final = 3
+WORDS: Final = 13  # lines of the table beside a chart
+LABEL_GAP: Final = 11.0
+RESOURCES: Final = {"cpu": "CPU", "memory": "memory"}
+SWATCHES: Final = ("under 20 %", "20 to 40 %", "40 to 65 %", "65 to 80 %", "80 to 90 %", "over 90 %")
+
+
+class Hot(NamedTuple):
+    """The line of one of the hottest nodes."""
+
+    name: str
+    path: str
+
+
+class Mark(NamedTuple):
+    """An eviction on a chart, linked to its line in the table; "" where the table is not that long."""
+
+    x: float
+    y: float
+    title: str
+    anchor: str
+
+
+class Threshold(NamedTuple):
+    """A line of the policy, and where its label stands."""
+
+    y: float
+    label_y: float
+    label: str
+
+
+class Words(NamedTuple):
+    """One moment of the chart in words."""
+
+    at: str
+    median: str
+    p90: str
+    greatest: str
+    hottest: str
+    warm: int
+    hot: int
+
+
+class Heat(NamedTuple):
+    """The heat map: a path for each colour, in a drawing of `columns` x `rows` units."""
+
+    columns: int
+    rows: int
+    paths: tuple[str, ...]
+    nodes: tuple[str, ...]
+    minutes: float
+
+
+class Chart(NamedTuple):
+    """One resource of one run."""
+
+    key: str
+    resource: str
+    frame: drawing.Frame
+    minutes: float
+    outer: str
+    inner: str
+    median: str
+    hottest: tuple[Hot, ...]
+    thresholds: tuple[Threshold, ...]
+    marks: tuple[Mark, ...]
+    times: tuple[drawing.Tick, ...]
+    ratios: tuple[drawing.Tick, ...]
+    words: tuple[Words, ...]
+    heat: Heat
+
+
+def anchor(key: str, number: int) -> str:
+    """The id of an eviction's line in the table of a variant."""
+    return f"{key}-eviction-{number}"
+
+
+def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> Chart:
+    """The chart of a run's resource (cpu or memory); `key` tells variants apart in ids."""
+    timeline = outcome.timeline
+    ratios = timeline.cpu_ratio if resource == "cpu" else timeline.memory_ratio
+    frame = _frame(timeline)
+    size = shapes.steps_per_point(len(ratios), MOST_POINTS)
+    times = timeline.start_seconds + (np.arange(-(-len(ratios) // size)) + 0.5) * size * timeline.step_seconds
+    band, peaks = shapes.band(ratios, size), shapes.peaks(ratios, size)
+    return Chart(
+        key=f"{key}-{resource}",
+        resource=RESOURCES[resource],
+        frame=frame,
+        minutes=size * timeline.step_seconds / 60,
+        outer=drawing.area(frame, times, band.least, band.greatest),
+        inner=drawing.area(frame, times, band.p10, band.p90),
+        median=drawing.line(frame, times, band.median),
+        hottest=tuple(
+            Hot(timeline.nodes[node], drawing.line(frame, times, peaks[:, node]))
+            for node in shapes.hottest(ratios, HOTTEST)
+        ),
+        thresholds=_thresholds(frame, resource, policy),
+        marks=_marks(frame, key, resource, policy, outcome.moved),
+        times=drawing.time_ticks(frame),
+        ratios=drawing.ratio_ticks(frame),
+        words=_words(timeline, ratios),
+        heat=_heat(timeline, ratios),
+    )
+
+
+def _frame(timeline: Timeline) -> drawing.Frame:
+    end_seconds = timeline.start_seconds + len(timeline.cpu_ratio) * timeline.step_seconds
+    return drawing.Frame(960, 260, 44, 780, 12, 228, timeline.start_seconds, end_seconds)
+
+
+def lines(resource: str, policy: LoadPolicy | None) -> Mapping[str, float]:
+    """What a policy says of a resource's load: label -> ratio; the table's two lines where there is no policy."""
+    if policy is None:
+        return {"warm": WARM_RATIO, "hot": HOT_RATIO}
+    known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource}
+    found = {f"filter {name}": ratio for name, ratio in policy.filter.thresholds.items() if ratio and name in known}
+    for name, band in policy.descheduler.thresholds.items():
+        if name in known:
+            found |= {f"evict above, {name}": band.evict_above_ratio, f"evict until, {name}": band.evict_until_ratio}
+    return found
+
+
+def _thresholds(frame: drawing.Frame, resource: str, policy: LoadPolicy | None) -> tuple[Threshold, ...]:
+    found = lines(resource, policy)
+    ticks = sorted(drawing.Tick(frame.y(ratio), f"{label} {100 * ratio:g} %") for label, ratio in found.items())
+    labels = drawing.apart(ticks, LABEL_GAP)
+    return tuple(Threshold(tick.at, label.at, tick.label) for tick, label in zip(ticks, labels, strict=True))
+
+
+def _marks(
+    frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, moved: tuple[Moved, ...]
+) -> tuple[Mark, ...]:
+    """The evictions for a metric of this resource, at their time and value; of very many an even sample."""
+    known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource} if policy else set()
+    ours = [(number, one) for number, one in enumerate(moved) if one.metric in known]
+    every = shapes.steps_per_point(len(ours), MOST_MARKS)
+    return tuple(
+        Mark(
+            frame.x(one.at_seconds),
+            frame.y(one.value),
+            f"{drawing.written(one.at_seconds)}: {one.pod} left {one.node}, {one.metric} {percent(one.value)}",
+            anchor(key, number) if number < MOST_EVICTIONS else "",
+        )
+        for number, one in ours[::every]
+    )
+
+
+def _words(timeline: Timeline, ratios: shapes.Floats) -> tuple[Words, ...]:
+    return tuple(
+        Words(
+            drawing.written(timeline.start_seconds + moment.step * timeline.step_seconds),
+            percent(moment.median),
+            percent(moment.p90),
+            percent(moment.greatest),
+            timeline.nodes[moment.hottest],
+            moment.warm,
+            moment.hot,
+        )
+        for moment in shapes.moments(ratios, WORDS)
+    )
+
+
+def _heat(timeline: Timeline, ratios: shapes.Floats) -> Heat:
+    """The heat map of the hottest MOST_ROWS nodes, in the order in which the scenario has them."""
+    shown = sorted(shapes.hottest(ratios, MOST_ROWS))
+    size = shapes.steps_per_point(len(ratios), MOST_COLUMNS)
+    classes = shapes.heat(ratios[:, shown], size)
+    return Heat(
+        columns=len(classes),
+        rows=len(shown),
+        paths=drawing.cells(classes, len(SWATCHES)),
+        nodes=tuple(timeline.nodes[at] for at in shown),
+        minutes=size * timeline.step_seconds / 60,
+    )
+
+
+def percent(ratio: float) -> str:
+    """A ratio as people read it, a dash where there is none."""
+    return "-" if np.isnan(ratio) else f"{100 * ratio:.0f} %"

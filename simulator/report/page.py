@@ -1,0 +1,63 @@
+"""The report: one HTML file that needs nothing else, of everything a reader asks about a study.
+
+`evenload simulate --html`, `demo` and `whatif` write what `render` gives. The file has no script and fetches nothing
+(its Content-Security-Policy forbids both); charts are inline SVG. Of several seeds the first is drawn, all are in the
+tables.
+"""
+
+import pathlib
+from typing import Final, NamedTuple
+
+import jinja2
+
+from simulator import table
+from simulator.report import charts, stories, strips
+from simulator.study import Study, Variant
+
+_TEMPLATE: Final = "page.html"
+_HERE: Final = pathlib.Path(__file__).parent
+
+
+class Part(NamedTuple):
+    """Everything about one variant on the seed that is drawn; `evictions` may be fewer than were `made`."""
+
+    key: str
+    variant: Variant
+    charts: tuple[charts.Chart, ...]
+    evictions: tuple[stories.Eviction, ...]
+    made: int
+    decisions: tuple[stories.Decision, ...]
+
+
+def render(study: Study) -> str:
+    """The whole page as HTML text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    compared = study.comparison
+    parts = tuple(_part(study, number, variant) for number, variant in enumerate(study.variants))
+    return environment.get_template(_TEMPLATE).render(
+        study=study,
+        compared=compared,
+        parts=parts,
+        strips=strips.of(compared),
+        footnote=table.footnote(compared),
+        swatches=charts.SWATCHES,
+        percent=charts.percent,
+    )
+
+
+def _part(study: Study, number: int, variant: Variant) -> Part:
+    key, outcome = f"v{number}", study.outcomes[variant.name][0]
+    return Part(
+        key=key,
+        variant=variant,
+        charts=tuple(charts.of(outcome, key, resource, variant.policy) for resource in charts.RESOURCES),
+        evictions=stories.evictions(outcome, key, variant.policy),
+        made=len(outcome.moved),
+        decisions=stories.decisions(outcome.explained),
+    )

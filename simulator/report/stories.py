@@ -1,0 +1,122 @@
+"""Single events in words: who was evicted, why and what came of it; why a pod went where it went, node by node.
+
+`page` shows what is made here. A decision is what the extender itself explained at that moment (POST /explain); this
+module only picks the nodes that a reader wants beside each other: the chosen one, the best others, and how many of the
+rest were rejected for which reason.
+"""
+
+import collections
+from typing import Final, NamedTuple
+
+import msgspec
+
+from policy.schema import LoadPolicy
+from simulator.outcome import Explained, Moved, Outcome, Timeline
+from simulator.report import charts, drawing
+
+MOST_DECISIONS: Final = 8
+MOST_NODES: Final = 6
+LATER_SECONDS: Final = 1800.0
+
+
+class Eviction(NamedTuple):
+    """One line of the table of evictions; `anchor` is what the mark on the chart links to."""
+
+    anchor: str
+    at: str
+    pod: str
+    workload: str
+    node: str
+    why: str
+    projected: str
+    later: str
+    landed_on: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What the extender said of one node, as far as the page shows it."""
+
+    name: str
+    values: dict[str, float] = {}
+    expected: dict[str, float] = {}
+    terms: dict[str, float | None] = {}
+    base: float | None = None
+    penalty: float = 0.0
+    score: int | None = None
+    allowed: bool = True
+    rejected: str | None = None
+
+
+class _Body(msgspec.Struct, frozen=True):
+    nodes: tuple[Row, ...] = ()
+    exempt: str | None = None
+    degraded: tuple[str, ...] = ()
+
+
+class Decision(NamedTuple):
+    """One decision: the nodes shown, the chosen first, and why the others were not; `metrics` are the columns."""
+
+    at: str
+    pod: str
+    node: str
+    metrics: tuple[str, ...]
+    rows: tuple[Row, ...]
+    allowed: int
+    rejected: tuple[tuple[str, int], ...]
+    remarks: tuple[str, ...]
+
+
+def evictions(outcome: Outcome, key: str, policy: LoadPolicy | None) -> tuple[Eviction, ...]:
+    """The first evictions, as many as the page has lines for; `key` tells variants apart in ids."""
+    resources = {metric.name: metric.resource for metric in policy.metrics_in_force} if policy else {}
+    return tuple(
+        _eviction(one, charts.anchor(key, number), outcome.timeline, resources.get(one.metric, ""))
+        for number, one in enumerate(outcome.moved[: charts.MOST_EVICTIONS])
+    )
+
+
+def _eviction(one: Moved, anchor: str, timeline: Timeline, resource: str) -> Eviction:
+    return Eviction(
+        anchor=anchor,
+        at=drawing.written(one.at_seconds),
+        pod=one.pod,
+        workload=one.workload,
+        node=one.node,
+        why=f"{one.metric} {charts.percent(one.value)}, over {charts.percent(one.threshold)}",
+        projected=charts.percent(one.projected),
+        later=_later(one, timeline, resource),
+        landed_on=one.landed_on or "still waiting at the end",
+    )
+
+
+def _later(one: Moved, timeline: Timeline, resource: str) -> str:
+    """The relieved node's load half an hour later; a dash where the run was over or the node gone."""
+    step = int((one.at_seconds + LATER_SECONDS - timeline.start_seconds) // timeline.step_seconds)
+    ratios = {"cpu": timeline.cpu_ratio, "memory": timeline.memory_ratio}.get(resource)
+    if ratios is None or one.node not in timeline.nodes or step >= len(ratios):
+        return "-"
+    return charts.percent(float(ratios[step, timeline.nodes.index(one.node)]))
+
+
+def decisions(explained: tuple[Explained, ...]) -> tuple[Decision, ...]:
+    """At most MOST_DECISIONS, evenly spread over the run."""
+    every = -(-len(explained) // MOST_DECISIONS) or 1
+    return tuple(_decision(one) for one in explained[::every])
+
+
+def _decision(one: Explained) -> Decision:
+    body = msgspec.convert(one.body, _Body)
+    ranked = sorted(body.nodes, key=lambda row: (row.name != one.node, not row.allowed, -(row.score or 0), row.name))
+    rows = tuple(ranked[:MOST_NODES])
+    reasons = collections.Counter(row.rejected or "rejected" for row in body.nodes if not row.allowed)
+    remarks = [f"not filtered: {body.exempt}"] if body.exempt else []
+    return Decision(
+        at=drawing.written(one.at_seconds),
+        pod=one.pod,
+        node=one.node,
+        metrics=tuple(dict.fromkeys(name for row in rows for name in row.terms)),
+        rows=rows,
+        allowed=sum(row.allowed for row in body.nodes),
+        rejected=tuple(reasons.most_common()),
+        remarks=(*remarks, *(f"degraded: {words}" for words in body.degraded)),
+    )

@@ -1,0 +1,11 @@
+"""A scenario happens: the services' own modules over the simulated doors, on the virtual clock.
+
+`run(scenario, Setup(policy, seed))` gives an `outcome.Outcome`; `runs` calls it once per variant and seed. `running` is
+the order of things, `services` wires the three services, `placing` is kube-scheduler's loop, `asking` its side of the
+extender, `recording` what is remembered, `setup` the conditions.
+"""
+
+from simulator.world.running import run
+from simulator.world.setup import Setup, Simulated
+
+__all__ = ["Setup", "Simulated", "run"]

@@ -1,0 +1,143 @@
+"""What a run leaves behind: counted and remembered while it happens, an `Outcome` when it is over.
+
+`running` tells a `Record` of every change of a pod and of every placement; the ledger tells what was evicted and where
+the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+
+from annotator.effectiveness import Tally
+from descheduler.evicting import EvictionOutcome
+from descheduler.ledger import Ledger
+from descheduler.rows import Query
+from kube.objects import Pod
+from simulator.figures import Effectiveness
+from simulator.outcome import Explained, Moved
+
+EVERY_ROW = 1_000_000_000
+LeastReady = collections.abc.Callable[[Pod], int | None]  # a pod's -> how many of its like a budget wants to be ready
+
+
+@dataclasses.dataclass(slots=True)
+class Record:
+    """Counts of one run."""
+
+    pods_bound: int = 0
+    evictions: int = 0
+    waiting: dict[str, Pod] = dataclasses.field(default_factory=dict)  # without a node, by key
+    given_up: list[str] = dataclasses.field(default_factory=list)
+    violations: list[str] = dataclasses.field(default_factory=list)
+    _ready: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by uid of the owner
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """Every write of a pod, in order."""
+        if new is None:
+            if old is not None and self.waiting.pop(old.key, None) is not None:
+                self.given_up.append(old.key)
+        elif not new.node_name:
+            self.waiting[new.key] = new
+        elif old is None or not old.node_name:
+            self.waiting.pop(new.key, None)
+            self.pods_bound += 1
+        self._count_ready(old, new)
+
+    def never_placed(self) -> list[str]:
+        """Pods that went without ever having had a node, and those that wait now."""
+        return [*self.given_up, *self.waiting]
+
+    def evicted(self, outcomes: collections.abc.Iterable[EvictionOutcome], least_ready: LeastReady) -> None:
+        """A run of the descheduler is over: what it evicted, and whether the budgets of those were kept.
+
+        Judged by our own count of ready pods, not by the budgets' status that the eviction was allowed by.
+        """
+        for one in outcomes:
+            if one.result != "evicted":
+                continue
+            self.evictions += 1
+            pod = one.eviction.pod
+            least, owner = least_ready(pod), pod.owner
+            if least is not None and owner is not None and self._ready[owner.uid] < least:
+                self.violations.append(
+                    f"{pod.key} was evicted from {pod.node_name} although {least} of {owner.kind}/{owner.name} have to "
+                    f"be ready: {self._ready[owner.uid]} are"
+                )
+
+    def _count_ready(self, old: Pod | None, new: Pod | None) -> None:
+        before, after = old is not None and _serves(old), new is not None and _serves(new)
+        pod = new or old
+        if before != after and pod is not None and pod.owner is not None:
+            self._ready[pod.owner.uid] += 1 if after else -1
+
+
+def _serves(pod: Pod) -> bool:
+    return pod.ready and not pod.deleting and not pod.finished
+
+
+class Remarks:
+    """Which placements are explained: some spread over all, and those of pods that replace evicted ones."""
+
+    def __init__(self, most: int, placements: int) -> None:
+        self._most = most
+        self._every = max(1, 2 * placements // max(1, most))
+        self._seen = 0
+        self._evicted: set[str] = set()  # uids of owners
+        self._pending: dict[str, Explained] = {}
+        self.explained: list[Explained] = []
+
+    def evicted(self, outcomes: collections.abc.Iterable[EvictionOutcome]) -> None:
+        """The pods that will replace these are of interest."""
+        owners = (one.eviction.pod.owner for one in outcomes if one.result == "evicted")
+        self._evicted.update(owner.uid for owner in owners if owner is not None)
+
+    def wanted(self, pod: Pod) -> bool:
+        """Whether the turn of this pod is to be explained."""
+        self._seen += 1
+        if len(self.explained) >= self._most or pod.is_daemonset:
+            return False
+        owner = pod.owner
+        if owner is not None and owner.uid in self._evicted:
+            self._evicted.discard(owner.uid)
+            return True
+        return self._seen % self._every == 0
+
+    def explain(self, pod: Pod, body: dict[str, object], at_seconds: float) -> None:
+        """What the extender says of a pod whose turn it is."""
+        self._pending[pod.key] = Explained(at_seconds, pod.key, "", body)
+
+    def placed(self, pod: Pod, node: str) -> None:
+        """Where it went."""
+        said = self._pending.pop(pod.key, None)
+        if said is not None:
+            self.explained.append(dataclasses.replace(said, node=node))
+
+
+def moved(ledger: Ledger) -> tuple[Moved, ...]:
+    """The evictions that took place, in order of time."""
+    rows = ledger.rows(Query(outcome="evicted", limit=EVERY_ROW))
+    return tuple(
+        Moved(
+            at_seconds=row.at_seconds,
+            pod=f"{row.namespace}/{row.pod}",
+            workload=row.workload,
+            node=row.node,
+            metric=row.metric,
+            value=row.value_ratio,
+            threshold=row.threshold_ratio,
+            projected=row.projected_ratio,
+            landed_on=row.landed_node or "",
+        )
+        for row in reversed(rows)
+    )
+
+
+def effectiveness(tally: Tally) -> Effectiveness:
+    """The annotator's five figures."""
+    return Effectiveness(
+        tally.cpu_utilization_total_avg,
+        tally.memory_utilization_total_avg,
+        tally.effective_dynamic_schedule_count,
+        tally.total_schedule_count,
+        tally.effective_schedule_ratio,
+    )

@@ -1,0 +1,111 @@
+"""The three services of a simulated cluster: their own modules over the simulated doors.
+
+`running` lets them work at their times; nobody else does: no thread, no socket, no Lease (this is the only replica).
+Each is told of time by the virtual clock and draws from generators of its own, so that runs repeat themselves.
+"""
+
+import dataclasses
+import pathlib
+import random
+import threading
+from collections.abc import Callable
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from annotator import collecting, cycle, writing
+from annotator.metrics import Telemetry as AnnotatorTelemetry
+from annotator.service import Service as Annotator
+from descheduler import ahead, reading, telling
+from descheduler.evicting import Evicter
+from descheduler.ledger import Ledger
+from descheduler.metrics import Telemetry as DeschedulerTelemetry
+from descheduler.service import Parts
+from descheduler.service import Service as Descheduler
+from extender.service import Service as Extender
+from kube import events
+from kube.door import ScalesDoor
+from policy import schema
+from policy.schema import LoadPolicy
+from promql import breaker
+from promql.door import PrometheusDoor
+from runtime.clock import Clock
+from runtime.reloading import Reloading
+
+NAMESPACE = "evenload-system"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all services of a run stand on: the doors, the clock, the policy file, the seed, a directory for files."""
+
+    kube: ScalesDoor
+    prometheus: PrometheusDoor
+    clock: Clock
+    policy: Reloading[LoadPolicy]
+    seed: int
+    directory: pathlib.Path
+
+    def rng(self, who: str) -> random.Random:
+        """A generator of its own for each service, the same in every run of a seed."""
+        return random.Random(f"{self.seed}/{who}")  # noqa: S311 - jitter and names, not secrets
+
+
+def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, clock: Clock) -> Reloading[LoadPolicy]:
+    """A policy as the services get theirs: from a file, which here is written once and named by the given hash."""
+    path = directory / "policy.json"
+    path.write_bytes(msgspec.json.encode(policy.as_file()))
+    held = Reloading(path, lambda text, _source: schema.LoadPolicy.model_validate_json(text), clock=clock)
+    held.load()
+    held.content_hash = content_hash
+    return held
+
+
+def annotator(around: Surroundings) -> Annotator:
+    """The annotator, leading; it writes one node after the other."""
+    telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
+    settings = cycle.Settings(NAMESPACE, collecting.NodeLabel(), writers=1)
+    writer = writing.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
+    prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
+    inner = cycle.Annotator(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
+    return Annotator(
+        inner, around.kube, around.policy, leads=_always, clock=around.clock, rng=around.rng("annotator service")
+    )
+
+
+def extender(around: Surroundings) -> Extender:
+    """The extender."""
+    return Extender(around.kube, around.policy, namespace=NAMESPACE, ticking=around.clock, rng=around.rng("extender"))
+
+
+def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
+    """The descheduler, leading."""
+    clock, door = around.clock, around.kube
+    writer = events.EventWriter(door, controller=telling.CONTROLLER, instance="simulated", clock=clock)
+    announcer = telling.Announcer(writer, telling.Kept(ledger, clock))
+    prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
+    return Descheduler(
+        Parts(
+            policy=around.policy,
+            reader=reading.Reader(door, prometheus, reading.NodeLabel(), listing=ahead.Late),
+            ledger=ledger,
+            evicter=Evicter(door, ledger, announcer, clock=clock),
+            announcer=announcer,
+            telemetry=DeschedulerTelemetry(CollectorRegistry()),
+            door=door,
+            clock=clock,
+            rng=around.rng("descheduler runs"),
+            leads=_always,
+            stopping=threading.Event(),
+        )
+    )
+
+
+def _guarded(around: Surroundings, who: str, period_seconds: Callable[[], float]) -> breaker.Guarded:
+    return breaker.Guarded(
+        around.prometheus, clock=around.clock, rng=around.rng(who), longest_pause_seconds=period_seconds
+    )
+
+
+def _always() -> bool:
+    return True

@@ -1,0 +1,96 @@
+"""Under what a scenario happens: the policy, the seed, which services run, and what is broken when.
+
+`running.run` takes a `Setup`. The policy that the services get is the one under test with two changes that a run in
+steps needs; both are sentences among an outcome's assumptions (`notes`), where they change anything.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from policy import schema, units
+from policy.schema import LoadPolicy
+from runtime.clock import Clock
+from simulator.apiserver import ApiServer
+from simulator.controllers.owners import Owners
+from simulator.scenario import Scenario
+from simulator.scheduling.extenders import ExtenderPort
+from simulator.usage import UsageBook
+
+PLAIN: Final = "plain"
+EXTENDER_WEIGHT: Final = 2  # as deploy/scheduler/extender-stanza.yaml has it
+STALE_PERIODS: Final = 2.5  # the fewest after which what one sync held is good until the next, see collecting
+START_SECONDS: Final = 3.0  # from binding to Ready: images are there, readiness is quick
+GRACE_SECONDS: Final = 5.0  # what most containers take to end; the pod's own grace at most
+
+
+class Simulated(NamedTuple):
+    """What a peer of Evenload's extender may look at: the run's parts, before anything has happened."""
+
+    scenario: Scenario
+    api: ApiServer
+    book: UsageBook
+    clock: Clock
+    owners: Owners
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setup:
+    """One run. `policy` None is plain kube-scheduler: the annotator runs by the defaults, to measure only.
+
+    `variant` names the run in its outcome. With `enforce` the descheduler evicts even if the policy's mode is Observe
+    or DryRun: a simulation is asked what would happen. `prometheus_away` are spans (Unix seconds) in which Prometheus
+    cannot be reached. At most `explained` placements are explained in the outcome. `peer` makes an extender that
+    kube-scheduler asks instead of Evenload's.
+    """
+
+    policy: LoadPolicy | None
+    seed: int = 0
+    variant: str = ""
+    policy_hash: str = "simulated"
+    enforce: bool = True
+    extender: bool = True
+    descheduler: bool = True
+    extender_weight: int = EXTENDER_WEIGHT
+    prometheus_away: tuple[tuple[float, float], ...] = ()
+    explained: int = 24
+    peer: Callable[[Simulated], ExtenderPort] | None = None
+
+    @property
+    def name(self) -> str:
+        """How the outcome calls the run."""
+        return self.variant or (PLAIN if self.policy is None else "evenload")
+
+
+def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
+    """The policy that the services get: periods no shorter than a step, and Enforce where that is asked for."""
+    given = setup.policy or schema.defaults()
+    sync, descheduler = given.sync, given.descheduler
+    period_seconds = max(sync.period_seconds, step_seconds)
+    stretched = sync.model_copy(
+        update={
+            "period_seconds": period_seconds,
+            "stale_after_seconds": max(sync.stale_after_seconds, STALE_PERIODS * period_seconds),
+        }
+    )
+    changes: dict[str, object] = {"interval_seconds": max(descheduler.interval_seconds, step_seconds)}
+    if setup.enforce:
+        changes["mode"] = "Enforce"
+    return given.model_copy(update={"sync": stretched, "descheduler": descheduler.model_copy(update=changes)})
+
+
+def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
+    """What `in_force` changed, and what else a reader of the outcome has to know."""
+    given, found = setup.policy or schema.defaults(), in_force(setup, step_seconds)
+    said = []
+    if found.sync != given.sync:
+        said.append(
+            f"Time goes in steps of {units.duration_text(step_seconds)}: the annotator reads every "
+            f"{units.duration_text(found.sync.period_seconds)} and a reading is stale after "
+            f"{units.duration_text(found.sync.stale_after_seconds)}."
+        )
+    if setup.policy is not None and found.descheduler.interval_seconds != given.descheduler.interval_seconds:
+        said.append(f"The descheduler runs every {units.duration_text(found.descheduler.interval_seconds)}.")
+    if setup.policy is not None and found.descheduler.mode != given.descheduler.mode:
+        said.append(f"The policy's descheduler.mode is {given.descheduler.mode}; the run is as if it were Enforce.")
+    return tuple(said)

@@ -1,0 +1,70 @@
+"""The demo's page shows every node as a bar, hot ones in red, and says in words what a log needs."""
+
+import io
+
+import numpy as np
+from rich import console
+
+from cli import demo_screen
+from simulator.outcome import Progress
+
+FRIDAY_NOON_SECONDS = 1_790_337_600.0
+
+
+def at(step: int, *, hot: float = 0.9) -> Progress:
+    """A run of 8 steps on four nodes, one of them absent."""
+    cpu = np.array([0.1, 0.7, hot, np.nan], np.float32)
+    return Progress(step, 8, FRIDAY_NOON_SECONDS + step * 300, cpu, (cpu / 2).astype(np.float32), 10 * step, 1, 2)
+
+
+def shown(**latest: Progress | None) -> str:
+    """The page as text."""
+    out = console.Console(file=io.StringIO(), width=120)
+    out.print(demo_screen.drawn(latest))
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_the_page_has_both_runs_side_by_side() -> None:
+    page = shown(plain=at(4), evenload=None)
+    assert "Fri 12:20  40 pods bound, 1 pending, 2 evicted" in page
+    assert "▁▆█ " in page
+    assert "2 nodes over 65 %, 1 over 80 %" in page
+    assert "evenload" in page
+    assert "starting" in page
+
+
+def test_a_bar_has_the_colour_of_the_line_it_is_over() -> None:
+    found = demo_screen.bars(at(1).cpu_ratio)
+    assert [str(span.style) for span in found.spans] == ["green", "yellow", "red"]
+    assert found.plain == "▁▆█ "
+
+
+def test_many_nodes_share_bars_as_high_as_the_highest() -> None:
+    ratios = np.full(1000, 0.1, np.float32)
+    ratios[503] = 0.95
+    found = demo_screen.bars(ratios)
+    assert len(found.plain) == demo_screen.MOST_BARS
+    assert found.plain.count("█") == 1
+
+
+def test_without_a_terminal_there_are_four_lines_a_run() -> None:
+    out = console.Console(file=io.StringIO(), width=120)
+    with demo_screen.opened(out, ["plain"]) as watch:
+        for step in range(1, 9):
+            watch("plain", 1, at(step))
+    assert isinstance(out.file, io.StringIO)
+    lines = out.file.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1] == (
+        "plain     Fri 12:40: 80 pods bound, 1 pending, 2 evicted; CPU 2 nodes over 65 %, 1 over 80 %; "
+        "memory 0 nodes over 65 %, 0 over 80 %"
+    )
+
+
+def test_a_terminal_gets_a_page_that_goes_when_the_run_is_over() -> None:
+    out = console.Console(file=io.StringIO(), width=120, force_terminal=True)
+    with demo_screen.opened(out, ["plain", "evenload"]) as watch:
+        watch("plain", 1, at(8))
+    assert isinstance(out.file, io.StringIO)
+    assert "80 pods bound" in out.file.getvalue()

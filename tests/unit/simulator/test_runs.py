@@ -1,0 +1,71 @@
+"""Runs of every variant on every seed come back in order, from other processes as from this one, and end together."""
+
+import dataclasses
+import multiprocessing
+
+import pytest
+
+from simulator import runs, scenario, study
+from simulator.outcome import Outcome, Progress
+from tests.unit.simulator import outcomes
+
+STEPS = 1000
+VARIANTS = (study.PLAIN, outcomes.variant())
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """Scenarios that know their seed by their name."""
+
+    def scenario(self, seed: int) -> scenario.Scenario:
+        """One with nothing in it."""
+        usage = scenario.Usage(outcomes.timeline().cpu_ratio[0], outcomes.timeline().cpu_ratio[0])
+        return scenario.Scenario(f"seed {seed}", 0.0, 300.0, STEPS, (), (), (), usage)
+
+
+def pretended(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+    """A run that does nothing but tell."""
+    nothing = outcomes.timeline().cpu_ratio[0]
+    for step in range(1, STEPS + 1):
+        report(Progress(step, STEPS, step * 300.0, nothing, nothing, step, 0, 0))
+    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(given.name,))
+
+
+def failing(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+    """One of the runs fails; the others go on for as long as they may."""
+    if variant.policy is not None:
+        raise ValueError(f"{given.name}: no such node")
+    nothing = outcomes.timeline().cpu_ratio[0]
+    while True:
+        report(Progress(1, STEPS, 300.0, nothing, nothing, 0, 0, 0))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    def watch(variant: str, seed: int, progress: Progress) -> None:
+        told.append((variant, seed, progress.steps_done))
+
+    done = runs.run(Drawn(), VARIANTS, (5, 3), workers=workers, watch=watch, simulate=pretended)
+    assert list(done) == [variant.name for variant in VARIANTS]
+    for name, results in done.items():
+        assert [(one.variant, one.seed, one.assumptions) for one in results] == [
+            (name, 5, ("seed 5",)),
+            (name, 3, ("seed 3",)),
+        ]
+    first = [step for variant, seed, step in told if (variant, seed) == ("plain", 5)]
+    assert first == sorted(first)
+    assert len(first) <= runs.REPORTS
+    assert not multiprocessing.active_children()
+
+
+def test_a_run_that_fails_ends_the_others_and_says_why() -> None:
+    with pytest.raises(ValueError, match="seed 1: no such node"):
+        runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=failing)
+    assert not multiprocessing.active_children()
+
+
+def test_one_scenario_serves_all_seeds() -> None:
+    given = Drawn().scenario(1)
+    assert runs.Fixed(given).scenario(7) is given

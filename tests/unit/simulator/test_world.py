@@ -1,0 +1,175 @@
+"""A small cluster lives under kube-scheduler alone and under Evenload: what the services' own code makes of it."""
+
+import collections.abc
+import dataclasses
+import logging
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from policy import schema
+from simulator import outcome, scenario, world
+from simulator.load import Load
+from tests.unit.simulator import worlds
+
+POLICY = schema.defaults()
+
+
+@pytest.fixture(autouse=True)
+def no_errors(caplog: pytest.LogCaptureFixture) -> collections.abc.Iterator[None]:
+    """Services outlive what goes wrong in them: here it is told by their logs."""
+    yield
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert said == []
+
+
+def lived(given: scenario.Scenario, **changes: Any) -> outcome.Outcome:
+    """What came of a scenario under the default policy."""
+    return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))
+
+
+@pytest.fixture(scope="module")
+def crowded() -> outcome.Outcome:
+    """All greedy pods come before anybody has measured anything."""
+    return lived(worlds.misleading(min_available=3))
+
+
+def test_pods_whose_requests_mislead_are_spread_by_what_nodes_use() -> None:
+    one_by_one = worlds.misleading(spacing_seconds=450.0)
+    plain, ours = lived(one_by_one, policy=None), lived(one_by_one, descheduler=False)
+    assert (plain.variant, ours.variant) == ("plain", "evenload")
+    assert plain.figures.cpu.hot_node_minutes > 2 * ours.figures.cpu.hot_node_minutes
+    assert plain.figures.cpu.spread_ratio > ours.figures.cpu.spread_ratio
+    assert ours.figures.evictions == plain.figures.evictions == 0
+
+
+def test_what_is_hot_all_the_same_is_relieved(crowded: outcome.Outcome) -> None:
+    plain = lived(worlds.misleading(), policy=None)
+    assert plain.figures.cpu.hot_node_minutes > 2 * crowded.figures.cpu.hot_node_minutes
+    assert crowded.figures.evictions == len(crowded.moved) > 0
+    assert all(one.metric == "cpu_avg_5m" and one.value > one.threshold == 0.8 for one in crowded.moved)
+    assert crowded.timeline.cpu_ratio[-1].max() < 0.65
+
+
+def test_a_replacement_goes_elsewhere(crowded: outcome.Outcome) -> None:
+    assert all(one.landed_on and one.landed_on != one.node for one in crowded.moved)
+
+
+def test_no_budget_is_broken(crowded: outcome.Outcome) -> None:
+    assert (crowded.violations, crowded.figures.pdb_violations) == ((), 0)
+
+
+def test_every_placement_is_counted_once(crowded: outcome.Outcome) -> None:
+    assert crowded.figures.pods_bound == 15 + crowded.figures.evictions
+    assert crowded.figures.pods_pending == 0
+    assert crowded.unplaced == ()
+    # the first fifteen found nothing measured: they are left out, not judged
+    assert crowded.figures.effectiveness.total_schedule_count == crowded.figures.evictions
+
+
+def test_the_replacements_of_evicted_pods_are_explained(crowded: outcome.Outcome) -> None:
+    landed = {one.landed_on for one in crowded.moved}
+    told = [one for one in crowded.explained if one.at_seconds > worlds.START + 2 * worlds.STEP]
+    assert told
+    for one in told:
+        named = {each["name"]: each for each in one.body["nodes"]}  # type: ignore[attr-defined]
+        assert one.node in landed
+        assert named[one.node]["allowed"]
+
+
+def test_nobody_is_evicted_unless_it_is_enforced() -> None:
+    observing = lived(worlds.misleading(), enforce=False)
+    assert (observing.figures.evictions, observing.moved) == (0, ())
+    assert observing.figures.cpu.hot_node_minutes > 100
+    assert not any("Enforce" in one for one in observing.assumptions)
+
+
+def test_without_prometheus_answers_are_neutral() -> None:
+    """Readings age, decisions say so, pods are placed all the same, and nothing is evicted on what cannot be seen."""
+    one_by_one = worlds.misleading(spacing_seconds=450.0)
+    away = (worlds.START + 2000.0, worlds.START + 2000.0 + 3600.0)
+    found = lived(one_by_one, prometheus_away=(away,), explained=100)
+    during = [one for one in found.explained if away[0] + 3 * worlds.STEP < one.at_seconds < away[1]]
+    assert during
+    for one in during:
+        assert one.body["degraded"] == ["stale_reading"]
+        nodes: list[dict[str, object]] = one.body["nodes"]  # type: ignore[assignment]
+        assert len({each["score"] for each in nodes}) == 1
+    assert found.figures.pods_pending == 0
+    assert not [one for one in found.moved if away[0] < one.at_seconds < away[1]]
+
+
+def test_a_run_repeats_itself() -> None:
+    first, again = (lived(worlds.misleading(hours=1.5, spacing_seconds=60.0)) for _ in range(2))
+    np.testing.assert_array_equal(first.timeline.cpu_ratio, again.timeline.cpu_ratio)
+    assert (first.figures, first.moved, first.explained) == (again.figures, again.moved, again.explained)
+
+
+def test_a_run_repeats_itself_in_another_process() -> None:
+    """Whose strings hash differently: nothing may depend on the order of a set."""
+    program = (
+        "from tests.unit.simulator import worlds, test_world\n"
+        "found = test_world.lived(worlds.misleading(hours=1.5))\n"
+        "print(found.figures, found.moved, found.explained)"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1] != ""
+
+
+def test_what_does_not_fit_waits_and_is_placed_when_room_is_made() -> None:
+    """A small machine full of pods of low priority, one pod of a higher, and one that fits nowhere at all."""
+    base = worlds.misleading(hours=1.0)
+    low = scenario.Owner("default", "low", Load(3500.0, 2.0**30))
+    high = scenario.Owner("default", "high", Load(3500.0, 2.0**30), priority=1000)
+    huge = scenario.Owner("default", "huge", Load(9000.0, 2.0**30))
+    begins = (0.0, 0.0, 450.0, 450.0)
+    replicas = tuple(
+        scenario.Replica(owner, ordinal, worlds.START + begin, scenario.NEVER, 0)
+        for (owner, ordinal), begin in zip(((0, 0), (0, 1), (1, 0), (2, 0)), begins, strict=True)
+    )
+    given = dataclasses.replace(base, machines=base.machines[:1], owners=(low, high, huge), replicas=replicas)
+    found = lived(given)
+    assert found.figures.pods_bound == 3  # two of low priority, then the one that made room for itself
+    assert found.figures.pods_pending == 2  # the successor of the one that gave way, and the huge one
+    assert sorted(one.split("/")[1].split("-")[0] for one in found.unplaced) == ["huge", "low"]
+
+
+def test_progress_is_told_after_each_step_and_may_end_the_run() -> None:
+    class Enough(Exception):
+        """Nobody waits any more."""
+
+    told: list[outcome.Progress] = []
+
+    def report(progress: outcome.Progress) -> None:
+        told.append(progress)
+        if progress.steps_done == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        world.run(worlds.misleading(), world.Setup(POLICY), report)
+    assert [one.steps_done for one in told] == [1, 2, 3]
+    assert (told[-1].pods_bound, told[-1].pods_pending, told[-1].steps) == (15, 0, 36)
+    assert told[-1].cpu_ratio.shape == (6,)
+
+
+def test_assumptions_say_what_a_run_in_steps_changes(crowded: outcome.Outcome) -> None:
+    assert crowded.assumptions == (
+        "It is made up.",
+        "Time goes in steps of 5m: the annotator reads every 5m and a reading is stale after 12m30s.",
+        "The descheduler runs every 5m.",
+        "The policy's descheduler.mode is Observe; the run is as if it were Enforce.",
+    )
