@@ -13,7 +13,7 @@ from simulator.outcome import Outcome, Timeline
 
 def outcome(warm_minutes: float, unplaced: tuple[str, ...] = ()) -> Outcome:
     """A run with so many node-minutes over 65 % of CPU, and a tenth of that of memory."""
-    cpu, memory = (Load(0.4, 0.7, minutes, 0.0, 0.1) for minutes in (warm_minutes, warm_minutes / 10))
+    cpu, memory = (Load(0.4, 0.7, minutes, 0.0, minutes / 2000) for minutes in (warm_minutes, warm_minutes / 10))
     figures = Figures(Effectiveness(0.3, 0.3, 7.5, 10.0, 0.75), cpu, memory, 0, 0, 100, 0)
     none = np.zeros((1, 1), np.float32)
     return Outcome("x", 1, figures, Timeline(0.0, 300.0, ("a",), none, none), unplaced=unplaced)
@@ -35,6 +35,7 @@ def test_a_line_has_median_and_range_and_its_share_of_the_oracles_gain() -> None
     assert lines["evenload"][8:10] == ["100", "0 (0-1)"]
     assert lines["evenload"][10].strip() == "100 %", "700 - 350 of 700 - 350"
     assert lines["evenload"][11].strip("| ") == "3 of 3"
+    assert lines["evenload"][12:] == ["100 %", "3 of 3 |"], "spread"
     assert lines["crane"][10].strip() == "29 %"
     assert lines["crane"][11].strip("| ") == "2 of 3"
 
