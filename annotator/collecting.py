@@ -118,7 +118,10 @@ def fold(
     book: Book, asked: Sequence[Asked], nodes: Collection[str], *, now_seconds: float, keep_seconds: float
 ) -> Book:
     """What is held after these answers, for the nodes that exist, metrics in the order asked."""
-    return {node: _node(book.get(node, {}), node, asked, now_seconds, keep_seconds) for node in nodes}
+    averages = _current_averages(asked)
+    return {
+        node: _consistent(_node(book.get(node, {}), node, asked, now_seconds, keep_seconds), averages) for node in nodes
+    }
 
 
 def oldest_confirmation(held: Mapping[str, Held]) -> float | None:
@@ -131,35 +134,46 @@ def _node(
 ) -> dict[str, Held]:
     held: dict[str, Held] = {}
     for metric, answer, _ in asked:
-        if answer is not None and node in answer.values:
-            held[metric.name] = Held(answer.values[node], now_seconds)
+        ratio = answer.values.get(node) if answer is not None else None
+        if ratio is not None:
+            held[metric.name] = Held(ratio, now_seconds)
         elif answer is None or (answer.partial and node not in answer.refused):
             kept = before.get(metric.name)
             if kept is not None and now_seconds - kept.confirmed_seconds < keep_seconds:
                 held[metric.name] = kept
-    return _consistent(held, asked)
-
-
-def _consistent(held: dict[str, Held], asked: Sequence[Asked]) -> dict[str, Held]:
-    for average, answered in _current_averages(asked):
-        current = held.get(average.name)
-        same = [metric for metric, _, _ in asked if metric.resource == average.resource]
-        if current is None:
-            if answered:
-                for metric in same:
-                    held.pop(metric.name, None)
-            continue
-        for metric in same:
-            if metric.statistic == load_metrics.MAXIMUM and metric.name in held:
-                value = held[metric.name]
-                held[metric.name] = value._replace(ratio=max(value.ratio, current.ratio))
     return held
 
 
-def _current_averages(asked: Sequence[Asked]) -> list[tuple[Metric, bool]]:
-    """The first average of each resource, with whether it was answered."""
-    first: dict[str, tuple[Metric, bool]] = {}
+class _Average(NamedTuple):
+    """The first average of a resource, whether it was answered, the names of all its metrics and of the maxima."""
+
+    name: str
+    answered: bool
+    same: tuple[str, ...]
+    maxima: tuple[str, ...]
+
+
+def _consistent(held: dict[str, Held], averages: Sequence[_Average]) -> dict[str, Held]:
+    for average in averages:
+        current = held.get(average.name)
+        if current is None:
+            if average.answered:
+                for name in average.same:
+                    held.pop(name, None)
+            continue
+        for name in average.maxima:
+            value = held.get(name)
+            if value is not None and value.ratio < current.ratio:
+                held[name] = value._replace(ratio=current.ratio)
+    return held
+
+
+def _current_averages(asked: Sequence[Asked]) -> list[_Average]:
+    """The first average of each resource."""
+    found: dict[str, _Average] = {}
     for metric, answer, _ in asked:
-        if metric.statistic == load_metrics.AVERAGE:
-            first.setdefault(metric.resource, (metric, answer is not None))
-    return list(first.values())
+        if metric.statistic == load_metrics.AVERAGE and metric.resource not in found:
+            same = [one.metric for one in asked if one.metric.resource == metric.resource]
+            maxima = tuple(one.name for one in same if one.statistic == load_metrics.MAXIMUM)
+            found[metric.resource] = _Average(metric.name, answer is not None, tuple(one.name for one in same), maxima)
+    return list(found.values())

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import click
 
-from bench import annotator, answers, descheduler, footprint, table, throughput
+from bench import annotator, answers, descheduler, footprint, scoring, simulator, table, throughput
 
-PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler")
+PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
+BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a trace
 
 
 @click.command()
-@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.argument("parts", nargs=-1, type=click.Choice([*PARTS, *BY_NAME_ONLY]))
 @click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
 @click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint` and `annotator`.")
 @click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
@@ -32,7 +33,12 @@ PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler")
 @click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
 @click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
 @click.option("--minutes", default=10.0, show_default=True, help="Minutes of load that `annotator` measures.")
-@click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`: .npz to play.")
+@click.option("--simulated-nodes", default=100, show_default=True, help="Nodes for `simulator`.")
+@click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
+@click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
+@click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
+@click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
+@click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
 def main(
     *,
     parts: tuple[str, ...],
@@ -50,9 +56,19 @@ def main(
     few_nodes: int,
     warm_minutes: float,
     minutes: float,
+    simulated_nodes: int,
+    simulated_days: float,
+    simulated_pods: int,
     trace: pathlib.Path | None,
+    seeds: int,
+    workers: int,
 ) -> None:
-    """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler."""
+    """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
+
+    `scoring` compares the score with others' on a trace: it runs only if it is named.
+    """
+    if trace is None and "scoring" in parts:
+        raise click.UsageError("scoring plays a trace: give its .npz by --trace")
     runs: dict[str, Callable[[], list[table.Row]]] = {
         "answers": lambda: answers.measure(
             answers.Settings(nodes=nodes, legs=repeats, rounds=rounds, calls=calls, seed=seed)
@@ -71,6 +87,10 @@ def main(
         ),
         "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
         "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
+        "simulator": lambda: simulator.measure(
+            simulator.Settings(simulated_nodes, simulated_days, simulated_pods, seed)
+        ),
+        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), seeds, seed, workers)),
     }
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []

@@ -60,7 +60,9 @@ class Destinations:
         self._neighbours = neighbours.Neighbours(taken)
         self._volumes = taken.volumes
         self._attachments = attachments.Attachments(taken)
-        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, taken, policy, excluded))}
+        peaks = peaks_of(policy)
+        judged = {node.name: judged_ratios(taken, node.name, policy, peaks) for node in taken.nodes}
+        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, judged[node.name], excluded))}
         nodes = [node for node in taken.nodes if node.name not in self._out]
         expected = expected_ratios(nodes, taken, policy)
         self._filter = admission.LoadFilter(nodes, expected, taken, policy)
@@ -68,10 +70,7 @@ class Destinations:
         self._rooms = {
             node.name: Room(
                 node,
-                {
-                    metric: ratio + float(expected[row, columns[metric]])
-                    for metric, ratio in judged_ratios(taken, node.name, policy).items()
-                },
+                {metric: ratio + float(expected[row, columns[metric]]) for metric, ratio in judged[node.name].items()},
             )
             for row, node in enumerate(nodes)
         }
@@ -123,14 +122,17 @@ class Destinations:
         }
 
     def _closed(
-        self, node: Node, taken: Snapshot, policy: LoadPolicy, excluded: collections.abc.Collection[str]
+        self,
+        node: Node,
+        judged: collections.abc.Mapping[str, float],
+        excluded: collections.abc.Collection[str],
     ) -> str:
         """Why the node takes no pod at all, "" if it may."""
         if node.name in excluded:
             return OVERLOADED
         if not placement.open_to_pods(node):
             return CLOSED
-        return "" if set(judged_ratios(taken, node.name, policy)) >= set(self._bands) else UNREAD
+        return "" if judged.keys() >= self._bands.keys() else UNREAD
 
     def _coolest_first(self) -> Ranking:
         """The rooms by their distance to the nearest line."""
@@ -165,20 +167,28 @@ class Destinations:
         return all(snapshot.mountable(volume, node) for volume in known)
 
 
-def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+def peaks_of(policy: LoadPolicy) -> dict[str, str]:
+    """For every metric with a line its resource's hourly maximum, where that is in force."""
+    resources = usage.resources_of(policy)
+    found = {metric: usage.peak_metric(policy, resources[metric]) for metric in policy.descheduler.thresholds}
+    return {metric: peak for metric, peak in found.items() if peak is not None}
+
+
+def judged_ratios(
+    taken: Snapshot, node: str, policy: LoadPolicy, peaks: collections.abc.Mapping[str, str] | None = None
+) -> dict[str, float]:
     """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
-    maximum.
+    maximum (`peaks_of`).
 
     Metrics without a fresh, valid reading are absent.
     """
     valid = usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
-    resources = usage.resources_of(policy)
-    found = {}
-    for metric in policy.descheduler.thresholds:
-        if metric in valid:
-            peak = usage.peak_metric(policy, resources[metric])
-            found[metric] = max(valid[metric], valid.get(peak, 0.0) if peak is not None else 0.0)
-    return found
+    known = peaks_of(policy) if peaks is None else peaks
+    return {
+        metric: max(valid[metric], valid.get(known.get(metric, ""), 0.0))
+        for metric in policy.descheduler.thresholds
+        if metric in valid
+    }
 
 
 def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, policy: LoadPolicy) -> admission.Floats:

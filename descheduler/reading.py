@@ -37,6 +37,15 @@ class NodeLabel(NamedTuple):
     selector: str = ""
 
 
+class Figures(NamedTuple):
+    """What Prometheus says of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
+
+    cores: dict[str, float]
+    sizes_bytes: dict[str, float]
+    cpu_at_seconds: dict[str, float]
+    memory_at_seconds: dict[str, float]
+
+
 class Reader:
     """The two doors, how series name nodes, the pods of the first snapshot where they were asked for before, and how
     those of the others are listed.
@@ -80,8 +89,10 @@ class Reader:
         node_usage = self.node_usage(nodes, policy, gaps=gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        hot, pods = wanted(nodes, node_usage), begun.items()
-        pod_usage = self._pod_usage(policy, frozenset(pod.key for pod in pods if pod.node_name in hot), gaps)
+        hot = wanted(nodes, node_usage)
+        figures = self._pod_figures(policy, gaps) if hot else None
+        pods = begun.items()
+        pod_usage = _used(figures, {pod.key for pod in pods if pod.node_name in hot}) if figures is not None else {}
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=now_seconds,
@@ -153,12 +164,12 @@ class Reader:
             found.append(self._by_node(answer, directory, _invalid_amount))
         return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
 
-    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
-        """Usage over the longest averaging window of each resource, for those of the pods that have both and the time
-        of both; nothing is asked where no pod can be relieved.
+    def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
+        """Of every pod: cores and bytes over the longest averaging window of each resource, and the times of both.
+
+        Asked where some pod may be relieved, before it is known which: it takes Prometheus as long as the apiserver
+        takes for the pods.
         """
-        if not keys:
-            return {}
         windows = pod_windows(policy)
         texts = (
             pod_queries.cpu_cores(windows[Resource.CPU]),
@@ -166,11 +177,8 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (
-            readings.by_pod(self._ask(text, gaps), judge=_invalid_amount, wanted=keys)[0] for text in texts
-        )
-        known = set(cores) & set(sizes) & set(times[0]) & set(times[1])
-        return {key: PodUsage(key, cores[key] * 1000.0, sizes[key], min(one[key] for one in times)) for key in known}
+        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
+        return Figures(cores, sizes, times[0], times[1])
 
     def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
         """The volumes behind the pods' claims; nothing is asked where no pod has a claim."""
@@ -197,6 +205,13 @@ class Reader:
         if answer.partial:
             gaps.append(f"Prometheus calls its answer partial: {'; '.join(answer.warnings)}")
         return answer
+
+
+def _used(figures: Figures, keys: set[str]) -> dict[str, PodUsage]:
+    """The usage of those of the pods that have all figures, as old as the older of the data."""
+    known = keys.intersection(*figures)
+    at_seconds = {key: min(figures.cpu_at_seconds[key], figures.memory_at_seconds[key]) for key in known}
+    return {key: PodUsage(key, figures.cores[key] * 1000.0, figures.sizes_bytes[key], at_seconds[key]) for key in known}
 
 
 def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
@@ -232,8 +247,8 @@ def _addressed(node: Node) -> identity.NodeAddress:
 
 
 def _invalid_amount(value: float) -> str | None:
+    if 0.0 <= value < math.inf:
+        return None
     if math.isnan(value):
         return "nan"
-    if math.isinf(value):
-        return "infinite"
-    return "negative" if value < 0 else None
+    return "infinite" if math.isinf(value) else "negative"

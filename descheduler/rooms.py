@@ -37,9 +37,11 @@ class Room:
         self.cpu_millicores += requests.cpu_millicores
         self.memory_bytes += requests.memory_bytes
         self.pods += 1
-        for name, value in requests.extended.items():
-            self.extended[name] = self.extended.get(name, 0.0) + value
-        self.ports.update(pod.host_ports)
+        if requests.extended:
+            for name, value in requests.extended.items():
+                self.extended[name] = self.extended.get(name, 0.0) + value
+        if ports := pod.host_ports:
+            self.ports.update(ports)
 
     def why_not(self, pod: Pod) -> str:
         """What keeps the pod out ("requests", "pod slots", "host port"), "" if it fits beside what is there.

@@ -6,6 +6,7 @@ process: the first list of a run has begun by then.
 
 import contextlib
 import dataclasses
+import gc
 import random
 import socket
 from collections.abc import Callable
@@ -105,7 +106,9 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
-            raise SystemExit(_once(Service(parts)))
+            code = _once(Service(parts))
+            gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
+            raise SystemExit(code)
         _serve(parts, registry, given, election if elects else None, circuit=lambda: prometheus.line)
 
 

@@ -98,7 +98,8 @@ def standings(
     """
     counted: collections.Counter[str] = collections.Counter()
     for pod in pods:
-        workload = workloads.get(pod.owner.uid) if pod.owner is not None else None
+        owner = pod.owner
+        workload = workloads.get(owner.uid) if owner is not None else None
         if workload is not None and pod.ready and not pod.deleting and not pod.finished:
             counted[workload.uid] += 1
     unique = {workload.uid: workload for workload in workloads.values()}

@@ -87,9 +87,13 @@ class Inputs:
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
-        rejected = dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
-        kept = _apart(self.seen.only(self._marked({*best, *rejected})))
-        omitted = self.omitted + len(self.seen.rows) - len(kept.names)
+        seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
+        marked = self._marked({*best, *rejected})
+        if isinstance(seen, view.Asked):
+            kept = _apart(seen.standing, seen.rows[marked])
+        else:
+            kept = _apart(seen, np.flatnonzero(marked))
+        omitted = self.omitted + len(seen.rows) - len(kept.names)
         return Inputs(kept, self.pod, rejected, omitted, self.mean)
 
     def size_bytes(self) -> int:
@@ -249,31 +253,31 @@ def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
     return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
 
 
-def _apart(candidates: view.Candidates) -> view.Candidates:
-    """The same with readings of these nodes only, so that those of all others can be freed."""
-    loads, rows = candidates.loads, candidates.rows
+def _apart(every: view.Candidates, at: nodes.Rows) -> view.Candidates:
+    """Some of the candidates with readings of these nodes only, so that those of all others can be freed."""
+    loads, rows = every.loads, every.rows.take(at)
     known = rows != nodes.UNKNOWN
     taken = np.concatenate((_UNKNOWN_ROW, rows[known]))
     names = tuple(map(loads.names.__getitem__, taken.tolist()))
     small = nodes.NodeLoads(
         names,
         dict(zip(names[1:], range(1, len(names)), strict=True)),
-        loads.values[taken],
-        loads.effective_seconds[taken],
-        loads.per_allocatable[taken],
+        loads.values.take(taken, axis=0),
+        loads.effective_seconds.take(taken),
+        loads.per_allocatable.take(taken, axis=0),
         {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs}
         if loads.reliefs
         else {},
-        None if loads.own_limits is None else loads.own_limits[taken],
+        None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
     )
     return view.Candidates(
-        candidates.in_force,
-        candidates.now_seconds,
-        candidates.names,
+        every.in_force,
+        every.now_seconds,
+        tuple(map(every.names.__getitem__, at.tolist())),
         small,
-        np.cumsum(known) * known,
-        candidates.fresh,
-        candidates.values,
-        candidates.expected,
-        candidates.counts,
+        known.cumsum() * known,
+        every.fresh.take(at),
+        every.values.take(at, axis=0),
+        every.expected.take(at, axis=0),
+        every.counts.take(at, axis=0),
     )

@@ -119,6 +119,10 @@ class Lean:
         self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
         return _Sent(reply, connection)
 
+    def ahead(self) -> None:
+        """Make the board of this moment before somebody asks, who would wait for it."""
+        self._boards.current(self._parts.clock.now())
+
     def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
         """The answer, or None where there is none: also when it would be late, or a bug of ours raises here, as the
         application still knows what to say.

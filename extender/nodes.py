@@ -218,7 +218,9 @@ class NodeTable:
         return "" if accepted else "ignored: older than the last, or ahead of the clock"
 
     def _confirm(self) -> None:
-        for name in self._index.keys() & self._times.settle():  # one odd name must not cost the others their renewal
+        for name in self._times.settle():
+            if name not in self._index:
+                continue  # one odd name must not cost the others their renewal
             self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
 
     def _write_row(self, row: int, name: str, facts: NodeFacts) -> None:
@@ -293,17 +295,13 @@ def _empty(rows: int, metrics: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _write_values(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
-    row[:] = math.nan
-    for metric, value in facts.reading.values.items() if facts.reading else ():
-        if (column := columns.get(metric)) is not None:
-            row[column] = value
+    known = facts.reading.values if facts.reading else {}
+    row[:] = [known.get(metric, math.nan) for metric in columns]  # at once: numpy's fixed cost is the cost
 
 
 def _write_limits(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
-    row[:] = math.nan
-    for metric, limit in facts.own.limits.items() if facts.own else ():
-        if (column := columns.get(metric)) is not None:
-            row[column] = limit
+    known = facts.own.limits if facts.own else {}
+    row[:] = [known.get(metric, math.nan) for metric in columns] if known else math.nan
 
 
 def _inverse(amount: float) -> float:

@@ -60,12 +60,13 @@ class Service:
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
-        self._nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
-        self._pods = many(watched.PODS, field_selector=LIVING, on_change=self._pod_changed)
+        self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
+        self.pods = many(watched.PODS, field_selector=LIVING, on_change=self._pod_changed)
         config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         self._settled = False
+        self._quick: lean.Lean | None = None
         self._beat = health.Heartbeat()
         self._polling = self._loop(rng)
 
@@ -92,21 +93,32 @@ class Service:
         )
         parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
         application = app.create_app(parts, plain_routes)
-        quick = lean.Lean(parts, application.wsgi_app)
+        self._quick = lean.Lean(parts, application.wsgi_app)
         application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
-            quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
+            self._quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
         return application
 
     def start(self, stop: threading.Event) -> None:
-        """Start the watches and the policy loop; they end when `stop` is set."""
-        for watch in (self._nodes, self._pods, self._heartbeats, self._usage):
+        """Start the watches, the policy loop and what looks ahead; they end when `stop` is set."""
+        for watch in (self.nodes, self.pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
+        loop.start_thread("board", self.look_ahead, stop)
 
-    def catch_up(self) -> None:
-        """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end."""
-        for watch in (self._nodes, self._pods, self._heartbeats, self._usage):
+    def look_ahead(self, stop: threading.Event) -> None:
+        """Make the board of each second when it begins: everything that ages or ends with the second before does so
+        then, and nobody who asks first has to wait for it. Who asks in that very moment makes it himself, or waits.
+        """
+        while not self._clock.wait(stop, 1.0 - self._clock.now() % 1.0):
+            if self._quick is not None and self._listed:
+                loop.attempt("board ahead", self._quick.ahead, lambda _error: self._metrics.loop_failures.inc())
+
+    def catch_up(self, *, pods_only: bool = False) -> None:
+        """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; of the one
+        of pods alone where nothing else can have changed.
+        """
+        for watch in (self.pods,) if pods_only else (self.nodes, self.pods, self._heartbeats, self._usage):
             watch.catch_up()
 
     def poll_files(self) -> None:
@@ -120,16 +132,21 @@ class Service:
         """Once the lists are in, leave what they filled memory with out of all later garbage collections: one of them
         would look at every node and pod while requests wait.
         """
-        if not self._settled and self._nodes.synced.is_set() and self._pods.synced.is_set():
+        if not self._settled and self._listed:
             gc.collect()
             gc.freeze()
             self._settled = True
+
+    @property
+    def _listed(self) -> bool:
+        """Whether nodes and pods were listed."""
+        return self.nodes.synced.is_set() and self.pods.synced.is_set()
 
     def poll_policy(self) -> None:
         """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
         if self._policy_file.poll():
             current, content_hash = self._policy_file.current, self._policy_file.content_hash
-            self.view.use_policy(current, content_hash, lambda: self._pods.snapshot().values(), self._clock.now())
+            self.view.use_policy(current, content_hash, lambda: self.pods.snapshot().values(), self._clock.now())
             log.info("policy in force", hash=content_hash)
         if self._news is not None:
             self._news.tell()
@@ -139,8 +156,8 @@ class Service:
         here, nor does a refused edit of the policy: it only shows (`?verbose`).
         """
         checks = [
-            health.event_check("nodes", self._nodes.synced, "not listed yet"),
-            health.event_check("pods", self._pods.synced, "not listed yet"),
+            health.event_check("nodes", self.nodes.synced, "not listed yet"),
+            health.event_check("pods", self.pods.synced, "not listed yet"),
             health.Check("policy", lambda: None, self._policy_file.line),
             health.Check("view", lambda: None, self._digests),
         ]

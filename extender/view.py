@@ -150,11 +150,7 @@ class Asked:
 
     def candidates(self) -> Candidates:
         """The same with arrays and names of its own."""
-        return self.only(slice(None))
-
-    def only(self, keep: Mask | slice) -> Candidates:
-        """The nodes marked, with arrays and names of their own."""
-        every, rows = self.standing, self.rows[keep]
+        every, rows = self.standing, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
         return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays)

@@ -47,6 +47,23 @@ class Reading:
     values: collections.abc.Mapping[str, float]
     hot: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     invalid: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    _written: dict[str, float] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def written(self) -> dict[str, float]:
+        """The valid values as they are written, with 4 decimals, and -0 as 0; do not change it.
+
+        Made once, as rounding is what takes longest where thousands of nodes are compared with what they carry.
+        """
+        found = self._written
+        if found is None:
+            found = {
+                name: round(float(value), DECIMALS) + 0.0
+                for name, value in self.values.items()
+                if 0 <= value <= MAX_RATIO  # as `invalid_reason` has it
+            }
+            object.__setattr__(self, "_written", found)
+        return found
 
 
 def invalid_reason(value: float) -> str | None:
@@ -65,7 +82,7 @@ def encode(reading: Reading) -> str:
     body = {
         "v": VERSION,
         "at": stamps.encode(reading.at_seconds),
-        "m": {name: _written(value) for name, value in reading.values.items() if invalid_reason(value) is None},
+        "m": reading.written,
         "hot": dict(reading.hot),
     }
     return _ENCODER.encode(body)
@@ -109,10 +126,10 @@ def _reading(at_seconds: float, measured: dict[str, object], hot: object) -> Rea
     for name, value in measured.items():
         if type(value) is not float and type(value) is not int:
             invalid[name] = "not_number"
-        elif (reason := invalid_reason(value)) is not None:
-            invalid[name] = reason
-        else:
+        elif 0 <= value <= MAX_RATIO:
             values[name] = float(value)
+        else:
+            invalid[name] = invalid_reason(value) or ""
     counts = hot.items() if isinstance(hot, dict) else ()
     return Reading(at_seconds, values, {key: n for key, n in counts if type(n) is int and n >= 0}, invalid)
 
@@ -127,28 +144,22 @@ def must_write(previous: Reading | None, new: Reading, min_change_ratio: float, 
     """
     if previous is None:
         return True
-    old_values, new_values = _valid(previous), _valid(new)
+    old_values, new_values = previous.written, new.written
     if old_values.keys() != new_values.keys():
         return True
     if any(previous.hot.values()) != any(new.hot.values()):
         return True
-    return any(
-        _moved(old_values[name], value, min_change_ratio) or _crossed(old_values[name], value, crossings.get(name, ()))
-        for name, value in new_values.items()
-    )
+    least_change = min_change_ratio - _NOISE
+    for name, value in new_values.items():
+        old = old_values[name]
+        if old != value and (_moved(old, value, least_change) or _crossed(old, value, crossings.get(name, ()))):
+            return True
+    return False
 
 
-def _valid(reading: Reading) -> dict[str, float]:
-    return {name: _written(value) for name, value in reading.values.items() if invalid_reason(value) is None}
-
-
-def _written(value: float) -> float:
-    return round(float(value), DECIMALS) + 0.0
-
-
-def _moved(old: float, new: float, min_change_ratio: float) -> bool:
+def _moved(old: float, new: float, least_change: float) -> bool:
     change = abs(new - old)
-    return change > _NOISE and change >= min_change_ratio - _NOISE
+    return change > _NOISE and change >= least_change
 
 
 def _crossed(old: float, new: float, limits: tuple[float, ...]) -> bool:

@@ -7,7 +7,7 @@ so they can never be read as 0.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from promql import door, identity
@@ -55,23 +55,22 @@ def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, j
     return NodeValues(values, refused, tuple(sorted(unmatched)), answer.warnings)
 
 
-def by_pod(
-    answer: door.Answer, *, judge: Judge, wanted: Container[str] | None = None
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes).
-
-    `wanted` keys only, if given: an answer is about every pod of the cluster.
-    """
-
-    def found() -> Iterator[tuple[str, float]]:
-        for labels, value, _ in answer.samples:
-            namespace, pod = labels.get("namespace"), labels.get("pod")
-            if namespace and pod:
-                key = f"{namespace}/{pod}"
-                if wanted is None or key in wanted:
-                    yield key, value
-
-    return judged(found(), judge)
+def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
+    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
+    values: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    for labels, value, _ in answer.samples:
+        namespace, pod = labels.get("namespace"), labels.get("pod")
+        if not namespace or not pod:
+            continue
+        key = f"{namespace}/{pod}"
+        reason = DOUBLE if key in values or key in refused else judge(value)
+        if reason is None:
+            values[key] = value
+        else:
+            refused[key] = reason
+            values.pop(key, None)
+    return values, refused
 
 
 def judged(found: Iterable[tuple[str, float]], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:

@@ -17,7 +17,6 @@ from simulator import drawing, lives, load, scenario, series
 Amounts = npt.NDArray[np.float64]
 
 START_SECONDS = 1_767_571_200.0  # Monday 2026-01-05T00:00:00Z
-LOOK_BACK = load.REPLICA_LAGS - 1
 AFTER = 1  # a pod may be stopped a little after its last step
 NAMESPACES = {"Deployment": "shop", "StatefulSet": "shop", "Job": "batch", "DaemonSet": "kube-system"}
 ZONES = ("a", "b", "c")
@@ -25,15 +24,26 @@ ZONES = ("a", "b", "c")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """The time that a scenario covers."""
+    """The time that a scenario covers, and how long the steps of the curves are that it plays: as long or longer."""
 
     step_seconds: float
     steps: int
+    curve_step_seconds: float = series.STEP_SECONDS
 
     @property
     def seconds(self) -> float:
         """How long it is."""
         return self.step_seconds * self.steps
+
+    @property
+    def lag_steps(self) -> int:
+        """How many steps one of a curve's is."""
+        return max(1, round(self.curve_step_seconds / self.step_seconds))
+
+    @property
+    def look_back(self) -> int:
+        """By how many steps a replica may lag."""
+        return (load.REPLICA_LAGS - 1) * self.lag_steps
 
     def steps_of(self, stay: lives.Life | lives.Stay) -> tuple[int, int]:
         """The steps that somebody's presence touches: the first, and the one after the last."""
@@ -45,8 +55,8 @@ class Frame:
 class Draft:
     """An owner to be: what one replica uses on average and asks for, and its curve around the mean.
 
-    `curve` begins LOOK_BACK steps before `first_step`, the first that its life touches, and is NaN where nothing is
-    known. `levels` and `lags` are of its slots.
+    `curve` begins Frame.look_back steps before `first_step`, the first that its life touches, and is NaN where nothing
+    is known, in steps of the frame. `levels` and `lags` (steps) are of its slots.
     """
 
     name: str
@@ -66,16 +76,30 @@ class Draft:
 
 def cut(curve: series.Curve, frame: Frame, life: lives.Life) -> series.Curve:
     """What a life needs of a curve that begins with the frame: a curve that is too short repeats."""
+    index = _curve_steps(frame, life)
+    return series.Curve(curve.cpu.take(index, mode="wrap"), curve.memory.take(index, mode="wrap"), frame.step_seconds)
+
+
+def cut_once(curve: series.Curve, begin: int, frame: Frame, life: lives.Life) -> series.Curve:
+    """The same of a curve whose step `begin` begins with the frame: nothing is known before it and after its end."""
+    index = begin + _curve_steps(frame, life)
+    inside = (index >= 0) & (index < len(curve.cpu))
+    cpu, memory = (
+        np.where(inside, part.take(index, mode="clip"), np.float32(np.nan)) for part in (curve.cpu, curve.memory)
+    )
+    return series.Curve(cpu, memory, frame.step_seconds)
+
+
+def _curve_steps(frame: Frame, life: lives.Life) -> npt.NDArray[np.intp]:
     first_step, end_step = frame.steps_of(life)
-    steps = np.arange(first_step - LOOK_BACK, end_step + AFTER)
-    index = np.floor(steps * (frame.step_seconds / curve.step_seconds)).astype(np.intp)
-    return series.Curve(curve.cpu.take(index, mode="wrap"), curve.memory.take(index, mode="wrap"), curve.step_seconds)
+    steps = np.arange(first_step - frame.look_back, end_step + AFTER)
+    return np.asarray(np.floor(steps * (frame.step_seconds / frame.curve_step_seconds)), np.intp)
 
 
-def levels_and_lags(slots: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """How replicas differ: levels of exp(N(0, .15)) and lags of 0 to 2 steps."""
+def levels_and_lags(slots: int, frame: Frame, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """How replicas differ: levels of exp(N(0, .15)) and lags of 0 to 2 steps of the curve, in steps of the frame."""
     levels = np.exp(rng.normal(0.0, load.REPLICA_LEVEL_SPREAD, slots))
-    return tuple(levels.tolist()), tuple(rng.integers(load.REPLICA_LAGS, size=slots).tolist())
+    return tuple(levels.tolist()), tuple((frame.lag_steps * rng.integers(load.REPLICA_LAGS, size=slots)).tolist())
 
 
 def used_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
@@ -86,7 +110,7 @@ def used_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
         known = np.nan_to_num(np.array(amounts))
         for stay in each.life.stays:
             first, end = frame.steps_of(stay)
-            at = first - each.first_step + LOOK_BACK - each.lags[stay.slot]
+            at = first - each.first_step + frame.look_back - each.lags[stay.slot]
             total[:, first:end] += each.levels[stay.slot] * known[:, at : at + end - first]
     return total
 
@@ -161,7 +185,7 @@ def _replicas(owner: int, each: Draft, start: int, frame: Frame) -> Iterator[sce
             ordinal=ordinal,
             arrives_seconds=START_SECONDS + stay.arrives_seconds,
             leaves_seconds=leaves if leaves < START_SECONDS + frame.seconds else scenario.NEVER,
-            offset=start - each.first_step + LOOK_BACK - each.lags[stay.slot],
+            offset=start - each.first_step + frame.look_back - each.lags[stay.slot],
             level=each.levels[stay.slot],
             node=stay.node,
         )

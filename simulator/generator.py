@@ -77,7 +77,7 @@ def _draft(
     days = math.ceil(frame.seconds / lives.DAY_SECONDS)
     used, curve = _source(curve_seed, max(2, days) * series.DAY_STEPS, shape.node, shape.job_size_ratio if job else 1.0)
     guessing = bool(rng.random() < drawing.guessing_ratio(shape.rule))
-    levels, lags = building.levels_and_lags(life.slots, rng)
+    levels, lags = building.levels_and_lags(life.slots, frame, rng)
     return building.Draft(
         name=f"{life.kind.lower()}-{'guess' if guessing else 'careful'}-{number:04d}",
         life=life,

@@ -193,4 +193,4 @@ def _quantile(values: Sequence[float], shares: Sequence[float], rng: np.random.G
     share = rng.random()
     above = max(1, bisect.bisect_left(shares, share))
     (low, high), (first, last) = shares[above - 1 : above + 1], values[above - 1 : above + 1]
-    return first * (last / first) ** float((share - low) / (high - low))
+    return float(first * (last / first) ** ((share - low) / (high - low)))

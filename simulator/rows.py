@@ -27,19 +27,15 @@ class Rows:
         self.begin = self.oldest = self.end = begin
 
     def append(self, rows: Floats) -> None:
-        """Add rows to the end, older ones leave when the room is used up."""
-        for part in np.array_split(rows, -(-len(rows) // self._kept) or 1):
-            self._make_room(len(part))
-            at = self.end - self.oldest
-            self._held[at : at + len(part)] = part
-            self.end += len(part)
-
-    def _make_room(self, count: int) -> None:
-        used = self.end - self.oldest
-        if used + count > len(self._held):
-            stay = min(used, self._kept, len(self._held) - count)
+        """Add rows to the end; the oldest leave when the room is used up."""
+        used, self.end = self.end - self.oldest, self.end + len(rows)
+        added = rows[-self._kept :]  # of more than that, the first are too old already
+        stay = used
+        if used + len(rows) > len(self._held):
+            stay = min(used, self._kept - len(added))
             self._held[:stay] = self._held[used - stay : used]
-            self.oldest = self.end - stay
+        self._held[stay : stay + len(added)] = added
+        self.oldest = self.end - stay - len(added)
 
     def between(self, first: int, end: int) -> Floats:
         """The rows of these numbers, not to be written to. Forgotten if one is not held any more."""

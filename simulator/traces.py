@@ -48,16 +48,18 @@ class Trace:
 class Recipe:
     """What to make of a trace.
 
-    The scenario covers `days` from step `first_step` of the file; a file that ends sooner is an error. `scale` is the
-    median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of the file
-    is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most. Requests
-    at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the scenario is: its
-    base comes over six hours, and each Deployment rolls every other day, because a load-aware scheduler has a say only
-    where pods are placed.
+    The scenario covers `days` from step `first_step` of the file, in steps of `step_seconds` (None: the file's own);
+    a file that ends sooner is an error. Use is constant inside a step of the file, as nobody measured more. `scale`
+    is the median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of
+    the file is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most.
+    Requests at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the
+    scenario is: its base comes over six hours, and each Deployment rolls every other day, because a load-aware
+    scheduler has a say only where pods are placed.
     """
 
     days: float = 2.0
-    first_step: int = building.LOOK_BACK
+    first_step: int = loads.REPLICA_LAGS - 1
+    step_seconds: float | None = None
     crowd: lives.Crowd = CROWD
     node: loads.Load = loads.Load(8000.0, 32 * 2.0**30)  # noqa: RUF009 - immutable
     fill_ratio: float = 0.85
@@ -96,10 +98,12 @@ class _Casting:
     """Gives each life a job of the trace that has samples for it, and remembers what had to be left out."""
 
     def __init__(self, trace: Trace, recipe: Recipe, guessing_ratio: float, rng: np.random.Generator) -> None:
-        self.frame = building.Frame(trace.step_seconds, round(recipe.days * lives.DAY_SECONDS / trace.step_seconds))
+        self._file = building.Frame(trace.step_seconds, round(recipe.days * lives.DAY_SECONDS / trace.step_seconds))
+        step_seconds = recipe.step_seconds or trace.step_seconds
+        self.frame = building.Frame(step_seconds, round(self._file.seconds / step_seconds), trace.step_seconds)
         self._trace, self._recipe, self._guessing_ratio, self._rng = trace, recipe, guessing_ratio, rng
         self._mean_ratios = _means(trace)
-        self._until = covered_until(trace, _window(trace, recipe, self.frame))
+        self._until = covered_until(trace, _window(trace, recipe, self._file))
         self._used = np.zeros(len(trace.cpu_ratio), np.intp)
         self._cut_short = self._left_out = self._unknown_steps = 0
 
@@ -119,7 +123,7 @@ class _Casting:
         return tuple(f"{number} {what}." for what, number in counts.items() if number)
 
     def _draft(self, number: int, life: lives.Life) -> building.Draft | None:
-        first_step, end_step = self.frame.steps_of(life)
+        first_step, end_step = self._file.steps_of(life)
         job = self._job(first_step, end_step)
         until_step = int(self._until[job, first_step])
         if until_step <= first_step:
@@ -127,7 +131,7 @@ class _Casting:
             return None
         if until_step < end_step:
             self._cut_short += 1
-            life = life.until(until_step * self.frame.step_seconds)
+            life = life.until(until_step * self._file.step_seconds)
         return self._played(number, life, job)
 
     def _job(self, first_step: int, end_step: int) -> int:
@@ -148,15 +152,13 @@ class _Casting:
         whole = series.Curve(
             self._trace.cpu_ratio[job] / np.float32(mean_ratios[0]),
             self._trace.memory_ratio[job] / np.float32(mean_ratios[1]),
-            self.frame.step_seconds,
+            self._file.step_seconds,
         )
         guessing = bool(rng.random() < self._guessing_ratio)
         requests = drawing.requests(drawing.use(mean, whole), guessing, rng)
-        levels, lags = building.levels_and_lags(life.slots, rng)
-        curve = _from_step(
-            whole, recipe.first_step + self.frame.steps_of(life)[0] - building.LOOK_BACK, life, self.frame
-        )
-        self._unknown_steps += int(np.isnan(curve.cpu[building.LOOK_BACK : -building.AFTER]).sum())
+        levels, lags = building.levels_and_lags(life.slots, self.frame, rng)
+        curve = building.cut_once(whole, recipe.first_step, self.frame, life)
+        self._unknown_steps += int(np.isnan(curve.cpu[self.frame.look_back : -building.AFTER]).sum())
         return building.Draft(
             name=f"{life.kind.lower()}-{'guess' if guessing else 'careful'}-{number:04d}",
             life=life,
@@ -167,17 +169,6 @@ class _Casting:
             levels=levels,
             lags=lags,
         )
-
-
-def _from_step(whole: series.Curve, from_step: int, life: lives.Life, frame: building.Frame) -> series.Curve:
-    """What a life needs of a curve of the file; nothing is known before the file's first step and after its last."""
-    first_step, end_step = frame.steps_of(life)
-    index = from_step + np.arange(building.LOOK_BACK + end_step - first_step + building.AFTER)
-    inside = (index >= 0) & (index < len(whole.cpu))
-    cpu, memory = (
-        np.where(inside, values.take(index, mode="clip"), np.float32(np.nan)) for values in (whole.cpu, whole.memory)
-    )
-    return series.Curve(cpu, memory, whole.step_seconds)
 
 
 def _means(trace: Trace) -> npt.NDArray[np.float64]:

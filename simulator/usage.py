@@ -134,8 +134,7 @@ class UsageBook:
         self._settle(number, at_seconds)
         factor_seconds = float(self._totals[CPU_FACTOR, number])
         place = self.pods.begin(pod_key, replica_index, number, at_seconds, factor_seconds)
-        self._change(place, 1.0)
-        if any(math.isnan(wish) for wish in self.pods.wish(place, self._step)):
+        if not self._change(place, 1.0):
             self._note_unknown(np.array([place]))
 
     def ended(self, pod_key: str, at_seconds: float) -> None:
@@ -165,13 +164,14 @@ class UsageBook:
         self._totals[:, node] += self._values[:, node] * (at_seconds - self._settled_seconds[node])
         self._settled_seconds[node] = at_seconds
 
-    def _change(self, place: int, sign: float) -> None:
-        """Add a pod's wish to its node's, or take it away."""
-        node = self.pods.node(place)
-        for resource, wish in enumerate(self.pods.wish(place, self._step)):
-            if not math.isnan(wish):
-                self._wanted[resource, node] += sign * wish
-        self._measure(slice(node, node + 1))
+    def _change(self, place: int, sign: float) -> bool:
+        """Add a pod's wish to its node's, or take it away; whether all of it is known."""
+        node, wish = self.pods.node(place), self.pods.wish(place, self._step)
+        for resource, amount in enumerate(wish):
+            if not math.isnan(amount):
+                self._wanted[resource, node] += sign * amount
+        self._measure_one(node)
+        return not math.isnan(sum(wish))
 
     def _settle_all(self, at_seconds: float) -> None:
         self._totals += self._values * (at_seconds - self._settled_seconds)
@@ -209,21 +209,32 @@ class UsageBook:
             unknown |= gaps
             known = np.where(gaps, 0.0, wishes)
             self._wanted[resource] = np.bincount(nodes, known, len(self.scenario.machines))
-        self._measure(slice(None))
+        self._measure()
         return running[unknown]
 
     def _note_unknown(self, places: Numbers) -> None:
         self._unknown_pods.update(places.tolist())
         self._unknown_steps += len(places)
 
-    def _measure(self, nodes: slice) -> None:
-        """What these nodes show from now on."""
-        machines, there = self.machines, self._there[nodes]
+    def _measure(self) -> None:
+        """What every node shows from now on."""
+        machines = self.machines
         for resource in (CPU_RATIO, MEMORY_RATIO):
-            usable, system = machines.usable[resource, nodes], machines.system[resource, nodes]
-            used, factor = load.shares(usable, system, self._wanted[resource, nodes])
-            self._values[resource, nodes] = used / machines.capacity[resource, nodes] * there
-            self._values[resource + CPU_FACTOR, nodes] = factor * there
+            used, factor = load.shares(machines.usable[resource], machines.system[resource], self._wanted[resource])
+            self._values[resource] = used / machines.capacity[resource] * self._there
+            self._values[resource + CPU_FACTOR] = factor * self._there
+
+    def _measure_one(self, node: int) -> None:
+        """The same of one node."""
+        if self._there[node]:
+            capacity, wanted = self.scenario.machines[node].capacity, load.Load(*self._wanted[:, node].tolist())
+            shared = load.share(capacity, self.machines.own[node], wanted)
+            self._values[:, node] = (
+                shared.used.cpu_millicores / capacity.cpu_millicores,
+                shared.used.memory_bytes / capacity.memory_bytes,
+                shared.cpu_factor,
+                shared.memory_factor,
+            )
 
     def _scrape(self, last: int) -> None:
         """Take the scrapes that were not taken yet, up to this one."""
@@ -250,6 +261,7 @@ class _Machines:
         self.capacity = np.array([(one.capacity.cpu_millicores, one.capacity.memory_bytes) for one in every]).T
         shares = np.array([(one.system.cpu_ratio, one.system.memory_ratio) for one in every]).T
         self.system = shares * self.capacity
+        self.own = [load.Load(cpu, memory) for cpu, memory in self.system.T.tolist()]
         self.usable = self.capacity * np.array([[1.0], [load.MEMORY_CEILING_RATIO]])
         self.joins_seconds = np.array([one.joins_seconds for one in every])
         self.leaves_seconds = np.array([one.leaves_seconds for one in every])

@@ -164,6 +164,77 @@ class DoorSuite:
         found = api.list(kinds.CONFIG_MAPS, namespace=namespace, field_selector="metadata.name=two").items
         assert [one.name for one in found] == ["two"]
 
+    def test_label_selectors_mean_the_same_in_all_their_forms(self, api: door.KubeDoor, namespace: str) -> None:
+        for name, labels in {"a": {"tier": "web", "n": "5"}, "b": {"tier": "db"}, "c": {"n": "7"}, "d": {}}.items():
+            api.create(kinds.CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}}, namespace=namespace)
+        ours = "metadata.name!=kube-root-ca.crt"  # which a real namespace has from some moment on
+        texts = {
+            "tier": "ab",
+            "!tier": "cd",
+            "tier=web": "a",
+            "tier==web": "a",
+            "tier!=web": "bcd",
+            "tier in (web, db)": "ab",
+            "tier notin (web)": "bcd",
+            "n>5": "c",
+            "n<7,tier": "a",
+            "tier in (web,db), !n": "b",
+            "tier=": "",
+        }
+        found = {
+            text: "".join(one.name for one in listing.items)
+            for text in texts
+            for listing in [api.list(kinds.CONFIG_MAPS, namespace=namespace, label_selector=text, field_selector=ours)]
+        }
+        assert found == texts
+
+    @pytest.mark.parametrize(
+        "selection",
+        [{"label_selector": "a in"}, {"label_selector": "a=b=c"}, {"field_selector": "data.a=b"}],
+        ids=str,
+    )
+    def test_a_selector_that_is_none_is_invalid(
+        self, api: door.KubeDoor, namespace: str, selection: dict[str, Any]
+    ) -> None:
+        with pytest.raises(errors.Invalid):
+            api.list(kinds.CONFIG_MAPS, namespace=namespace, **selection)
+
+    def test_a_patch_that_changes_nothing_makes_no_new_version(self, api: door.KubeDoor, namespace: str) -> None:
+        api.create(kinds.CONFIG_MAPS, config_map("one", a="1"), namespace=namespace)
+        before = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
+        api.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"a": "1", "b": None}}, namespace=namespace)
+        assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace) == before
+
+    def test_a_patch_with_an_older_version_is_a_conflict_and_one_without_is_not(
+        self, api: door.KubeDoor, namespace: str
+    ) -> None:
+        api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
+        old = {"resourceVersion": api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).resource_version}
+        api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": old, "data": {"a": "1"}}, namespace=namespace)
+        with pytest.raises(errors.Conflict):
+            api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": old, "data": {"a": "2"}}, namespace=namespace)
+        assert api.get(kinds.CONFIG_MAPS, "one", namespace=namespace).data == {"a": "1"}
+
+    def test_what_the_server_sets_no_writer_changes(self, api: door.KubeDoor, namespace: str) -> None:
+        api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=namespace)
+        before = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
+        stolen = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
+        api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": stolen, "data": {"a": "1"}}, namespace=namespace)
+        after = api.get(kinds.CONFIG_MAPS, "one", namespace=namespace)
+        assert (after.created_at_seconds, after.uid, after.data) == (before.created_at_seconds, before.uid, {"a": "1"})
+        ending = {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}
+        with pytest.raises(errors.Invalid):
+            api.merge_patch(kinds.CONFIG_MAPS, "one", ending, namespace=namespace)
+        other = {"name": "one", "uid": str(uuid.uuid4())}
+        with pytest.raises(errors.Invalid):
+            api.merge_patch(kinds.CONFIG_MAPS, "one", {"metadata": other}, namespace=namespace)
+        with pytest.raises(errors.Conflict):
+            api.replace(kinds.CONFIG_MAPS, "one", {"metadata": other}, namespace=namespace)
+
+    def test_nothing_is_created_in_a_namespace_that_is_not_there(self, api: door.KubeDoor) -> None:
+        with pytest.raises(errors.NotFound):
+            api.create(kinds.CONFIG_MAPS, config_map("one"), namespace=f"none-{uuid.uuid4().hex[:8]}")
+
     @pytest.mark.parametrize("kind", kinds.ALL, ids=lambda kind: kind.plural)
     def test_every_kind_we_name_can_be_listed(self, api: door.KubeDoor, kind: kinds.Kind[objects.Object]) -> None:
         assert api.list(kind).resource_version
@@ -186,6 +257,29 @@ class DoorSuite:
         assert turns == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
         versions = [int(event.resource_version) for event in seen]
         assert versions == sorted(set(versions))
+
+    def test_a_watch_by_label_sees_objects_come_into_its_selection_and_leave_it(
+        self, api: door.KubeDoor, namespace: str
+    ) -> None:
+        api.create(kinds.CONFIG_MAPS, config_map("one", turn="1"), namespace=namespace)
+        since = api.list(kinds.CONFIG_MAPS, namespace=namespace).resource_version
+        for label, turn in (("other", "2"), ("door", "3"), ("door", "4")):
+            body = {"metadata": {"labels": {"suite": label}}, "data": {"turn": turn}}
+            api.merge_patch(kinds.CONFIG_MAPS, "one", body, namespace=namespace)
+        watch = api.watch(
+            kinds.CONFIG_MAPS,
+            resource_version=since,
+            namespace=namespace,
+            label_selector="suite=door",
+            timeout_seconds=WATCH_SECONDS,
+        )
+        seen = [next(event for event in watch if event.type != "BOOKMARK") for _ in range(3)]
+        watch.close()
+        turns = [(event.type, event.object.data["turn"]) for event in seen if event.object is not None]
+        assert turns == [("DELETED", "1"), ("ADDED", "3"), ("MODIFIED", "4")]
+        assert [int(event.resource_version) for event in seen] == sorted(
+            {int(event.resource_version) for event in seen}
+        )
 
     def test_a_quiet_watch_gets_bookmarks_and_ends_when_its_time_is_over(
         self, api: door.KubeDoor, namespace: str
@@ -230,6 +324,23 @@ class DoorSuite:
         assert pod.node_name in {one.name for one in api.list(kinds.NODES).items}
         assert pod.scheduled_at_seconds is not None
 
+    def test_a_pod_is_created_with_what_the_services_rely_on(self, api: door.KubeDoor, home: str) -> None:
+        container = {"name": "main", "image": "pause", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+        spec = {"containers": [container], "schedulerName": "nobody"}
+        api.create(kinds.PODS, {"metadata": {"name": "web-1"}, "spec": spec}, namespace=home)
+        pod = api.get(kinds.PODS, "web-1", namespace=home)
+        assert (pod.phase, pod.qos_class, pod.priority, pod.preempts) == ("Pending", "Guaranteed", 0, True)
+        assert (pod.requests.cpu_millicores, pod.requests.memory_bytes) == (1000.0, 2.0**30)
+        tolerated = {(one.key, one.effect, one.toleration_seconds) for one in pod.tolerations}
+        lost = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+        assert tolerated == {(key, "NoExecute", 300) for key in lost}
+        unknown = {"metadata": {"name": "web-2"}, "spec": {**spec, "priorityClassName": "none"}}
+        with pytest.raises(errors.Forbidden):
+            api.create(kinds.PODS, unknown, namespace=home)
+        api.delete(kinds.PODS, "web-1", namespace=home)  # nobody runs it, so it needs no grace
+        with pytest.raises(errors.NotFound):
+            api.get(kinds.PODS, "web-1", namespace=home)
+
     def test_an_eviction_takes_the_pod_and_a_dry_run_does_not(self, api: door.KubeDoor, home: str) -> None:
         pod = running_pod(api, home, "web-1")
         assert api.evict(namespace=home, name=pod.name, uid=pod.uid, dry_run=True).accepted
@@ -258,6 +369,46 @@ class DoorSuite:
         assert (answer.accepted, answer.status, answer.reason) == (False, 429, "DisruptionBudget")
         assert "web" in answer.message
         assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
+
+    def test_budgets_count_pods_and_allow_what_is_over(self, api: door.KubeDoor, home: str) -> None:
+        pods = [running_pod(api, home, f"web-{number}") for number in (1, 2)]
+        selector = {"selector": {"matchLabels": {"app": "web"}}}
+        counted = {"metadata": {"name": "counted"}, "spec": {"minAvailable": 1, **selector}}
+        api.create(kinds.BUDGETS, counted, namespace=home)
+
+        def figures(budget: objects.DisruptionBudget) -> tuple[int, int, int, int]:
+            return budget.expected_pods, budget.current_healthy, budget.desired_healthy, budget.disruptions_allowed
+
+        await_state(api, kinds.BUDGETS, home, lambda one: figures(one) == (2, 2, 1, 1))
+        assert api.evict(namespace=home, name=pods[0].name, uid=pods[0].uid, dry_run=False).accepted
+        refused = api.evict(namespace=home, name=pods[1].name, uid=pods[1].uid, dry_run=False)
+        assert (refused.status, refused.of_budget) == (429, True)
+        await_state(api, kinds.BUDGETS, home, lambda one: figures(one) == (1, 1, 1, 0))
+        api.delete(kinds.BUDGETS, "counted", namespace=home)
+        scaled = {"metadata": {"name": "scaled"}, "spec": {"maxUnavailable": 1, **selector}}
+        api.create(kinds.BUDGETS, scaled, namespace=home)  # of an owner's replicas, and these pods have no owner
+        found = await_state(
+            api, kinds.BUDGETS, home, lambda one: one.name == "scaled" and one.observed_generation == one.generation
+        )
+        assert found.disruptions_allowed == 0
+        assert not api.evict(namespace=home, name=pods[1].name, uid=pods[1].uid, dry_run=False).accepted
+
+    def test_an_event_in_the_wrong_namespace_is_invalid(self, api: door.KubeDoor, namespace: str) -> None:
+        node = events.reference(kinds.NODES, api.list(kinds.NODES).items[0])
+        body = events.event_body(
+            reason="Tried",
+            action="Try",
+            note="",
+            type_="Normal",
+            regarding=node,
+            controller="evenload.io/test",
+            instance="test",
+            now_seconds=clock.WallClock().now(),
+        )
+        with pytest.raises(errors.Invalid):
+            api.create(kinds.EVENTS, {**body, "metadata": {"generateName": "a-"}}, namespace=namespace)
+        with pytest.raises(errors.Invalid):
+            api.create(kinds.EVENTS, {**body, "note": "x" * 1025}, namespace="default")
 
     def test_events_about_a_pod_and_a_node_are_taken(self, api: door.KubeDoor, namespace: str) -> None:
         writer = events.EventWriter(api, controller="evenload.io/test", instance=namespace, clock=clock.WallClock())

@@ -24,6 +24,7 @@ _PART = re.compile(r"(?=.{1,63}$)[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 SHORT_NAMES = frozenset({"namespaces", "services"})  # these must be one DNS label
 COUNTED = frozenset({"pods", "replicasets", "deployments", "statefulsets", "jobs", "poddisruptionbudgets"})
 SERVERS_OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+IMMUTABLE = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 GRACE_SECONDS = 30
 EVICTABLE_SECONDS = 300  # of the tolerations that every pod gets
 NOTE_LIMIT_BYTES, TEXT_LIMIT = 1024, 128
@@ -103,9 +104,11 @@ def updated(what: str, shelf: Shelf, old: Version, body: Body, subresource: str)
 
 
 def _check_preconditions(what: str, metadata: Mapping[str, Any], old: Version) -> None:
-    for name, wanted in (("uid", old.uid), ("resourceVersion", str(old.number))):
-        if metadata.get(name, wanted) not in ("", wanted):
-            raise refusals.conflict(what, f"its {name} is {wanted}, not {metadata[name]}")
+    if metadata.get("resourceVersion", str(old.number)) not in ("", str(old.number)):
+        raise refusals.conflict(what, f"it is at version {old.number}, not {metadata['resourceVersion']}")
+    for name in IMMUTABLE:
+        if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
+            raise refusals.invalid(what, f"metadata.{name} is immutable")
     for name in ("name", "namespace"):
         if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
             raise refusals.bad_request(f"{what}: metadata.{name} is {metadata.get(name)!r}")

@@ -43,7 +43,7 @@ class SimulatedDoor(Writer):
             self._state.refresh(shelf)
             found = shelf.within(namespace)
             if matches is not selecting.everything:
-                found = [one for one in found if matches(one)]
+                found = [one for one in found if one.selected(matches)]
             return Listing(tuple([one.decoded(kind.type) for one in found]), str(self._state.number))
 
     def watch(

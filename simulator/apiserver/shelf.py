@@ -5,37 +5,61 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 """
 
 import bisect
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kube import decoding
 from kube.door import EventType
 from kube.kinds import Kind
 from kube.objects import Identified
 
 T = TypeVar("T", bound=Identified)
 Body = dict[str, Any]
-KEPT_CHANGES = 16_384  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+
+
+def _struct(body: Body, type_: type[T]) -> T:
+    """Straight from the body where that can be, else by way of its text."""
+    if _reads_text(type_):
+        return decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return msgspec.convert(body, type_)
+
+
+@functools.cache
+def _reads_text(type_: type[Identified]) -> bool:
+    """Whether some of its fields keep the text that they were decoded from, which a body has not."""
+    return "RawType" in repr(msgspec.inspect.type_info(type_))
 
 
 class Version:
     """An object as it was at one resourceVersion. `body` is never changed."""
 
-    __slots__ = ("_decoded", "body", "key", "number")
+    __slots__ = ("_decoded", "_selected", "body", "key", "number")
 
     def __init__(self, key: str, number: int, body: Body) -> None:
         self.key = key
         self.number = number
         self.body = body
         self._decoded: dict[type[Identified], Any] = {}
+        self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
+
+    def selected(self, matches: "Callable[[Version], bool]") -> bool:
+        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        try:
+            return self._selected[matches]
+        except KeyError:
+            self._selected[matches] = matches(self)
+            return self._selected[matches]
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
         try:
             found: T = self._decoded[type_]  # lists of thousands come by here
         except KeyError:
-            found = self._decoded[type_] = msgspec.convert(self.body, type_)
+            found = self._decoded[type_] = _struct(self.body, type_)
         return found
 
     @property
@@ -77,9 +101,10 @@ class Change(NamedTuple):
 class Shelf:
     """The objects of one resource in the order of their keys, and its log."""
 
-    def __init__(self, kind: Kind[Any], subresources: frozenset[str]) -> None:
+    def __init__(self, kind: Kind[Any], subresources: frozenset[str], *, kept_changes: int = KEPT_CHANGES) -> None:
         self.kind = kind
         self.subresources = subresources
+        self._kept_changes = kept_changes
         self._objects: dict[str, Version] = {}
         self._keys: list[str] = []
         self._log: list[Change] = []
@@ -102,10 +127,11 @@ class Shelf:
         """Take a change: the newest there is."""
         self._place(change)
         self._log.append(change)
-        if len(self._log) >= 2 * KEPT_CHANGES:
-            self._dropped += KEPT_CHANGES
-            self._oldest_number = self._log[KEPT_CHANGES - 1].number
-            del self._log[:KEPT_CHANGES]
+        kept = self._kept_changes
+        if len(self._log) >= 2 * kept:
+            self._dropped += kept
+            self._oldest_number = self._log[kept - 1].number
+            del self._log[:kept]
 
     def _place(self, change: Change) -> None:
         if change.new is None:

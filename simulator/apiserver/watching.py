@@ -107,7 +107,7 @@ class SimulatedWatch(Generic[T]):
         return self._event("DELETED", change.last or _at(change)) if before else None
 
     def _selects(self, version: Version) -> bool:
-        return version.key.startswith(self._prefix) and self._matches(version)
+        return version.key.startswith(self._prefix) and version.selected(self._matches)
 
     def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
         if version is None:

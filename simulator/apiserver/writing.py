@@ -75,6 +75,7 @@ class Writer:
         own = merging.wire(body)
         with self._state.lock:
             shelf, old = self._existing(kind, name, namespace)
+            _check_uid(_what(kind, old.key), own, old)
             own["apiVersion"], own["kind"] = shelf.kind.api_version, shelf.kind.name
             self._updated(kind, shelf, old, own, subresource, dry_run)
 
@@ -82,8 +83,7 @@ class Writer:
         """See KubeDoor. A namespace takes everything in it along, at once."""
         with self._state.lock:
             shelf, old = self._existing(kind, name, namespace)
-            if uid and uid != old.uid:
-                raise refusals.conflict(_what(kind, old.key), f"its uid is {old.uid}, not {uid}")
+            _check_uid(_what(kind, old.key), {"metadata": {"uid": uid}}, old)
             if not dry_run:
                 self._end(shelf, old)
 
@@ -207,6 +207,14 @@ class Writer:
             raise refusals.forbidden(f"priorityclasses {name}", "no such PriorityClass")
         decoded = found.decoded(kinds.PRIORITY_CLASSES.type)
         return decoded.value, decoded.preemption_policy or admission.NO_PRIORITY[1]
+
+
+def _check_uid(what: str, body: Body, old: Version) -> None:
+    """Conflict where a body or a precondition speaks of another object of the same name."""
+    metadata = body.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else ""
+    if uid and uid != old.uid:
+        raise refusals.conflict(what, f"its uid is {old.uid}, not {uid}")
 
 
 def _what(kind: Kind[Any], key: str) -> str:

@@ -22,6 +22,7 @@ from simulator.scenario import Scenario
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
+AVERAGING_SECONDS = 300.0
 REMEMBERED_SECONDS = 1800.0  # no formula asks for pods bound longer ago
 
 
@@ -62,8 +63,7 @@ class Seen:
         self.row_of: Mapping[str, int] = {machine.name: row for row, machine in enumerate(scenario.machines)}
         capacities = [(each.capacity.cpu_millicores, each.capacity.memory_bytes) for each in scenario.machines]
         self.capacity = np.array(capacities, np.float64).reshape(-1, 2)
-        self._kept: dict[tuple[str, int, int], Floats] = {}
-        self._kept_step = -1
+        self._kept: dict[tuple[str, int], tuple[int, Floats]] = {}
         self._bound: dict[str, tuple[int, float, tuple[float, float]]] = collections.OrderedDict()
 
     @property
@@ -95,26 +95,30 @@ class Seen:
         return self._statistic("mean", self.steps(window_seconds), self.step)
 
     def deviation(self, window_seconds: float) -> Floats:
-        """Standard deviation of the steps' loads."""
-        return self._statistic("deviation", self.steps(window_seconds), self.step)
+        """Standard deviation of five-minute means over the last steps."""
+        return self._statistic("deviation", self._means(window_seconds), self.step)
 
     def maximum(self, window_seconds: float, every_seconds: float = 0.0) -> Floats:
-        """The highest load of the last steps, as it was when it was last looked up: every so many seconds, and as soon
-        as there was anything to see.
+        """The highest five-minute mean of the last steps, as it was when it was last looked up: every so many seconds,
+        and as soon as there was anything to see.
         """
         every = self.steps(every_seconds)
         looked_up = max(self.step // every * every, min(self.step, 1))
-        return self._statistic("maximum", self.steps(window_seconds), looked_up)
+        return self._statistic("maximum", self._means(window_seconds), looked_up)
+
+    def _means(self, window_seconds: float) -> int:
+        """How many five-minute means, one a step, end within a window."""
+        return max(1, self.steps(window_seconds) - self.steps(AVERAGING_SECONDS) + 1)
 
     def _statistic(self, name: str, steps: int, end_step: int) -> Floats:
-        if self._kept_step != self.step:
-            self._kept, self._kept_step = {}, self.step
-        key = name, steps, end_step
-        if key not in self._kept:
-            window = slice(max(0, end_step - steps), max(0, end_step))
+        kept_step, kept = self._kept.get((name, steps), (-1, self.capacity))
+        if kept_step != end_step:
+            averaging = 1 if name == "mean" else self.steps(AVERAGING_SECONDS)
+            window = slice(max(0, end_step - steps - averaging + 1), max(0, end_step))
             loads = np.stack([self._book.node_ratio(resource)[window] for resource in metrics.RESOURCES], axis=2)
-            self._kept[key] = _STATISTICS[name](loads.astype(np.float64))
-        return self._kept[key]
+            kept = _STATISTICS[name](_averaged(loads.astype(np.float64), averaging))
+            self._kept[name, steps] = end_step, kept
+        return kept
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """A pod came, changed, was bound, finished or went."""
@@ -143,6 +147,14 @@ class Seen:
     def rows(self, names: Sequence[str]) -> Rows:
         """The rows of nodes by name."""
         return np.array([self.row_of[name] for name in names], np.intp)
+
+
+def _averaged(loads: Floats, steps: int) -> Floats:
+    """Means over each so many steps in a row; over all where there are fewer."""
+    if steps == 1 or not len(loads):
+        return loads
+    windows = np.lib.stride_tricks.sliding_window_view(loads, min(steps, len(loads)), axis=0)
+    return _mean(np.moveaxis(windows, -1, 0))
 
 
 def _known(loads: Floats) -> tuple[Floats, Floats]:

@@ -96,14 +96,14 @@ def _normalised(raw: Ints) -> Ints:
 
 def _weighed(columns: Columns, term: Term, there: Ints) -> Ints:
     topology = columns.topology(term.term.topology_key)
-    found: Ints = np.append(topology.sums(there), 0)[topology.codes] * (term.sign * term.weight)
+    found: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
     return found
 
 
 def _near(columns: Columns, term: Term, there: Ints) -> Bools:
     """Rows in whose domain of the term any of the pods stands."""
     topology = columns.topology(term.term.topology_key)
-    found: Bools = np.append(topology.sums(there) > 0, False)[topology.codes]
+    found: Bools = (topology.sums(there) > 0)[topology.codes]
     return found
 
 

@@ -21,6 +21,8 @@ from simulator.scheduling.order import Bools, Ints
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 SOFT = "PreferNoSchedule"
+SCORED = (demands.CPU, demands.MEMORY)
+BASE = (*SCORED, demands.PODS)
 Tolerations = tuple[Toleration, ...]
 
 
@@ -29,43 +31,47 @@ class Topology(NamedTuple):
 
     codes: Ints
     numbers: Mapping[str, int]
-
-    @property
-    def labelled(self) -> Bools:
-        """Rows of nodes that have the label."""
-        found: Bools = self.codes >= 0
-        return found
+    labelled: Bools
 
     def sums(self, per_row: Ints, where: Bools | None = None) -> Ints:
-        """Amounts of rows added up by domain; of the rows of `where` only."""
+        """Amounts of rows added up by domain, of the rows of `where` only; the last number, which -1 reads, is 0."""
         kept = self.labelled if where is None else self.labelled & where
-        found = np.bincount(self.codes[kept], weights=per_row[kept], minlength=len(self.numbers))
-        return found.astype(np.int64)
+        return np.bincount(self.codes[kept], weights=per_row[kept], minlength=len(self.numbers) + 1).astype(np.int64)
+
+    def domains(self, rows: Ints) -> int:
+        """How many domains the rows are in; those without the label are one together."""
+        return int(np.count_nonzero(np.bincount(self.codes[rows] + 1)))
 
 
 class Barred(NamedTuple):
-    """Rows that a pod may not use for what they are themselves, by the first rule that says so."""
+    """Rows that a pod may not use for what they are themselves, by rule; None for a rule that bars none."""
 
-    cordoned: Bools
-    tainted: Bools
-    unselected: Bools
-    any: Bools
+    cordoned: Bools | None
+    tainted: Bools | None
+    unselected: Bools | None
 
 
 class Columns:
-    """Nodes by row. `allocatable` and `requested` hold an array per resource, `scored` what LeastAllocated counts."""
+    """Nodes by row. `given` and `requested` have a line for each resource of BASE, in millicores, bytes and pods; of
+    the SCORED among them `scored` is what LeastAllocated counts, `divisors` what is given, at least 1; `kinds` is how
+    many of them a node has, at least 1, and `whole` whether it has all.
+    """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
         self.names = tuple(node.name for node in nodes)
         self.rows = {name: row for row, name in enumerate(self.names)}
         self.all_rows = np.arange(len(nodes))
-        self.allocatable: dict[str, Ints] = {}
+        self.given, self.requested = np.zeros((2, len(BASE), len(nodes)), np.int64)
+        self.scored = np.zeros((len(SCORED), len(nodes)), np.int64)
+        self._given = dict(zip(BASE, self.given, strict=True))
+        self._requested = dict(zip(BASE, self.requested, strict=True))
         for row, node in enumerate(nodes):
             for resource, amount in demands.of_node(node).items():
-                self._array(self.allocatable, resource)[row] = amount
-        self.requested = {resource: self._zeros() for resource in (demands.CPU, demands.MEMORY, demands.PODS)}
-        self.scored = {resource: self._zeros() for resource in (demands.CPU, demands.MEMORY)}
+                self._array(self._given, resource)[row] = amount
+        offered = self.given[: len(SCORED)] > 0
+        self.divisors = np.maximum(self.given[: len(SCORED)], 1)
+        self.whole, self.kinds = offered.all(axis=0), np.maximum(offered.sum(axis=0), 1)
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
         self._barred: dict[object, Barred] = {}
@@ -74,23 +80,23 @@ class Columns:
 
     def room(self, resource: str) -> Ints:
         """What is left of a resource, by row."""
-        return self.given(resource) - self._array(self.requested, resource)
+        return self.allocatable(resource) - self._array(self._requested, resource)
 
-    def given(self, resource: str) -> Ints:
+    def allocatable(self, resource: str) -> Ints:
         """What there is of a resource, by row."""
-        return self._array(self.allocatable, resource)
+        return self._array(self._given, resource)
 
     def room_on(self, resource: str, row: int) -> int:
         """What is left of a resource on one row."""
-        return int(self.given(resource)[row] - self._array(self.requested, resource)[row])
+        return int(self.allocatable(resource)[row] - self._array(self._requested, resource)[row])
 
     def count(self, row: int, demand: Demand, ports: Sequence[Port], number: int = 1) -> None:
         """Add a pod to a row; `number` -1 takes it away."""
-        for resource, amount in demand.amounts:
-            self._array(self.requested, resource)[row] += number * amount
-        self.requested[demands.PODS][row] += number
-        self.scored[demands.CPU][row] += number * demand.scored_cpu_millicores
-        self.scored[demands.MEMORY][row] += number * demand.scored_memory_bytes
+        self.requested[:, row] += number * demand.base[:, 0]
+        self.scored[:, row] += number * demand.scored[:, 0]
+        for resource, amount in demand.amounts if not demand.is_base else ():
+            if resource not in SCORED:
+                self._array(self._requested, resource)[row] += number * amount
         if ports:
             taken = self.ports.setdefault(row, collections.Counter())
             taken.update(dict.fromkeys(ports, number))
@@ -104,8 +110,12 @@ class Columns:
                 if key in node.labels:
                     numbers.setdefault(node.labels[key], len(numbers))
             codes = self._each(lambda node: numbers[node.labels[key]] if key in node.labels else -1)
-            found = self._topologies[key] = Topology(codes, numbers)
+            found = self._topologies[key] = Topology(codes, numbers, codes >= 0)
         return found
+
+    def named(self, rows: Ints) -> tuple[str, ...]:
+        """The names of rows, in their order."""
+        return self.names if rows is self.all_rows else tuple(self.names[row] for row in rows.tolist())
 
     def placed(self, places: Mapping[str, int], into: Ints) -> None:
         """Add numbers by node name to an array by row; names without a node are nowhere."""
@@ -122,7 +132,7 @@ class Columns:
             cordoned = self._where(lambda node: node.unschedulable and not _tolerated(CORDON, pod.tolerations))
             tainted = self._where(lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None)
             unselected = self._where(lambda node: not pod.selects(node.name, node.labels))
-            found = self._barred[key] = Barred(cordoned, tainted, unselected, cordoned | tainted | unselected)
+            found = self._barred[key] = Barred(*(one if one.any() else None for one in (cordoned, tainted, unselected)))
         return found
 
     def unloved(self, tolerations: Tolerations) -> Ints:
@@ -149,13 +159,10 @@ class Columns:
     def _where(self, holds: Callable[[Node], bool]) -> Bools:
         return np.array([holds(node) for node in self.nodes], np.bool_)
 
-    def _zeros(self) -> Ints:
-        return np.zeros(len(self.names), np.int64)
-
     def _array(self, table: dict[str, Ints], resource: str) -> Ints:
         found = table.get(resource)
         if found is None:
-            found = table[resource] = self._zeros()
+            found = table[resource] = np.zeros(len(self.names), np.int64)
         return found
 
 

@@ -10,31 +10,39 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from kube import resources
 from kube.objects import Container, Node, Pod, Resources
 
+Ints = npt.NDArray[np.int64]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
 
 
 class Demand(NamedTuple):
-    """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first; `scored_*`: CPU and
-    memory with 100m and 200Mi for whoever names none.
+    """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first. The same as columns:
+    `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for whoever names none.
     """
 
     amounts: tuple[tuple[str, int], ...]
-    scored_cpu_millicores: int
-    scored_memory_bytes: int
+    base: Ints
+    scored: Ints
 
-    def of(self, resource: str) -> int:
-        """The amount of one resource."""
-        return next((amount for name, amount in self.amounts if name == resource), 0)
+    @property
+    def is_base(self) -> bool:
+        """Whether it asks for nothing but CPU and memory."""
+        return all(resource in UNNAMED for resource, _ in self.amounts)
 
 
 def of_pod(pod: Pod) -> Demand:
     """What a pod asks for; fractions count as the next whole number (as Quantity.Value does)."""
-    scored = pod.requests if _names_everything(pod) else _with_defaults(pod)
-    return Demand(_whole(pod.requests), math.ceil(scored.cpu_millicores), math.ceil(scored.memory_bytes))
+    asked, scored = pod.requests, pod.requests if _names_everything(pod) else _with_defaults(pod)
+    base = np.array([[math.ceil(asked.cpu_millicores)], [math.ceil(asked.memory_bytes)], [1]], np.int64)
+    return Demand(
+        _whole(asked), base, np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
+    )
 
 
 def of_node(node: Node) -> dict[str, int]:

@@ -63,11 +63,12 @@ def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
 
 
 def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Ints:
-    """score x weight x 10, of all extenders together, for each of the names."""
+    """score x weight x 10, whole points, of all extenders together, for each of the names."""
     found = np.zeros(len(names), np.int64)
     for extender in extenders:
         scores = extender.prioritize(pod, names)
-        found += np.array([scores.get(name, 0) for name in names], np.int64) * (extender.weight * POINTS_PER_SCORE)
+        weighed = np.array([scores.get(name, 0.0) for name in names]) * (extender.weight * POINTS_PER_SCORE)
+        found += np.rint(weighed).astype(np.int64)
     return found
 
 

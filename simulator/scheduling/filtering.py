@@ -71,8 +71,10 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
         yield Refusal(POD_AFFINITY, reason, neighbours.unwelcome, none)
 
 
-def fits(columns: Columns, found: Sequence[Refusal]) -> Bools:
-    """The rows that nothing refuses."""
+def fits(columns: Columns, found: Sequence[Refusal]) -> Bools | None:
+    """The rows that nothing refuses; None for all."""
+    if not found:
+        return None
     refused = _none(columns)
     for refusal in found:
         refused |= refusal.rows
@@ -139,22 +141,25 @@ def _lasting(columns: Columns, pod: Pod) -> Iterator[Refusal]:
     if pod.node_name:
         other = np.array([name != pod.node_name for name in columns.names], np.bool_)
         yield Refusal(NODE_NAME, "node(s) didn't match the requested node name", other, other)
-    if barred.any.any():
-        yield Refusal(UNSCHEDULABLE, "node(s) were unschedulable", barred.cordoned, barred.cordoned)
-        yield Refusal(TAINTS, "node(s) had untolerated taint(s)", barred.tainted, barred.tainted)
-        reason = "node(s) didn't match Pod's node affinity/selector"
-        yield Refusal(NODE_AFFINITY, reason, barred.unselected, barred.unselected)
+    for plugin, reason, rows in (
+        (UNSCHEDULABLE, "node(s) were unschedulable", barred.cordoned),
+        (TAINTS, "node(s) had untolerated taint(s)", barred.tainted),
+        (NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", barred.unselected),
+    ):
+        if rows is not None:
+            yield Refusal(plugin, reason, rows, rows)
 
 
 def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
     """NodeResourcesFit: a slot for the pod, and every amount it asks for; final where an empty node is too small."""
-    full = columns.room(demands.PODS) < 1
-    if full.any():
-        yield Refusal(RESOURCES, "Too many pods", full, _none(columns))
-    for resource, amount in demand.amounts:
+    if demand.is_base and not (columns.given - columns.requested < demand.base).any():
+        return
+    for resource, amount in ((demands.PODS, 1), *demand.amounts):
         lacking = columns.room(resource) < amount
         if lacking.any():
-            yield Refusal(RESOURCES, f"Insufficient {resource}", lacking, columns.given(resource) < amount)
+            reason = "Too many pods" if resource == demands.PODS else f"Insufficient {resource}"
+            final = _none(columns) if resource == demands.PODS else columns.allocatable(resource) < amount
+            yield Refusal(RESOURCES, reason, lacking, final)
 
 
 def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:

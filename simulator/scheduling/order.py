@@ -70,13 +70,14 @@ class Sample(NamedTuple):
     looked_at: int
 
 
-def sample(fits: Bools, rows: Ints, start: int) -> Sample:
-    """The first nodes that fit from `start` on, round about; `fits` is by row, `rows` are those to look at, in order.
-
-    The search ends when one more fits than is enough; that one is not counted as looked at.
+def sample(fits: Bools | None, rows: Ints, start: int) -> Sample:
+    """The first nodes that fit from `start` on, round about; `fits` is by row, None for all; `rows` are those to look
+    at, in order. The search ends when one more fits than is enough; that one is not counted as looked at.
     """
     wanted = enough(len(rows))
-    turned = np.roll(rows, -(start % len(rows))) if start else rows
+    turned = np.roll(rows, -(start % len(rows))) if start and len(rows) else rows
+    if fits is None:
+        return Sample(turned if wanted == len(turned) else turned[:wanted], wanted)
     found = np.flatnonzero(fits[turned])
     looked_at = int(found[wanted]) if len(found) > wanted else len(rows)
     return Sample(turned[found[:wanted]], looked_at)

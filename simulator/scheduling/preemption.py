@@ -27,11 +27,13 @@ ABOVE_PRIORITIES = 2**31  # makes every priority positive, so that few victims a
 
 class Preemption(NamedTuple):
     """`nominated`: the node on which room is made; "" if there is none; None to leave a former nomination alone.
-    `unnominated`: pods of lower priority that were to go to that node and must look again.
+    `ties`: the nodes it was drawn from; `unnominated`: pods of lower priority that were to go to that node and must
+    look again.
     """
 
     victims: tuple[Pod, ...] = ()
     nominated: str | None = ""
+    ties: tuple[str, ...] = ()
     unnominated: tuple[Pod, ...] = ()
 
 
@@ -47,9 +49,10 @@ def preempt(
     found = dict(extenders.agreed(asked, pod, found))
     if not found:
         return Preemption(nominated=None)
-    node = _best(found, rng)
+    ties = _best(found)
+    node = ties[int(rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
     others = state.nominated.get(node, {}).values()
-    return Preemption(found[node].pods, node, tuple(one for one in others if one.priority < pod.priority))
+    return Preemption(found[node].pods, node, ties, tuple(one for one in others if one.priority < pod.priority))
 
 
 def _waits(state: State, pod: Pod, hopeful: Ints) -> bool:
@@ -178,13 +181,12 @@ def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
     return bool(selector.match_labels or selector.match_expressions) and selector.matches(pod.labels)
 
 
-def _best(found: Mapping[str, Victims], rng: np.random.Generator) -> str:
+def _best(found: Mapping[str, Victims]) -> tuple[str, ...]:
     """Fewest budgets violated; least important first victim; smallest sum of priorities; fewest victims; first victims
-    that started last; then any.
+    that started last.
     """
-    best = min(found.values(), key=_badness)
-    equal = [node for node, victims in found.items() if _badness(victims) == _badness(best)]
-    return equal[int(rng.integers(len(equal)))] if len(equal) > 1 else equal[0]
+    best = min(_badness(victims) for victims in found.values())
+    return tuple(node for node, victims in found.items() if _badness(victims) == best)
 
 
 def _badness(victims: Victims) -> tuple[float, ...]:

@@ -28,8 +28,8 @@ UNNAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 class Placement:
     """What became of a pod's turn. `node` is "" where it fits nowhere; then `reasons` says how many nodes lack what,
     and `rejected_by` which plugins said so. `ties` are the best nodes, by `scores`, which is empty where a single
-    node fits. `nominated` is where room is made by the leaving of `victims`; "" clears, None leaves a former one;
-    `unnominated` are pods whose nomination this takes away.
+    node fits. `nominated` is where room is made by the leaving of `victims`, then `ties` are the nodes as good for
+    that; "" clears, None leaves a former one; `unnominated` are pods whose nomination this takes away.
     """
 
     node: str = ""
@@ -92,15 +92,16 @@ class Scheduler:
         rows = self._rows(pod)
         sample = order.sample(fits, rows, self._start)
         self._start = (self._start + sample.looked_at) % len(columns.names)
-        answer = self._asked(pod, sample.rows)
+        names = columns.named(sample.rows)
+        answer = extenders.passed(self._extenders, pod, names)
         if answer.passed:
-            return self._best(pod, demand, answer.passed)
+            return self._best(pod, demand, answer.passed, sample.rows if answer.passed is names else None)
         return self._failed(pod, filtering.refused(columns, found, rows), answer, len(columns.names) - len(rows))
 
-    def _nominated(self, pod: Pod, fits: Bools) -> bool:
+    def _nominated(self, pod: Pod, fits: Bools | None) -> bool:
         """Whether the node on which room was made can be had: then nothing else is looked at."""
         row = self._state.columns.rows.get(pod.nominated_node)
-        if row is None or not fits[row]:
+        if row is None or (fits is not None and not fits[row]):
             return False
         return bool(extenders.passed(self._extenders, pod, (pod.nominated_node,)).passed)
 
@@ -111,17 +112,17 @@ class Scheduler:
             return columns.all_rows
         return np.array(sorted(columns.rows[name] for name in named if name in columns.rows), np.int64)
 
-    def _asked(self, pod: Pod, rows: Ints) -> Filtered:
-        names = self._state.columns.names
-        return extenders.passed(self._extenders, pod, tuple(names[row] for row in rows.tolist()))
-
-    def _best(self, pod: Pod, demand: Demand, names: Sequence[str]) -> Placement:
-        """A single node is taken unasked; of several, one of those with the most points, drawn by lot."""
+    def _best(self, pod: Pod, demand: Demand, names: Sequence[str], rows: Ints | None) -> Placement:
+        """A single node is taken unasked; of several, one of those with the most points, drawn by lot. `rows` are
+        those of the names, if they are known.
+        """
         if len(names) == 1:
             return Placement(names[0], (names[0],))
-        columns = self._state.columns
-        rows = np.array([columns.rows[name] for name in names], np.int64)
-        totals = scoring.total(self._state, pod, demand, rows) + extenders.points(self._extenders, pod, names)
+        if rows is None:
+            rows = np.array([self._state.columns.rows[name] for name in names], np.int64)
+        totals = scoring.total(self._state, pod, demand, rows)
+        if self._extenders:
+            totals += extenders.points(self._extenders, pod, names)
         ties = tuple(names[at] for at in np.flatnonzero(totals == totals.max()).tolist())
         chosen = ties[int(self._rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
         return Placement(chosen, ties, dict(zip(names, totals.tolist(), strict=True)))
@@ -144,6 +145,7 @@ class Scheduler:
         if made.nominated is not None:
             self._state.nominate(pod, made.nominated)
         return Placement(
+            ties=made.ties,
             reasons=dict(reasons),
             rejected_by=plugins,
             victims=made.victims,

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kube.objects import Pod
-from simulator.scheduling import attraction, demands, spreading
+from simulator.scheduling import attraction, spreading
+from simulator.scheduling.columns import SCORED as SCORED_RESOURCES
 from simulator.scheduling.columns import Columns
 from simulator.scheduling.demands import Demand
 from simulator.scheduling.order import Ints
@@ -21,6 +22,7 @@ from simulator.scheduling.state import State
 
 BEST = 100
 HALF = BEST // 2
+SCORED = len(SCORED_RESOURCES)
 Floats = npt.NDArray[np.float64]
 TAINTS, NODE_AFFINITY, FIT = "TaintToleration", "NodeAffinity", "NodeResourcesFit"
 SPREAD, POD_AFFINITY, BALANCE = "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation"
@@ -69,39 +71,22 @@ def _least_allocated(columns: Columns, demand: Demand, rows: Ints) -> Ints:
     """Mean over CPU and memory of (allocatable - requested) x 100 // allocatable with the pod there, 0 where it would
     be more than there is; a resource that the node has none of is left out.
     """
-    points, weights = np.zeros((2, len(rows)), np.int64)
-    wanted = {demands.CPU: demand.scored_cpu_millicores, demands.MEMORY: demand.scored_memory_bytes}
-    for resource, amount in wanted.items():
-        given = columns.given(resource)[rows]
-        left = given - columns.scored[resource][rows] - amount
-        points += np.where(left > 0, left, 0) * BEST // np.maximum(given, 1)
-        weights += given > 0
-    return points // np.maximum(weights, 1)
+    left = np.maximum(columns.given[:SCORED] - columns.scored - demand.scored, 0)
+    points = left * BEST // columns.divisors
+    found: Ints = (points[0] + points[1]) // columns.kinds
+    return found[rows]
 
 
 def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
     """50 + (50 + with - without) // 2, where with and without the pod each is (1 - deviation) x 100, cut off, and the
-    deviation is that of CPU's and memory's requested shares; None for a pod that requests neither.
+    deviation is half the difference of CPU's and memory's requested shares, at most 1 each, and 0 for a node that lacks
+    one of them; None for a pod that requests neither.
     """
-    wanted = {resource: demand.of(resource) for resource in (demands.CPU, demands.MEMORY)}
-    if not any(wanted.values()):
+    if not demand.base[:SCORED].any():
         return None
-    without = _evenness(columns, rows, dict.fromkeys(wanted, 0))
-    change: Ints = _evenness(columns, rows, wanted) - without
-    return HALF + (HALF + change) // 2
-
-
-def _evenness(columns: Columns, rows: Ints, wanted: Mapping[str, int]) -> Ints:
-    shares = [_share(columns, rows, resource, amount) for resource, amount in wanted.items()]
-    deviation: Floats = np.abs((shares[0] - shares[1]) / 2)
-    one_is_missing = np.isnan(deviation)
-    found: Floats = (1 - np.where(one_is_missing, 0.0, deviation)) * float(BEST)
-    return found.astype(np.int64)
-
-
-def _share(columns: Columns, rows: Ints, resource: str, amount: int) -> Floats:
-    """Requested of allocatable, at most 1; NaN where the node has none."""
-    given = columns.given(resource)[rows]
-    asked = (columns.requested[resource][rows] + amount).astype(np.float64)
-    shares: Floats = np.divide(asked, given, out=np.full(len(rows), np.nan), where=given > 0)
-    return np.minimum(shares, 1.0)
+    without = columns.requested[:SCORED]
+    shares = np.minimum(np.array((without + demand.base[:SCORED], without)) / columns.divisors, 1.0)
+    deviation: Floats = np.abs((shares[:, 0] - shares[:, 1]) / 2) * columns.whole
+    even = ((1 - deviation) * float(BEST)).astype(np.int64)
+    found: Ints = HALF + (HALF + even[0] - even[1]) // 2
+    return found[rows]

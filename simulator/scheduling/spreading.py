@@ -9,6 +9,7 @@ Services, which may select pods too, are not modelled.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from simulator.scheduling.state import State
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-SKEWS = {HOSTNAME: 3, ZONE: 5}
+DEFAULTS = (TopologySpread(3, HOSTNAME, SOFT), TopologySpread(5, ZONE, SOFT))
 BEST = 100
 Floats = npt.NDArray[np.float64]
 
@@ -67,11 +68,11 @@ def failed(state: State, pod: Pod) -> Failed | None:
 
 
 def _skewed(state: State, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:
-    counted = labelled & _counted(state.columns, pod, rule.rule)
-    matching = topology.sums(_matching(state, pod, rule), counted)
+    counted = _counted(state.columns, pod, rule.rule, labelled)
+    matching = topology.sums(_matching(state, pod, rule.selector), counted)
     domains = np.unique(topology.codes[counted])
     least = int(matching[domains].min()) if len(domains) >= (rule.rule.min_domains or 1) else 0
-    skew = np.append(matching, 0)[topology.codes] + int(rule.itself(pod)) - least
+    skew = matching[topology.codes] + int(rule.itself(pod)) - least
     found: Bools = skew > rule.rule.max_skew
     return found
 
@@ -82,41 +83,52 @@ def scores(state: State, pod: Pod, rows: Ints) -> Ints | None:
     raw = round(sum over rules of matching x ln(domains + 2) + maxSkew - 1);
     score = 100 x (most + least - raw) // most, 100 if most is 0, 0 for nodes without all labels of its own rules.
     """
-    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == SOFT]
     if not pod.topology_spread:
-        rules = _defaults(state, pod)
+        return _by_default(state, pod, rows)
+    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == SOFT]
     if not rules:
         return None
-    columns = state.columns
-    everything = np.ones(len(columns.names), np.bool_)
-    eligible = _labelled(columns, rules) if pod.topology_spread else everything
-    scored = rows[eligible[rows]]
-    raw = np.zeros(len(columns.names), np.float64)
-    for rule in rules:
-        raw[scored] += _raw(state, pod, rule, scored, eligible)
-    return _normalised(_rounded(raw[rows]), eligible[rows])
+    labelled = _labelled(state.columns, rules)
+    eligible = labelled[rows]
+    found = np.zeros(len(rows), np.int64)
+    if eligible.any():
+        scored = rows[eligible]
+        raw = sum(
+            _raw(state.columns, pod, rule.rule, _matching(state, pod, rule.selector), scored=scored, eligible=labelled)
+            for rule in rules
+        )
+        found[eligible] = _normalised(_rounded(np.asarray(raw)))
+    return found
 
 
-def _raw(state: State, pod: Pod, rule: Rule, scored: Ints, eligible: Bools) -> Floats:
-    """One rule's part, by scored row; a node without the label of a default rule gets nothing from it."""
-    topology = state.columns.topology(rule.rule.topology_key)
-    matching, codes = _matching(state, pod, rule), topology.codes[scored]
-    if rule.rule.topology_key == HOSTNAME:
+def _by_default(state: State, pod: Pod, rows: Ints) -> Ints | None:
+    """The scheduler's own rules, over the pods that the owner selects; a node may lack the label of one."""
+    owner = pod.owner
+    selector = state.selectors.get((pod.namespace, owner.kind, owner.name)) if owner is not None else None
+    if selector is None:
+        return None
+    matching = _matching(state, pod, selector)
+    hosts, zones = (_raw(state.columns, pod, rule, matching, scored=rows, eligible=None) for rule in DEFAULTS)
+    return _normalised(_rounded(hosts + zones))
+
+
+def _raw(
+    columns: Columns, pod: Pod, rule: TopologySpread, matching: Ints, *, scored: Ints, eligible: Bools | None
+) -> Floats:
+    """One rule's part, by scored row; nothing for a node without the label."""
+    topology = columns.topology(rule.topology_key)
+    if rule.topology_key == HOSTNAME:
         domains, found = len(scored), matching[scored]
     else:
-        domains = len(np.unique(codes))
-        counted = eligible & _counted(state.columns, pod, rule.rule)
-        found = np.append(topology.sums(matching, counted), 0)[codes]
-    weighted: Floats = found * np.log(np.float64(domains + 2)) + (rule.rule.max_skew - 1)
-    return np.where(codes >= 0, weighted, 0.0)
+        domains = topology.domains(scored)
+        found = topology.sums(matching, _counted(columns, pod, rule, eligible))[topology.codes[scored]]
+    weighted = found * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
+    return np.where(topology.labelled[scored], weighted, 0.0)
 
 
-def _normalised(raw: Ints, eligible: Bools) -> Ints:
-    if not eligible.any():
-        return np.zeros(len(raw), np.int64)
-    most, least = max(0, int(raw[eligible].max())), int(raw[eligible].min())
-    good = np.full(len(raw), BEST, np.int64) if most == 0 else BEST * (most + least - raw) // most
-    return np.where(eligible, good, 0)
+def _normalised(raw: Ints) -> Ints:
+    most, least = int(raw.max()), int(raw.min())
+    return BEST * (most + least - raw) // most if most else np.full(len(raw), BEST, np.int64)
 
 
 def _rounded(amounts: Floats) -> Ints:
@@ -125,24 +137,25 @@ def _rounded(amounts: Floats) -> Ints:
     return (whole + (amounts - whole >= 0.5)).astype(np.int64)
 
 
-def _matching(state: State, pod: Pod, rule: Rule) -> Ints:
-    """Pods of its namespace that the rule counts, by row; a selector that would match everybody counts nobody."""
+def _matching(state: State, pod: Pod, selector: LabelSelector | None) -> Ints:
+    """Pods of its namespace that are selected, by row; a selector that would match everybody counts nobody."""
     found = np.zeros(len(state.columns.names), np.int64)
-    if rule.selector is not None and (rule.selector.match_labels or rule.selector.match_expressions):
-        for crowd in state.crowds.meant(pod.namespace, (rule.selector,)):
+    if selector is not None and (selector.match_labels or selector.match_expressions):
+        for crowd in state.crowds.meant(pod.namespace, (selector,)):
             state.columns.placed(crowd.staying, found)
     return found
 
 
-def _counted(columns: Columns, pod: Pod, rule: TopologySpread) -> Bools:
-    """Rows whose pods and domain count, by nodeAffinityPolicy and nodeTaintsPolicy."""
+def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools | None) -> Bools | None:
+    """Of the eligible rows (None for all) those whose pods and domain count, by nodeAffinityPolicy and
+    nodeTaintsPolicy.
+    """
     barred = columns.barred(pod)
-    found = np.ones(len(columns.names), np.bool_)
-    if rule.node_affinity_policy == "Honor":
-        found &= ~barred.unselected
-    if rule.node_taints_policy == "Honor":
-        found &= ~barred.tainted
-    return found
+    if rule.node_affinity_policy == "Honor" and barred.unselected is not None:
+        eligible = ~barred.unselected if eligible is None else eligible & ~barred.unselected
+    if rule.node_taints_policy == "Honor" and barred.tainted is not None:
+        eligible = ~barred.tainted if eligible is None else eligible & ~barred.tainted
+    return eligible
 
 
 def _labelled(columns: Columns, rules: list[Rule]) -> Bools:
@@ -164,12 +177,3 @@ def _joined(selector: LabelSelector, labels: Mapping[str, str]) -> LabelSelector
         return selector
     said = tuple(selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
     return LabelSelector(dict(labels), (*said, *selector.match_expressions))
-
-
-def _defaults(state: State, pod: Pod) -> list[Rule]:
-    """The scheduler's own soft rules over the pods its owner selects; none without such an owner."""
-    owner = pod.owner
-    selector = state.selectors.get((pod.namespace, owner.kind, owner.name)) if owner is not None else None
-    if selector is None:
-        return []
-    return [Rule(TopologySpread(skew, key, SOFT), selector) for key, skew in SKEWS.items()]

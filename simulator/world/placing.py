@@ -1,7 +1,7 @@
-"""kube-scheduler's loop: whatever waits for a node gets its turn at the moment it waits, pod by pod.
+"""kube-scheduler's loop: whatever waits for a node gets its turn at the moment it may, pod by pod.
 
-`running` makes one `Placing`; it hears of everything through the apiserver, asks the model of the scheduler for one pod
-at a time in the queue's order, and carries out what it says: binds, deletes victims, nominates.
+`running` makes one `Placing`; it hears of everything through the apiserver, takes pods from the model's queue, asks the
+model of the scheduler where each goes, and carries out what it says: binds, deletes victims, nominates.
 """
 
 import collections.abc
@@ -10,19 +10,18 @@ from collections.abc import Callable
 import numpy as np
 
 from kube import errors, kinds
-from kube.door import KubeDoor
 from kube.objects import Node, Pod
 from simulator.apiserver import ApiServer
 from simulator.kernel import Kernel
 from simulator.scheduling.extenders import ExtenderPort
+from simulator.scheduling.queue import Queue
 from simulator.scheduling.scheduler import Placement, Scheduler
 
 RANK = 1  # after everything else of a moment
-RETRY_SECONDS = 300.0
 
 
 class Placing:
-    """`before` is told of a pod whose turn is next, `placed` of one that was bound (before the binding is written)."""
+    """`before` is told of a pod whose turn it is, `placed` of one that is about to be bound, and to which node."""
 
     def __init__(
         self,
@@ -35,11 +34,10 @@ class Placing:
         placed: Callable[[Pod, str], None],
     ) -> None:
         self._api, self._kernel = api, kernel
-        self._door: KubeDoor = api.door(waits=False)
+        self._door = api.door(waits=False)
         self._scheduler = Scheduler(asked, rng)
+        self._queue = Queue(kernel.clock)
         self._before, self._placed = before, placed
-        self._active: dict[str, Pod] = {}
-        self._waiting: dict[str, Pod] = {}
         self._planned = False
         api.subscribe(kinds.NODES, self._node_changed)
         api.subscribe(kinds.PODS, self._pod_changed)
@@ -49,43 +47,45 @@ class Placing:
         api.subscribe(kinds.STATEFUL_SETS, self._scheduler.workload_changed)
         api.subscribe(kinds.REPLICATION_CONTROLLERS, self._scheduler.workload_changed)
 
+    def flush(self) -> None:
+        """Wake who has slept for too long; `running` calls it at every step."""
+        self._queue.flush()
+        self._turns_soon()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)
-        self._wake()
+        self._queue.node_changed(old, new)
+        self._turns_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._scheduler.pod_changed(old, new)
+        self._queue.pod_changed(old, new)
         pod = new or old
-        if pod is None:
-            return
-        if new is None or new.node_name or new.deleting:
-            self._active.pop(pod.key, None)
-            self._waiting.pop(pod.key, None)
-            if new is None or new.finished:
-                self._wake()
-        elif pod.key in self._waiting:
-            self._waiting[pod.key] = pod
-        else:
-            self._active[pod.key] = pod
-            self._turn_soon()
+        if pod is not None:
+            if new is None or new.node_name or new.deleting or new.finished:
+                self._queue.forget(pod)
+            else:
+                self._queue.push(new)
+            self._turns_soon()
 
-    def _wake(self) -> None:
-        if self._waiting:
-            self._active.update(self._waiting)
-            self._waiting.clear()
-            self._turn_soon()
-
-    def _turn_soon(self) -> None:
-        if not self._planned:
+    def _turns_soon(self) -> None:
+        if not self._planned and len(self._queue):
             self._planned = True
             self._kernel.after(0.0, self._turns, rank=RANK)
 
     def _turns(self) -> None:
+        """All who are ready; nobody twice at one moment, or a pod that no plugin refuses would be asked for ever."""
         self._planned = False
-        while self._active:
-            key = max(self._active, key=lambda key: self._active[key].priority)
-            pod = self._active.pop(key)
+        had: set[str] = set()
+        again: list[tuple[Pod, frozenset[str]]] = []
+        while (pod := self._queue.pop()) is not None:
+            if pod.uid in had:
+                again.append((pod, frozenset()))
+                continue
+            had.add(pod.uid)
             self._turn(pod)
+        for pod, rejected_by in again:
+            self._queue.failed(pod, rejected_by)
 
     def _turn(self, pod: Pod) -> None:
         self._before(pod)
@@ -93,13 +93,22 @@ class Placing:
         if placement.node:
             self._placed(pod, placement.node)
             self._api.bind(pod.namespace, pod.name, placement.node)
-            return
-        self._waiting[pod.key] = pod
-        self._make_room(pod, placement)
+        else:
+            self._queue.failed(pod, placement.rejected_by)
+            self._make_room(pod, placement)
 
     def _make_room(self, pod: Pod, placement: Placement) -> None:
+        """Victims are told to end, and the pod stands first on their node."""
+        if placement.nominated is not None and placement.nominated != pod.nominated_node:
+            self._nominate(pod, placement.nominated)
+        for other in placement.unnominated:
+            self._nominate(other, "")
         for victim in placement.victims:
             try:
                 self._door.delete(kinds.PODS, victim.name, namespace=victim.namespace, uid=victim.uid)
             except errors.NotFound:
-                continue
+                continue  # it went by itself
+
+    def _nominate(self, pod: Pod, node: str) -> None:
+        status = {"status": {"nominatedNodeName": node or None}}
+        self._door.merge_patch(kinds.PODS, pod.name, status, namespace=pod.namespace, subresource="status")

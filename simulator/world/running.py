@@ -65,14 +65,15 @@ def run(scenario: Scenario, given: Setup, report: Report | None = None) -> Outco
 
 @contextlib.contextmanager
 def _calm() -> Iterator[None]:
-    """Services log errors only, and the garbage collector looks seldom: nearly all that is made here stays."""
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, 50, 1000)
+    """Services log errors only, and there is no garbage collector: what is made here stays or is freed by counting."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
         with logs.errors_only():
             yield
     finally:
-        gc.set_threshold(*before)
+        if enabled:
+            gc.enable()
 
 
 def _memory() -> str | None:
@@ -132,6 +133,12 @@ class World:
         rng = np.random.default_rng((given.seed, 7))
         self._placing = Placing(api, self.kernel, self._asked(), rng, before=self._before, placed=self._placed)
         api.subscribe(kinds.PODS, self._pod_changed)
+        self._news = True  # of anything but pods, for the extender's watches
+        api.subscribe(kinds.NODES, self._heard)
+        api.subscribe(kinds.CONFIG_MAPS, self._heard)
+
+    def _heard(self, _old: object, _new: object) -> None:
+        self._news = True
 
     def _asked(self) -> list[ExtenderPort]:
         """Whom kube-scheduler asks: Evenload, or whoever takes its place."""
@@ -165,6 +172,7 @@ class World:
 
     def _step(self) -> None:
         self._book.advance(self.kernel.now_seconds)
+        self._placing.flush()
         if self._report is not None:
             self._report(self._progress())
 
@@ -188,7 +196,8 @@ class World:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
         if self._extender is None or self._port is None:
             return
-        self._extender.catch_up()
+        self._extender.catch_up(pods_only=not self._news)
+        self._news = False
         if self._remarks.wanted(pod):
             self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
 

@@ -1,6 +1,7 @@
 """The fewest patches, carried out, and texts the heartbeat may vouch for."""
 
 import json
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -151,6 +152,15 @@ def test_every_patch_has_its_result() -> None:
         "refused": "failed",
     }
     assert [name for name, _ in door.patches] == ["good"]
+
+
+def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(20, 0, -1)]
+    before = threading.active_count()
+    publishing.write(door, [patch_of(name) for name in names], writers=1)
+    assert [name for name, _ in door.patches] == names
+    assert threading.active_count() == before
 
 
 def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:

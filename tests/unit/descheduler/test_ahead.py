@@ -84,3 +84,10 @@ def test_the_first_list_waits_for_few_libraries() -> None:
     code = f"import sys, descheduler.__main__; print([name for name in {EARLY!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_where_a_list_takes_no_time_it_is_asked_for_when_it_is_needed(here: World) -> None:
+    reader = reading.Reader(here.door, here.prometheus, reading.NodeLabel(), listing=ahead.Late)
+    assert taken(here, reader) == {pod.key for pod in here.door.objects[kinds.PODS.plural]}
+    here.door.objects[kinds.PODS.plural] = ()
+    assert taken(here, reader) == set()

@@ -332,3 +332,12 @@ def test_every_write_is_synced_to_disk(ledger: Ledger) -> None:
     with ledger._file.written() as writer:
         assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
         assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_ledger_of_ones_own_reads_what_was_just_written(tmp_path: pathlib.Path) -> None:
+    opened = Ledger(tmp_path / "ledger.sqlite", alone=True).open()
+    assert opened.rows(Query()) == []
+    record(opened, "evicted")
+    assert [row.result for row in opened.rows(Query())] == ["evicted"]
+    opened.close()
+    assert [row.result for row in Ledger(tmp_path / "ledger.sqlite").open().rows(Query())] == ["evicted"]

@@ -381,3 +381,22 @@ def test_who_asks_for_plans_without_pause_does_not_read_the_cluster_each_time(tm
     rewrite(tmp_path, "{mode: Observe}")
     here.service.poll()
     assert here.service.preview().run.mode == "Observe"
+
+
+def test_what_pods_use_is_asked_for_only_where_a_node_is_overloaded(tmp_path: pathlib.Path) -> None:
+    warm = World(scenes.Scene().node("warm", memory=0.7).node("cool").workload("web", on=["warm", "cool"]), tmp_path)
+    warm.service.cycle()
+    asked = {expression for expression, _ in warm.prometheus.asked}
+    assert asked
+    assert not any("container_" in expression for expression in asked)
+    hot = world(tmp_path)
+    hot.service.cycle()
+    assert any("container_" in expression for expression, _ in hot.prometheus.asked)
+
+
+def test_a_run_of_the_loop_says_nothing_of_headroom_and_a_preview_does(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.cycle()
+    assert here.service.last is not None
+    assert here.service.last.plan.headroom.destinations == ()
+    assert [name for name, _ in here.service.preview().plan.headroom.destinations] == ["cool"]

@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -52,7 +53,7 @@ class World:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         path.write_text(HEAD, encoding="utf-8")
-        clock = clocks.ManualClock()
+        self.clock = clock = clocks.ManualClock()
         held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
         held.load()
         self.kube = Listed()
@@ -159,6 +160,26 @@ def test_a_policy_is_in_force_before_its_event_is_tried(world: World) -> None:
     world.service.poll_policy()
     assert hashes == [world.service.view.in_force.content_hash]
     assert hashes != [before]
+
+
+@pytest.mark.parametrize(("listed", "left"), [(False, [1]), (True, [])], ids=["not before the lists", "then"])
+def test_the_board_of_a_second_is_made_when_it_begins(world: World, listed: bool, left: list[int]) -> None:
+    def begin(_seconds: float) -> None:
+        if len(world.clock.waits) == 3:
+            stop.set()
+
+    stop, seen, world.clock.on_wait = threading.Event(), world.service.view, begin
+    world.clock.advance(0.25)
+    if listed:
+        world.service.nodes.synced.set()
+        world.service.pods.synced.set()
+    seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+    seen.assume(builders.pod("p"), "n", world.clock.now())
+    world.service.look_ahead(stop)
+    assert world.clock.waits == [0.75, 1.0, 1.0]
+    loads = seen.nodes.loads()
+    told = seen.placements.touched(loads.index, len(loads.names), world.clock.now(), aging=False)
+    assert told.tolist() == left, "what was written is told once, to the board"
 
 
 def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:

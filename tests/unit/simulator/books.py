@@ -1,7 +1,7 @@
 """Small scenarios for tests of the simulated Prometheus: nodes, replicas with a use of their own, a book of them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -51,8 +51,10 @@ def after(steps: float) -> float:
     return START_SECONDS + steps * STEP_SECONDS
 
 
-def book(made: scenario.Scenario, scraping: usage.Scraping | None = None, **placed: int) -> usage.UsageBook:
-    """A book in which pods run from the start: name=replica, on the node of the same number modulo the nodes."""
+def book(
+    made: scenario.Scenario, placed: Mapping[str, int], *, scraping: usage.Scraping | None = None
+) -> usage.UsageBook:
+    """A book in which pods run from the start: name -> replica, on the node of the same number modulo the nodes."""
     written = usage.UsageBook(made, scraping=scraping)
     for name, replica in placed.items():
         written.placed(f"default/{name}", replica, made.machines[replica % len(made.machines)].name, START_SECONDS)

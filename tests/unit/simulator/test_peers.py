@@ -33,12 +33,12 @@ class Written:
         return self._cpu if resource == "cpu" else self._cpu / np.float32(2)
 
 
-def world(*steps: tuple[float, ...], at_seconds: float | None = None) -> Seen:
+def world(*steps: tuple[float, ...], at_seconds: float | None = None, step_seconds: float = STEP) -> Seen:
     """What is seen of nodes named a, b, ... during the step after those given."""
     names = "abcdefgh"[: len(steps[0])]
     machines = tuple(Machine(name, NODE) for name in names)
-    scenario = Scenario("written", START, STEP, len(steps) + 1, machines, (), (), Usage(NONE, NONE))
-    clock = VirtualClock(START + len(steps) * STEP if at_seconds is None else START + at_seconds)
+    scenario = Scenario("written", START, step_seconds, len(steps) + 1, machines, (), (), Usage(NONE, NONE))
+    clock = VirtualClock(START + len(steps) * step_seconds if at_seconds is None else START + at_seconds)
     # The step that is not over is NaN in the book; whatever is in later rows must not be looked at.
     return Seen(scenario, Written(*steps, tuple(99.0 for _ in names)), clock)
 
@@ -62,6 +62,16 @@ def test_what_is_seen_are_whole_steps_that_are_over() -> None:
     assert seen.mean(3 * STEP)[0] == pytest.approx([0.3, 0.15])
     assert seen.maximum(3 * STEP)[0] == pytest.approx([0.5, 0.25])
     assert seen.deviation(3 * STEP)[0] == pytest.approx([np.std([0.1, 0.5, 0.3]), np.std([0.05, 0.25, 0.15])])
+
+
+def test_in_short_steps_maxima_and_deviations_are_of_five_minute_means() -> None:
+    loads = [0.1, 0.4, 0.1, 0.7, 0.1, 0.1]
+    seen = world(*[(load,) for load in loads], step_seconds=100.0)
+    means = [np.mean(loads[at : at + 3]) for at in range(4)]
+    assert seen.mean(300.0)[0, 0] == pytest.approx(means[-1])
+    assert seen.maximum(600.0)[0, 0] == pytest.approx(max(means))
+    assert seen.maximum(300.0)[0, 0] == pytest.approx(means[-1])
+    assert seen.deviation(600.0)[0, 0] == pytest.approx(np.std(means))
 
 
 def test_what_was_not_measured_is_left_out_and_never_nought() -> None:
@@ -201,6 +211,7 @@ def test_a_peer_answers_as_an_extender_with_points_of_a_hundred() -> None:
     assert found.unresolvable == {}
     scores = peer.prioritize(pending, ["b", "a"])
     assert scores == {"b": 8.1, "a": 4.3}
+    assert extenders.points([peer], pending, ["b", "a"]).tolist() == [243, 129], "a whole point of 100 counts"
 
 
 def test_a_peer_lets_a_daemon_sets_pod_pass_and_leaves_victims_alone() -> None:

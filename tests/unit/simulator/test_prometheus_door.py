@@ -22,7 +22,7 @@ def stage(request: pytest.FixtureRequest) -> prometheus_suite.Stage:
     ]
     made = books.of(uses)
     scraping = usage.Scraping(every_seconds, every_seconds / 2)
-    book = books.book(made, scraping=scraping, web_0=0, web_1=1)
+    book = books.book(made, {"web-0": 0, "web-1": 1}, scraping=scraping)
     virtual = kernel.Kernel(books.START_SECONDS)
 
     def wait(condition: prometheus_suite.Answered, what: str, seen: collections.abc.Callable[[], object]) -> None:

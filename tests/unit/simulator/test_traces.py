@@ -98,6 +98,21 @@ def _factor(values: np.ndarray, others: np.ndarray) -> float:
     return float(ratios.mean()) if np.allclose(ratios, ratios.mean(), rtol=1e-4) else math.nan
 
 
+def test_in_shorter_steps_use_stays_constant_inside_a_step_of_the_file(trace: traces.Trace) -> None:
+    whole, fine = (
+        traces.scenario(trace, "mix", 2, dataclasses.replace(SHORT, step_seconds=step_seconds))
+        for step_seconds in (None, 100.0)
+    )
+    assert (fine.steps, fine.step_seconds) == (3 * whole.steps, 100.0)
+    pairs = list(zip(whole.replicas, fine.replicas, strict=True))
+    assert all(one.leaves_seconds == other.leaves_seconds for one, other in pairs)
+    for one, other in (pair for pair in pairs if pair[0].leaves_seconds > pair[0].arrives_seconds + 900):
+        assert (one.arrives_seconds, one.level) == (other.arrives_seconds, other.level)
+        step = math.floor((one.arrives_seconds - whole.start_seconds) / 300) + 1
+        coarse = whole.usage.cpu_millicores[one.offset + step]
+        assert fine.usage.cpu_millicores[other.offset + 3 * step : other.offset + 3 * step + 3].tolist() == [coarse] * 3
+
+
 def test_nobody_outlives_the_samples_of_the_job_it_plays(tmp_path: pathlib.Path) -> None:
     cpu = codes()
     cpu[:, 200:260] = GAP  # five hours: too long to bridge

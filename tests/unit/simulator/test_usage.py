@@ -100,7 +100,7 @@ def test_who_looks_when_changes_nothing(lives: list[Stay], looks: list[int]) -> 
 
 def test_a_pod_whose_use_is_unknown_is_left_out_and_counted() -> None:
     gap = (math.nan, math.nan)
-    book = books.book(books.of([[(800.0, 3.2e9)] * 3, [(800.0, 3.2e9), gap, (800.0, 3.2e9)]]), a=0, b=1)
+    book = books.book(books.of([[(800.0, 3.2e9)] * 3, [(800.0, 3.2e9), gap, (800.0, 3.2e9)]]), {"a": 0, "b": 1})
     book.advance(after(3))
     np.testing.assert_allclose(book.node_ratio("cpu")[:, 1], [0.13, 0.03, 0.13], atol=1e-6)
     np.testing.assert_allclose(book.node_ratio("memory")[:, 1], [0.15, 0.05, 0.15], atol=1e-6)
@@ -108,7 +108,7 @@ def test_a_pod_whose_use_is_unknown_is_left_out_and_counted() -> None:
 
 
 def test_one_resource_may_be_unknown_alone() -> None:
-    book = books.book(books.of([[(math.nan, 3.2e9)]]), a=0)
+    book = books.book(books.of([[(math.nan, 3.2e9)]]), {"a": 0})
     book.advance(after(1))
     assert book.node_ratio("memory")[0, 0] == pytest.approx(0.15)
     assert book.node_ratio("cpu")[0, 0] == pytest.approx(0.03)
@@ -117,14 +117,14 @@ def test_one_resource_may_be_unknown_alone() -> None:
 
 def test_a_node_has_a_load_only_while_it_is_there() -> None:
     machines = [books.machine(0), books.machine(1, joins_seconds=after(0.5), leaves_seconds=after(2))]
-    book = books.book(books.of([[(800.0, 3.2e9)] * 3] * 2, machines=machines), a=0, b=1)
+    book = books.book(books.of([[(800.0, 3.2e9)] * 3] * 2, machines=machines), {"a": 0, "b": 1})
     book.advance(after(3))
     np.testing.assert_allclose(book.node_ratio("cpu")[:, 1], [0.13, 0.13, np.nan], atol=1e-6)
     np.testing.assert_allclose(book.node_ratio("cpu")[:, 0], [0.13] * 3, atol=1e-6)
 
 
 def test_steps_that_are_not_over_have_no_mean() -> None:
-    book = books.book(books.of([[(800.0, 3.2e9)] * 3]), a=0)
+    book = books.book(books.of([[(800.0, 3.2e9)] * 3]), {"a": 0})
     book.advance(after(1.9))
     assert np.isnan(book.node_ratio("cpu")[1:]).all()
     assert not np.isnan(book.node_ratio("cpu")[0]).any()
@@ -132,13 +132,13 @@ def test_steps_that_are_not_over_have_no_mean() -> None:
 
 def test_who_outlives_its_replica_goes_on_with_its_last_use_and_not_with_a_neighbours() -> None:
     made = books.leaving(books.of([[(800.0, 0.0)] * 3, [(4000.0, 0.0)] * 3]), 0, after(1))
-    book = books.book(made, a=0)
+    book = books.book(made, {"a": 0})
     book.advance(after(3))
     np.testing.assert_allclose(book.node_ratio("cpu")[:, 0], [0.13] * 3, atol=1e-6)
 
 
 def test_what_cannot_be_is_refused_by_name() -> None:
-    book = books.book(books.of([[(800.0, 3.2e9)]]), a=0)
+    book = books.book(books.of([[(800.0, 3.2e9)]]), {"a": 0})
     with pytest.raises(ValueError, match=r"pod default/a is placed .* runs already"):
         book.placed("default/a", 0, "node-0", after(0))
     with pytest.raises(ValueError, match=r"pod default/z ends .* does not run"):

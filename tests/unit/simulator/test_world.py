@@ -6,12 +6,14 @@ import logging
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 
 from policy import schema
 from simulator import outcome, scenario, world
+from simulator.load import Load
 from tests.unit.simulator import worlds
 
 POLICY = schema.defaults()
@@ -25,7 +27,7 @@ def no_errors(caplog: pytest.LogCaptureFixture) -> collections.abc.Iterator[None
     assert said == []
 
 
-def lived(given: scenario.Scenario, **changes: object) -> outcome.Outcome:
+def lived(given: scenario.Scenario, **changes: Any) -> outcome.Outcome:
     """What came of a scenario under the default policy."""
     return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))
 
@@ -126,6 +128,24 @@ def test_a_run_repeats_itself_in_another_process() -> None:
         for seed in ("1", "2")
     ]
     assert told[0] == told[1] != ""
+
+
+def test_what_does_not_fit_waits_and_is_placed_when_room_is_made() -> None:
+    """A small machine full of pods of low priority, one pod of a higher, and one that fits nowhere at all."""
+    base = worlds.misleading(hours=1.0)
+    low = scenario.Owner("default", "low", Load(3500.0, 2.0**30))
+    high = scenario.Owner("default", "high", Load(3500.0, 2.0**30), priority=1000)
+    huge = scenario.Owner("default", "huge", Load(9000.0, 2.0**30))
+    begins = (0.0, 0.0, 450.0, 450.0)
+    replicas = tuple(
+        scenario.Replica(owner, ordinal, worlds.START + begin, scenario.NEVER, 0)
+        for (owner, ordinal), begin in zip(((0, 0), (0, 1), (1, 0), (2, 0)), begins, strict=True)
+    )
+    given = dataclasses.replace(base, machines=base.machines[:1], owners=(low, high, huge), replicas=replicas)
+    found = lived(given)
+    assert found.figures.pods_bound == 3  # two of low priority, then the one that made room for itself
+    assert found.figures.pods_pending == 2  # the successor of the one that gave way, and the huge one
+    assert sorted(one.split("/")[1].split("-")[0] for one in found.unplaced) == ["huge", "low"]
 
 
 def test_progress_is_told_after_each_step_and_may_end_the_run() -> None:

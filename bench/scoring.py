@@ -1,0 +1,130 @@
+"""Our score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
+
+`python -m bench scoring --trace FILE` runs `simulator.comparing` under both rules of requests on both parts of the
+trace, prints the tables as Markdown (docs/scoring.md holds such a run) and gives bench one row a table. What is
+compared are loads of nodes under equal arrivals, so the machine it runs on plays no part.
+"""
+
+import math
+import pathlib
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from bench.table import Row
+from simulator import comparing, lives, traces
+from simulator.comparing import Contestant, Traced
+from simulator.figures import Figures, written
+from simulator.outcome import Outcome, Progress
+from simulator.study import PLAIN_NAME
+
+RULES = ("guessing", "careful")
+ORACLE = "oracle"
+# A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
+CROWD = lives.Crowd(pods=500, service_pods=120, base_seconds=6 * lives.HOUR_SECONDS, rollouts_per_day=0.5)
+RECIPE = traces.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
+Results = Mapping[str, tuple[Outcome, ...]]
+
+
+class Settings(NamedTuple):
+    """Which trace, how many seeds from which on, by how many processes, and which contestants."""
+
+    trace: pathlib.Path
+    seeds: int = 8
+    first_seed: int = 1
+    workers: int = 1
+    recipe: traces.Recipe = RECIPE
+    contestants: tuple[Contestant, ...] = comparing.ALL
+
+
+class Column(NamedTuple):
+    """A figure of the table."""
+
+    heading: str
+    unit: str
+    read: Callable[[Figures], float]
+
+
+COLUMNS = (
+    Column("node-minutes over 65 % CPU", "count", lambda one: one.cpu.warm_node_minutes),
+    Column("over 80 %", "count", lambda one: one.cpu.hot_node_minutes),
+    Column("p99 CPU", "percent", lambda one: one.cpu.p99_ratio),
+    Column("spread CPU", "percent", lambda one: one.cpu.spread_ratio),
+    Column("over 65 % memory", "count", lambda one: one.memory.warm_node_minutes),
+    Column("spread memory", "percent", lambda one: one.memory.spread_ratio),
+    Column("effective ratio", "ratio", lambda one: one.effectiveness.effective_schedule_ratio),
+)
+
+
+def measure(settings: Settings) -> list[Row]:
+    """Prints every table; a row each: node-minutes over 65 % CPU of ours beside the best of the peers'."""
+    rows = []
+    for part, name in enumerate(comparing.PARTS):
+        for rule in RULES:
+            source = Traced(settings.trace, rule, settings.recipe, part)
+            seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
+            found = comparing.held(source, settings.contestants, seeds, workers=settings.workers, watch=_told)
+            title = f"{settings.trace.stem}, part {name}, {rule} owners"
+            print(f"\n### {title}\n\n{table(found)}", flush=True)
+            rows.append(_row(title, found))
+    return rows
+
+
+def _told(variant: str, seed: int, progress: Progress) -> None:
+    if progress.steps_done == progress.steps:
+        print(f"seed {seed}: {variant}", file=sys.stderr, flush=True)
+
+
+def table(found: Results) -> str:
+    """A line a contestant: each figure's median and range over the seeds, pods, and how near it comes to the oracle."""
+    headings = ["", *(column.heading for column in COLUMNS), "pods bound", "no node", "of the oracle's gain", "seeds"]
+    lines = [[name, *_cells(name, found)] for name in found]
+    rule = ["---", *("---:" for _ in headings[1:])]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, rule, *lines])
+
+
+def _cells(name: str, found: Results) -> list[str]:
+    outcomes = found[name]
+    figures = [_span([column.read(one.figures) for one in outcomes], column.unit) for column in COLUMNS]
+    bound = [float(one.figures.pods_bound) for one in outcomes]
+    left = [float(len(one.unplaced) + one.figures.pods_pending) for one in outcomes]
+    return [*figures, _span(bound, "count"), _span(left, "count"), *_beside(name, found)]
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    low, middle, high = (written(value, unit).removesuffix(" %") for value in _three(values))
+    return middle if low == high else f"{middle} ({low}-{high})"
+
+
+def _three(values: Sequence[float]) -> tuple[float, float, float]:
+    return min(values), statistics.median(values), max(values)
+
+
+def warm(outcome: Outcome) -> float:
+    """What contestants are ranked by: node-minutes over 65 % of CPU and of memory."""
+    return outcome.figures.cpu.warm_node_minutes + outcome.figures.memory.warm_node_minutes
+
+
+def gain(name: str, found: Results) -> float:
+    """The share of what the oracle takes off plain scheduling's warm node-minutes, over all seeds; NaN for no gain."""
+    plain, best, own = (sum(map(warm, found[each])) for each in (PLAIN_NAME, ORACLE, name))
+    return (plain - own) / (plain - best) if plain > best else math.nan
+
+
+def _beside(name: str, found: Results) -> list[str]:
+    """The gain in percent, and on how many seeds it is better than plain."""
+    if name == PLAIN_NAME:
+        return ["", ""]
+    share = gain(name, found) if ORACLE in found else math.nan
+    better = sum(warm(own) < warm(plain) for own, plain in zip(found[name], found[PLAIN_NAME], strict=True))
+    return ["" if math.isnan(share) else f"{100 * share:.0f} %", f"{better} of {len(found[name])}"]
+
+
+def _row(title: str, found: Results) -> Row:
+    def middle(name: str) -> float:
+        return statistics.median(map(warm, found[name]))
+
+    peers = [each.name for each in comparing.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in found]
+    best = min(peers, key=middle)
+    return Row(f"warm node-minutes, {title}, beside {best}", middle(comparing.OURS), "min", middle(best))

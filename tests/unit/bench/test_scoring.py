@@ -1,0 +1,64 @@
+"""The tables say what the runs came to: medians, ranges, and how near each contestant comes to the oracle."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bench import scoring
+from simulator import comparing
+from simulator.figures import Effectiveness, Figures, Load
+from simulator.outcome import Outcome, Timeline
+
+
+def outcome(warm_minutes: float, unplaced: tuple[str, ...] = ()) -> Outcome:
+    """A run with so many node-minutes over 65 % of CPU, and a tenth of that of memory."""
+    cpu, memory = (Load(0.4, 0.7, minutes, 0.0, 0.1) for minutes in (warm_minutes, warm_minutes / 10))
+    figures = Figures(Effectiveness(0.3, 0.3, 7.5, 10.0, 0.75), cpu, memory, 0, 0, 100, 0)
+    none = np.zeros((1, 1), np.float32)
+    return Outcome("x", 1, figures, Timeline(0.0, 300.0, ("a",), none, none), unplaced=unplaced)
+
+
+FOUND = {
+    "plain": (outcome(100), outcome(200), outcome(400)),
+    "crane": (outcome(90), outcome(210), outcome(300)),
+    "oracle": (outcome(50), outcome(100), outcome(200)),
+    "evenload": (outcome(50), outcome(150), outcome(150, ("shop/web-1",))),
+}
+
+
+def test_a_line_has_median_and_range_and_its_share_of_the_oracles_gain() -> None:
+    lines = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in scoring.table(FOUND).splitlines()}
+    assert lines["evenload"][1] == "150 (50-150)"
+    assert lines["evenload"][5] == "15 (5-15)", "memory"
+    assert lines["evenload"][7] == "0.750"
+    assert lines["evenload"][8:10] == ["100", "0 (0-1)"]
+    assert lines["evenload"][10].strip() == "100 %", "700 - 350 of 700 - 350"
+    assert lines["evenload"][11].strip("| ") == "3 of 3"
+    assert lines["crane"][10].strip() == "29 %"
+    assert lines["crane"][11].strip("| ") == "2 of 3"
+
+
+def test_where_the_oracle_gains_nothing_nobody_has_a_share_of_it() -> None:
+    same = {name: (outcome(100),) for name in FOUND}
+    assert math.isnan(scoring.gain("crane", same))
+    assert "nan" not in scoring.table(same)
+
+
+def test_contestants_have_names_of_their_own_and_policies_that_can_be() -> None:
+    names = [each.name for each in comparing.ALL]
+    assert len(set(names)) == len(names)
+    assert names[0] == "plain"
+    assert {"crane", "target-load-packing", "risk-balancing", "koordinator", "oracle"} <= set(names)
+    policies = [each.variant.policy for each in comparing.VARIANTS]
+    assert all(policy is not None for policy in policies)
+    assert len({str((each.sections, each.weight)) for each in comparing.VARIANTS}) == len(policies)
+
+
+@pytest.mark.parametrize("each", comparing.ALL, ids=lambda each: each.name)
+def test_placements_alone_are_compared(each: comparing.Contestant) -> None:
+    conditions = each.conditions(3)
+    assert not conditions.descheduler
+    assert (conditions.seed, conditions.name) == (3, each.name)
+    assert (conditions.peer is not None) == bool(each.peer)
+    assert (conditions.policy is not None) == each.name.startswith("evenload")

@@ -1,0 +1,207 @@
+"""What the suite cannot ask of a real apiserver: watches that end, structs that are shared, and subscribers."""
+
+import random
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from descheduler import listed
+from extender import watched
+from kube import errors, kinds, lean_pods, objects, reflector
+from simulator import kernel
+from simulator.apiserver import ApiServer, merging, shelf
+from simulator.apiserver.door import SimulatedDoor
+from tests import builders
+
+START_SECONDS = 1_795_233_600.0
+VALUES = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers(0, 3) | strategies.text("ab", max_size=2),
+    lambda inner: strategies.lists(inner, max_size=2) | strategies.dictionaries(strategies.sampled_from("xyz"), inner),
+    max_leaves=8,
+)
+
+
+def empty() -> tuple[kernel.Kernel, ApiServer, SimulatedDoor]:
+    time = kernel.Kernel(START_SECONDS)
+    api = ApiServer(time.clock, random.Random(1))
+    return time, api, api.door(waits=False)
+
+
+def config_map(name: str, **labels: str) -> dict[str, object]:
+    return {"metadata": {"name": name, "labels": labels}, "data": {}}
+
+
+def by_the_book(target: Any, patch: Any) -> Any:
+    """MergePatch of RFC 7396, section 2, as it stands there."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = by_the_book(result.get(name), value)
+    return result
+
+
+@hypothesis.given(target=VALUES, patch=VALUES)
+def test_a_merge_patch_is_that_of_the_rfc_and_shares_what_it_leaves_alone(target: Any, patch: Any) -> None:
+    result = merging.merged(target, patch)
+    assert result == by_the_book(target, patch)
+    assert merging.merged(result, patch) is result or patch == [] or not isinstance(patch, dict)
+
+
+def test_a_watch_of_a_door_that_does_not_wait_ends_with_a_bookmark_of_the_newest_version() -> None:
+    _, _, door = empty()
+    since = door.list(kinds.CONFIG_MAPS).resource_version
+    door.create(kinds.CONFIG_MAPS, config_map("one"), namespace="default")
+    door.create(kinds.NAMESPACES, {"metadata": {"name": "later"}})
+    events = list(door.watch(kinds.CONFIG_MAPS, resource_version=since))
+    assert [event.type for event in events] == ["ADDED", "BOOKMARK"]
+    assert events[-1].resource_version == door.list(kinds.CONFIG_MAPS).resource_version
+    assert events[-1].object is None
+
+
+def test_a_struct_is_made_once_per_kind_and_version_and_handed_to_all() -> None:
+    _, _, door = empty()
+    since = door.list(kinds.PODS).resource_version
+    door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
+    (first,), (again,) = door.list(kinds.PODS).items, door.list(kinds.PODS).items
+    (lean,) = door.list(lean_pods.PODS).items
+    seen = next(door.watch(kinds.PODS, resource_version=since)).object
+    assert first is again is seen is door.get(kinds.PODS, "web-1", namespace="default")
+    assert isinstance(lean, lean_pods.Pod)
+    door.merge_patch(kinds.PODS, "web-1", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
+    assert door.list(kinds.PODS).items[0] is not first
+
+
+def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None:
+    _, _, door = empty()
+    door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
+    (whole,) = door.list(kinds.PODS).items
+    every = [door.list(lean_pods.PODS).items[0], door.list(watched.PODS).items[0], door.list(listed.PODS).items[0]]
+    assert {(pod.uid, pod.key, pod.owner) for pod in every} == {(whole.uid, whole.key, whole.owner)}
+    assert door.list(listed.PODS).items[0].labels == whole.labels
+
+
+def test_subscribers_hear_of_every_change_in_order_also_of_what_they_cause() -> None:
+    _, api, door = empty()
+    heard: list[tuple[str, str, str]] = []
+
+    def note(who: str, old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        turns = [one.data.get("turn", "0") if one else "-" for one in (old, new)]
+        heard.append((who, turns[0], turns[1]))
+
+    def answer(old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        note("first", old, new)
+        if old is None:
+            door.merge_patch(kinds.CONFIG_MAPS, "one", {"data": {"turn": "1"}}, namespace="default")
+
+    api.subscribe(kinds.CONFIG_MAPS, answer)
+    api.subscribe(kinds.CONFIG_MAPS, lambda old, new: note("second", old, new))
+    door.create(kinds.CONFIG_MAPS, config_map("one"), namespace="default")
+    door.delete(kinds.CONFIG_MAPS, "one", namespace="default")
+    turns = [("-", "0"), ("0", "1"), ("1", "-")]
+    assert heard == [(who, *turn) for turn in turns for who in ("first", "second")]
+
+
+def test_a_watch_from_before_what_is_kept_is_gone() -> None:
+    things = shelf.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
+    old = None
+    for number in range(1, 9):
+        new = shelf.Version("a/b", number, {})
+        things.record(shelf.Change(number, old, new))
+        old = new
+    assert (things.position(3), things.position(8)) == (None, 8)
+    position = things.position(4)
+    assert position is not None
+    change = things.after(position)
+    assert change is not None
+    assert change.number == 5
+    with pytest.raises(LookupError):
+        things.after(0)
+
+
+def test_a_reader_that_slept_too_long_lists_again() -> None:
+    _, _, door = empty()
+    seen = reflector.Reflector(door, kinds.NODES, clock=kernel.VirtualClock(START_SECONDS), rng=random.Random(1))
+    door.create(kinds.NODES, builders.node_body("a"))
+    seen.catch_up()
+    for number in range(2 * shelf.KEPT_CHANGES):
+        door.merge_patch(kinds.NODES, "a", {"metadata": {"annotations": {"n": str(number)}}})
+    seen.catch_up()
+    assert (seen.lists, seen.problem) == (2, None)
+    assert seen.snapshot()["a"].annotations["n"] == str(2 * shelf.KEPT_CHANGES - 1)
+
+
+def test_a_pod_that_is_bound_gets_its_node_and_the_time_of_it_and_only_once() -> None:
+    time, api, door = empty()
+    door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
+    time.run(START_SECONDS + 7)
+    api.bind("default", "web-1", "node-1")
+    pod = door.get(kinds.PODS, "web-1", namespace="default")
+    assert (pod.node_name, pod.scheduled_at_seconds) == ("node-1", START_SECONDS + 7)
+    with pytest.raises(errors.Conflict):
+        api.bind("default", "web-1", "node-2")
+
+
+def test_a_kind_that_nobody_serves_is_not_found() -> None:
+    _, api, door = empty()
+    rollouts = kinds.Kind("apis/argoproj.io/v1alpha1", "rollouts", "Rollout", objects.Object)
+    with pytest.raises(errors.NotFound):
+        door.resources(rollouts.api_version)
+    with pytest.raises(errors.NotFound):
+        door.list(rollouts)
+    api.serve(rollouts, scale=True)
+    assert {one.name for one in door.resources(rollouts.api_version)} == {
+        "rollouts",
+        "rollouts/scale",
+        "rollouts/status",
+    }
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(
+    steps=strategies.lists(
+        strategies.tuples(
+            strategies.sampled_from(["create", "label", "delete", "catch up"]),
+            strategies.sampled_from("abc"),
+            strategies.sampled_from("xy"),
+        ),
+        max_size=30,
+    ),
+    selector=strategies.sampled_from(["", "l=x", "l!=x", "!l"]),
+)
+def test_whenever_a_reflector_catches_up_it_holds_what_a_list_holds_and_told_every_change(
+    steps: list[tuple[str, str, str]], selector: str
+) -> None:
+    _, _, door = empty()
+    told: dict[str, objects.ConfigMap] = {}
+
+    def note(old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
+        changed = new or old
+        assert changed is not None
+        assert told.pop(changed.name, None) == old
+        if new is not None:
+            told[new.name] = new
+
+    clock = kernel.VirtualClock(START_SECONDS)
+    seen = reflector.Reflector(
+        door, kinds.CONFIG_MAPS, clock=clock, rng=random.Random(1), label_selector=selector, on_change=note
+    )
+    for action, name, label in [*steps, ("catch up", "", "")]:
+        there = {one.name for one in door.list(kinds.CONFIG_MAPS).items}
+        if action == "catch up":
+            seen.catch_up()
+            listed = {one.name: one for one in door.list(kinds.CONFIG_MAPS, label_selector=selector).items}
+            assert told == {one.name: one for one in seen.snapshot().values()} == listed
+        elif name not in there:
+            door.create(kinds.CONFIG_MAPS, config_map(name, l=label), namespace="default")
+        elif action == "delete":
+            door.delete(kinds.CONFIG_MAPS, name, namespace="default")
+        else:
+            change = {"metadata": {"labels": {"l": label if action == "label" else None}}}
+            door.merge_patch(kinds.CONFIG_MAPS, name, change, namespace="default")
+    assert seen.problem is None
