@@ -2,7 +2,11 @@
 
 import collections.abc
 import contextlib
+import json
 import math
+import pathlib
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -82,3 +86,35 @@ def life(scenario: Scenario, replica: Replica) -> tuple[str, int, int, int, int]
         round(float(np.nanmean(cpu)) / 10),
         round(float(np.nanmean(memory)) / GIB * 100),
     )
+
+
+def test_whatif_replays_the_past_of_a_real_prometheus(
+    recorded: tuple[Scenario, list[str], client.Client], tmp_path: pathlib.Path
+) -> None:
+    truth, _, door = recorded
+    minutes = math.ceil((time.time() - truth.start_seconds) / 60) + 5
+    kept = tmp_path / "past.npz"
+    asked = [
+        "whatif",
+        "--prometheus",
+        door.name.removeprefix("Prometheus at "),
+        "--since",
+        f"{minutes}m",
+        "--cache",
+        str(tmp_path / "cache"),
+    ]
+    answer = evenload(*asked, "--seeds", "2", "--save", str(kept), "-o", "json")
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert [variant["name"] for variant in found["variants"]] == ["plain", "default"]
+    pods = found["figures"]["pods_bound"]["variants"]["plain"]
+    assert pods["median"] >= len(truth.replicas)
+    assert found["assumptions"][0].startswith("really measured: CPU mean ")
+    again = evenload("whatif", "--history", str(kept), "--seeds", "2", "-o", "json")
+    assert json.loads(again.stdout)["figures"] == found["figures"]
+
+
+def evenload(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command line, as people type it."""
+    command = [sys.executable, "-m", "cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -1,0 +1,101 @@
+"""`evenload whatif` and `tune` from a file of a past to their answers; what cannot be is refused in a sentence."""
+
+import json
+import pathlib
+
+import click.testing
+import numpy as np
+import pytest
+
+import cli.__main__
+from policy import loading
+from simulator import generator
+from simulator.history import rebuilding, saving
+from simulator.outcome import Timeline
+
+SHAPE = generator.Shape(nodes=5, days=0.25, pods=40)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A past in a file: a generated one, of which 30 % of CPU and 40 % of memory are said to have been measured."""
+    scenario = generator.generate(1, SHAPE)
+    nodes = tuple(machine.name for machine in scenario.machines)
+    measured = (
+        np.full((scenario.steps, len(nodes)), 0.3, np.float32),
+        np.full((scenario.steps, len(nodes)), 0.4, np.float32),
+    )
+    path = tmp_path_factory.mktemp("past") / "past.npz"
+    saving.save(
+        rebuilding.Past(scenario, Timeline(scenario.start_seconds, scenario.step_seconds, nodes, *measured)), path
+    )
+    return path
+
+
+def evenload(*words: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(cli.__main__.main, list(words))
+
+
+def test_a_kept_past_is_replayed_under_each_policy(kept: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(kept), "--workers", "1", "-o", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert sorted(found["figures"]["evictions"]["variants"]) == ["default", "plain"]
+    assert found["assumptions"][0].startswith("really measured: CPU mean 30.0%, p99 30.0%, spread 0.0%, 0 node-minutes")
+
+
+def test_simulate_replays_the_same_file(kept: pathlib.Path) -> None:
+    whatif = json.loads(evenload("whatif", "--history", str(kept), "--workers", "1", "-o", "json").stdout)
+    simulate = json.loads(evenload("simulate", "--history", str(kept), "--workers", "1", "-o", "json").stdout)
+    assert simulate["figures"] == whatif["figures"]
+
+
+@pytest.mark.parametrize("command", ["whatif", "tune"])
+def test_a_file_that_is_no_past_is_refused_by_name(command: str, tmp_path: pathlib.Path) -> None:
+    wrong = tmp_path / "wrong.npz"
+    wrong.write_bytes(b"PK\x03\x04 and no more")
+    result = evenload(command, "--history", str(wrong))
+    assert result.exit_code == 2
+    assert "wrong.npz: not a recorded history" in result.stderr
+
+
+def test_a_past_is_in_one_place(kept: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(kept), "--prometheus", "http://127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "give one of them" in result.stderr
+
+
+def test_a_prometheus_that_is_away_is_code_3() -> None:
+    result = evenload("whatif", "--prometheus", "http://127.0.0.1:9", "--since", "1h", "--cache", "/nonexistent")
+    assert result.exit_code == 3
+    assert "127.0.0.1:9" in result.stderr
+
+
+def test_a_span_shorter_than_a_step_is_refused() -> None:
+    result = evenload("whatif", "--prometheus", "http://127.0.0.1:9", "--since", "2m")
+    assert result.exit_code == 2
+    assert "no whole step of 300 s" in result.stderr
+
+
+def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "tuned.yaml"
+    words = ["--history", str(kept), "--trials", "3", "--seeds", "1", "--vary", "filter", "--out", str(out)]
+    result = evenload("tune", *words)
+    assert result.exit_code in (0, 1), result.output
+    text = out.read_text(encoding="utf-8")
+    loading.load(text, "tuned.yaml")
+    head = [line for line in text.splitlines() if line.startswith("#")]
+    assert (
+        head[0]
+        == "# evenload tune: least hot-node-minutes with at most 24 evictions a day, from preset default, 3 trials"
+    )
+    assert head[1].startswith("# searched on the first 43 of 72 steps of ")
+    assert (result.exit_code == 1) == any(line.startswith("# warning: ") for line in head)
+
+
+def test_tune_on_generated_workloads_holds_other_seeds_back() -> None:
+    words = ["--generated", "--nodes", "4", "--days", "0.1", "--trials", "2", "--seeds", "1", "--vary", "descheduler"]
+    result = evenload("tune", *words)
+    assert result.exit_code in (0, 1), result.output
+    assert "searched on generated workloads of seeds 1; held back were those of seeds 2" in result.stderr
+    loading.load(result.stdout, "tuned.yaml")
