@@ -60,7 +60,8 @@ class Destinations:
         self._neighbours = neighbours.Neighbours(taken)
         self._volumes = taken.volumes
         self._attachments = attachments.Attachments(taken)
-        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, taken, policy, excluded))}
+        judged = {node.name: judged_ratios(taken, node.name, policy) for node in taken.nodes}
+        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, judged[node.name], excluded))}
         nodes = [node for node in taken.nodes if node.name not in self._out]
         expected = expected_ratios(nodes, taken, policy)
         self._filter = admission.LoadFilter(nodes, expected, taken, policy)
@@ -68,10 +69,7 @@ class Destinations:
         self._rooms = {
             node.name: Room(
                 node,
-                {
-                    metric: ratio + float(expected[row, columns[metric]])
-                    for metric, ratio in judged_ratios(taken, node.name, policy).items()
-                },
+                {metric: ratio + float(expected[row, columns[metric]]) for metric, ratio in judged[node.name].items()},
             )
             for row, node in enumerate(nodes)
         }
@@ -123,14 +121,14 @@ class Destinations:
         }
 
     def _closed(
-        self, node: Node, taken: Snapshot, policy: LoadPolicy, excluded: collections.abc.Collection[str]
+        self, node: Node, judged: collections.abc.Mapping[str, float], excluded: collections.abc.Collection[str]
     ) -> str:
         """Why the node takes no pod at all, "" if it may."""
         if node.name in excluded:
             return OVERLOADED
         if not placement.open_to_pods(node):
             return CLOSED
-        return "" if set(judged_ratios(taken, node.name, policy)) >= set(self._bands) else UNREAD
+        return "" if judged.keys() >= self._bands.keys() else UNREAD
 
     def _coolest_first(self) -> Ranking:
         """The rooms by their distance to the nearest line."""
