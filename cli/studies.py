@@ -139,7 +139,7 @@ def _named(found: Sequence[Variant]) -> Iterator[Variant]:
 
 def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
     """What repeats it, and how much there is of it."""
-    seeds = f"{wish.seeds[0]}" if len(wish.seeds) == 1 else f"{wish.seeds[0]} to {wish.seeds[-1]}"
+    seeds = wish.seeds[0] if len(wish.seeds) == 1 else f"{wish.seeds[0]} to {wish.seeds[-1]}"
     return {
         "seed" if len(wish.seeds) == 1 else "seeds": seeds,
         "nodes": len(scenario.machines),

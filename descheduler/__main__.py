@@ -7,7 +7,9 @@ Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings, ledger
 reach, 4 the one run of `--once` saw only part.
 """
 
+import contextlib
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,8 +22,8 @@ from runtime import options as service_options
 
 DEFAULT_PORT = 8902
 # A snapshot is hundreds of thousands of objects that all stay: looking through them at every 700th (Python's default)
-# finds nothing and costs a fifth of reading them.
-OBJECTS_BEFORE_COLLECTING = 50_000
+# finds nothing and costs a fifth of reading them. One run (0: never) ends before there is garbage to speak of.
+OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
 
 
 @click.command()
@@ -51,21 +53,36 @@ def main(
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
-    gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
-    begun = _begun(options) if options.once else None
-    from descheduler import wiring  # most of the imports, during which the apiserver is at work
+    with _collecting(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING):
+        begun = _begun(options) if options.once else None
+        from descheduler import wiring  # most of the imports, during which the apiserver is at work
 
-    given = wiring.Given(
-        options=options,
-        connection=connection,
-        ledger_path=ledger_path,
-        ledger_days=ledger_days,
-        node_label=node_label,
-        node_selector=node_selector,
-        leader_elect=leader_elect,
-        default_port=DEFAULT_PORT,
-    )
-    wiring.run(given, begun)
+        given = wiring.Given(
+            options=options,
+            connection=connection,
+            ledger_path=ledger_path,
+            ledger_days=ledger_days,
+            node_label=node_label,
+            node_selector=node_selector,
+            leader_elect=leader_elect,
+            default_port=DEFAULT_PORT,
+        )
+        try:
+            wiring.run(given, begun)
+        finally:
+            if begun is not None:
+                begun.pods.wait()  # a run that ended before it needed them leaves no thread behind
+
+
+@contextlib.contextmanager
+def _collecting(objects: int) -> Iterator[None]:
+    """Looks for garbage whenever so many objects more are alive, 0 for never."""
+    before = gc.get_threshold()
+    gc.set_threshold(objects)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _begun(options: service_options.ServiceOptions) -> ahead.Begun | None:

@@ -9,6 +9,7 @@ than looking for a node's name in its text, and compared with the last one of th
 """
 
 import functools
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,9 +17,9 @@ import msgspec
 from descheduler import keys
 from kube import kinds, lean_pods, objects, pods
 from kube.lean_pods import shared
+from kube.metadata import Moment, seconds
 from policy import opting_out
 
-CONDITIONS: Final = (lean_pods.READY, lean_pods.SCHEDULED)
 SORTS: Final = 8192  # remembered; each takes some 3 KB
 _NOTHING: Final = msgspec.Raw()
 
@@ -58,22 +59,50 @@ class Metadata(objects.Metadata, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(objects.Pod, frozen=True, kw_only=True):
-    """A pod of a snapshot; `sort` is not on the wire."""
+    """A pod of a snapshot; what has a name that begins with "-" is made from the rest."""
 
     metadata: Metadata = Metadata()
     sort: Sort = msgspec.field(name="-sort", default=NO_SORT)
+    is_ready: bool = msgspec.field(name="-ready", default=False)
+    ready_since: Moment = msgspec.field(name="-readySince", default=None)
+    bound_at: Moment = msgspec.field(name="-boundAt", default=None)
 
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
-        put, metadata, status = msgspec.structs.force_setattr, self.metadata, self.status
-        owners = _put_texts(metadata)
+        put, status = msgspec.structs.force_setattr, self.status
+        owners = _put_texts(self.metadata)
         node_name, spec = shared(self.spec.node_name), _without_its_own(self.spec)
         sort = _sort_of(spec, _latest(owners))
         put(self, "sort", sort)
         put(self, "spec", msgspec.structs.replace(sort.spec, node_name=node_name))
         put(status, "phase", shared(status.phase))
         put(status, "qos_class", shared(status.qos_class))
-        put(status, "conditions", lean_pods.kept(status.conditions, CONDITIONS))
+        self._put_conditions(put)
+
+    def _put_conditions(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
+        """Keeps what is asked of the two conditions that anybody asks about: all five are a third of a whole pod."""
+        for one in self.status.conditions:
+            if one.type == lean_pods.READY and one.status == "True":
+                put(self, "is_ready", True)
+                put(self, "ready_since", one.last_transition_time)
+            elif one.type == lean_pods.SCHEDULED and one.status == "True":
+                put(self, "bound_at", one.last_transition_time)
+        put(self.status, "conditions", ())
+
+    @property
+    def ready(self) -> bool:
+        """As of any pod."""
+        return self.is_ready
+
+    @property
+    def ready_since_seconds(self) -> float | None:
+        """As of any pod."""
+        return seconds(self.ready_since)
+
+    @property
+    def scheduled_at_seconds(self) -> float | None:
+        """As of any pod."""
+        return seconds(self.bound_at)
 
     @property
     def requests(self) -> objects.Resources:
@@ -86,19 +115,19 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         return self.sort.host_ports
 
 
-def _put_texts(metadata: Metadata) -> bytes:
+def _put_texts(own: Metadata) -> bytes:
     """Gives metadata what its texts say, and lets go of them, who would keep the whole answer in memory."""
-    put, owners, labels = msgspec.structs.force_setattr, bytes(metadata.owners_text), bytes(metadata.labels_text)
-    put(metadata, "owners_text", _NOTHING)
-    put(metadata, "labels_text", _NOTHING)
-    put(metadata, "namespace", shared(metadata.namespace))
+    put, owners, labels = msgspec.structs.force_setattr, bytes(own.owners_text), bytes(own.labels_text)
+    put(own, "owners_text", _NOTHING)
+    put(own, "labels_text", _NOTHING)
+    put(own, "namespace", shared(own.namespace))
     if owners:
-        put(metadata, "owner_references", _owners(owners))
+        put(own, "owner_references", _owners(owners))
     if labels:
-        put(metadata, "labels", _labels(labels))
-    if metadata.read is not None:
-        put(metadata, "annotations", _annotations(metadata.read))
-        put(metadata, "read", None)
+        put(own, "labels", _labels(labels))
+    if own.read is not None:
+        put(own, "annotations", _annotations(own.read))
+        put(own, "read", None)
     return owners
 
 

@@ -57,8 +57,8 @@ def footnote(found: Comparison) -> str:
         return ""
     who = ", ".join(f"{count} ({name})" if len(found.variants) > 2 else count for name, count in moved.items())
     return (
-        f"{who} evicted pods were scheduled a second time, later and on a fuller cluster: they are in the "
-        "effectiveness figures and raise *_utilization_total_avg."
+        f"{who} evicted pod{' was' if who == '1' else 's were'} scheduled a second time, later and on a fuller "
+        "cluster, which is in the effectiveness figures and raises *_utilization_total_avg."
     )
 
 

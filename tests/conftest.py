@@ -50,6 +50,7 @@ LONGEST_FIRST = (
     "test_placeholders",
     "test_recording_rules",
     "test_extender_scheduler",
+    "test_scheduler_model",
     "test_explain_cli",
     "test_extra_metrics",
     "test_extender_replicas",

@@ -23,6 +23,7 @@ CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 SOFT = "PreferNoSchedule"
 SCORED = (demands.CPU, demands.MEMORY)
 BASE = (*SCORED, demands.PODS)
+REMEMBERED = 1000  # each pod of a DaemonSet names another node
 Tolerations = tuple[Toleration, ...]
 
 
@@ -132,6 +133,8 @@ class Columns:
             cordoned = self._where(lambda node: node.unschedulable and not _tolerated(CORDON, pod.tolerations))
             tainted = self._where(lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None)
             unselected = self._where(lambda node: not pod.selects(node.name, node.labels))
+            if len(self._barred) >= REMEMBERED:
+                self._barred.clear()
             found = self._barred[key] = Barred(*(one if one.any() else None for one in (cordoned, tainted, unselected)))
         return found
 

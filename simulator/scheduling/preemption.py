@@ -60,7 +60,7 @@ def _waits(state: State, pod: Pod, hopeful: Ints) -> bool:
     row = state.columns.rows.get(pod.nominated_node, -1)
     if row not in hopeful:
         return False
-    return any(one.deleting and one.priority < pod.priority for one in state.pods_on(pod.nominated_node))
+    return any(one.deleting for one in state.less_important(pod, pod.nominated_node))
 
 
 def _candidates(state: State, pod: Pod, hopeful: Ints, rng: np.random.Generator) -> dict[str, Victims]:
@@ -71,7 +71,8 @@ def _candidates(state: State, pod: Pod, hopeful: Ints, rng: np.random.Generator)
     demand = demands.of_pod(pod)
     found: dict[str, Victims] = {}
     for row in np.roll(hopeful, -int(rng.integers(len(hopeful)))).tolist():
-        victims = Trial(state, pod, demand, row).victims()
+        lower = state.less_important(pod, state.columns.names[row])
+        victims = Trial(state, pod, demand, row).victims(lower) if lower else None
         if victims is not None:
             found[state.columns.names[row]] = victims
         if len(found) >= wanted and any(not one.violations for one in found.values()):
@@ -91,16 +92,13 @@ class Trial:
         self._room = {name: state.columns.room_on(name, row) for name in (demands.PODS, *dict(demand.amounts))}
         self._gone: list[Pod] = []
 
-    def victims(self) -> Victims | None:
-        """The fewest and least important pods whose leaving makes room; None if that is nobody, or not enough."""
-        lower = sorted((one for one in self._state.pods_on(self._node) if one.priority < self._pod.priority), key=rank)
-        if not lower:
-            return None
+    def victims(self, lower: Sequence[Pod]) -> Victims | None:
+        """The fewest and least important of these whose leaving makes room; None if that is nobody, or not enough."""
         others = filtering.waiting(self._state, self._pod, self._node)
         for one in others:
             self._count(demands.of_pod(one), 1)
         with self._state.with_pods(others, self._node) if not self._plain else contextlib.nullcontext():
-            return self._spared(lower)
+            return self._spared(sorted(lower, key=rank))
 
     def _spared(self, lower: list[Pod]) -> Victims | None:
         """Takes all away, then lets back whoever leaves room: first those whose budget would be violated."""

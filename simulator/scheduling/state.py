@@ -5,6 +5,7 @@ to see what would be. A pod's change costs the same however large the cluster is
 amounts, coming and going) makes the columns anew, an annotation does not.
 """
 
+import collections
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -31,6 +32,7 @@ class State:
         self._columns: Columns | None = None
         self._pods: dict[Name, Pod] = {}
         self._on: dict[str, dict[Name, Demand]] = {}
+        self._priorities: dict[str, collections.Counter[int]] = {}
 
     @property
     def columns(self) -> Columns:
@@ -89,6 +91,12 @@ class State:
         """The pods that count on a node."""
         return [self._pods[key] for key in self._on.get(node, {})]
 
+    def less_important(self, pod: Pod, node: str) -> list[Pod]:
+        """The pods on a node that have a lower priority than a pod; most nodes have none, which costs nothing."""
+        if all(priority >= pod.priority for priority in self._priorities.get(node, ())):
+            return []
+        return [one for one in self.pods_on(node) if one.priority < pod.priority]
+
     def demand(self, pod: Pod) -> Demand:
         """What a pod that counts on its node asks for. KeyError for one that does not."""
         return self._on[pod.node_name][pod.namespace, pod.name]
@@ -119,6 +127,10 @@ class State:
             self.take_away(pod, node)
 
     def _count(self, pod: Pod, node: str, demand: Demand, number: int) -> None:
+        counts = self._priorities.setdefault(node, collections.Counter())
+        counts[pod.priority] += number
+        if not counts[pod.priority]:
+            del counts[pod.priority]
         self.crowds.add(pod, node, number=number)
         self.terms.add(pod, node, number=number)
         row = self._columns.rows.get(node) if self._columns is not None else None

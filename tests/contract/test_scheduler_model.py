@@ -6,163 +6,30 @@ are equal is drawn by lot on both sides: there the real choice must be among the
 stopped, so that ReplicaSets are what they must be here: selectors, and nothing that makes pods.
 """
 
-import collections
+import concurrent.futures
+import contextlib
 import dataclasses
-import hashlib
-import http.server
-import json
-import random
+import functools
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import cluster
-from kube import config, door, kinds, objects
+from kube import config, errors, kinds, objects
 from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Placement, Scheduler
+from tests.contract import opinionated, scheduled_pods
+from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
+NAMESPACE = "default"
 PODS = 500
 AGREEMENT_RATIO = 0.95
-WATCH_SECONDS = 300
-ZONE = "topology.kubernetes.io/zone"
-SIZES = (("2", "4Gi"), ("4", "16Gi"), ("8", "16Gi"), ("8", "32Gi"), ("16", "64Gi"), ("3", "24Gi"))
-Body = dict[str, Any]
-Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
-
-
-def shapes() -> list[cluster.NodeShape]:
-    """26 nodes of six sizes in three zones and none, with taints of both kinds and labels."""
-    made = []
-    for number in range(26):
-        cpu, memory = SIZES[number % len(SIZES)]
-        labels = {"disk": ("ssd", "hdd", "nvme")[number % 3], "generation": str(number % 5)}
-        if number % 13:
-            labels[ZONE] = f"zone-{'aabbc'[number % 5]}"
-        taints = []
-        if number % 8 == 3:
-            taints.append(("dedicated", "batch", "NoSchedule"))
-        if number % 7 == 2:
-            taints.append(("spot", "", "PreferNoSchedule"))
-        if number % 9 == 4:
-            taints.append(("old", "", "PreferNoSchedule"))
-        pods = 12 if number % 10 == 6 else 110
-        made.append(cluster.NodeShape(f"node-{number:02}", cpu, memory, pods, labels, taints))
-    return made
-
-
-class Owners:
-    """A seeded sequence of pods: some sixty owners whose replicas come mixed, as in a real cluster."""
-
-    def __init__(self, seed: int, prefix: str) -> None:
-        self._rng = random.Random(seed)
-        self._owners = [self._owner(f"{prefix}-{number:02}") for number in range(60)]
-        self._made: collections.Counter[str] = collections.Counter()
-
-    def names(self) -> list[str]:
-        """Of owners that have a ReplicaSet."""
-        return [body["metadata"]["labels"]["app"] for body in self._owners if "ownerReferences" in body["metadata"]]
-
-    def pods(self, count: int) -> Iterator[Body]:
-        """Pods to create, each a further replica of any owner."""
-        for _ in range(count):
-            body: Body = json.loads(json.dumps(self._rng.choice(self._owners)))
-            name = body["metadata"]["labels"]["app"]
-            self._made[name] += 1
-            body["metadata"]["name"] = f"{name}-{self._made[name]}"
-            yield body
-
-    def _owner(self, name: str) -> Body:
-        chance = self._rng.random
-        labels = {"app": name, "tier": self._rng.choice(("web", "db", "batch"))}
-        metadata: Body = {"labels": labels}
-        if chance() < 0.7:
-            reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{name}"}
-            metadata["ownerReferences"] = [{**reference, "controller": True}]
-        spec: Body = {"terminationGracePeriodSeconds": 0, "containers": self._containers()}
-        if chance() < 0.15:
-            spec["initContainers"] = [_container("init", {"cpu": "300m", "memory": "100Mi"})]
-        if chance() < 0.25:
-            spec["tolerations"] = [{"key": self._rng.choice(("dedicated", "spot")), "operator": "Exists"}]
-        if chance() < 0.2:
-            spec["nodeSelector"] = {"disk": self._rng.choice(("ssd", "hdd"))}
-        if chance() < 0.2:
-            spec["priorityClassName"] = "patient"
-        if chance() < 0.3:
-            spec["topologySpreadConstraints"] = self._spread(name)
-        spec["affinity"] = self._affinity(name)
-        return {"metadata": metadata, "spec": spec}
-
-    def _containers(self) -> list[Body]:
-        kinds_of_requests: tuple[Body, ...] = (
-            {},
-            {"cpu": "50m"},
-            {"memory": "96Mi"},
-            {"cpu": "100m", "memory": "128Mi"},
-            {"cpu": "250m", "memory": "64Mi"},
-            {"cpu": "30m", "memory": "700Mi"},
-            {"cpu": "400m", "memory": "512Mi", "ephemeral-storage": "1Gi"},
-        )
-        some = self._rng.choices(kinds_of_requests, k=self._rng.choice((1, 1, 2)))
-        return [_container(f"c{number}", requests) for number, requests in enumerate(some)]
-
-    def _spread(self, name: str) -> list[Body]:
-        rules = []
-        for key in self._rng.sample((ZONE, "kubernetes.io/hostname", "disk"), k=self._rng.choice((1, 1, 2))):
-            rules.append(
-                {
-                    "maxSkew": self._rng.choice((1, 2, 4)),
-                    "topologyKey": key,
-                    "whenUnsatisfiable": self._rng.choice(("DoNotSchedule", "ScheduleAnyway", "ScheduleAnyway")),
-                    "labelSelector": {"matchLabels": {"app": name}},
-                    "nodeTaintsPolicy": self._rng.choice(("Honor", "Ignore")),
-                    "nodeAffinityPolicy": self._rng.choice(("Honor", "Ignore")),
-                }
-            )
-        return rules
-
-    def _affinity(self, name: str) -> Body:
-        chance, found = self._rng.random, {}
-        if chance() < 0.25:
-            found["nodeAffinity"] = self._node_affinity()
-        if chance() < 0.15:
-            found["podAffinity"] = self._others("tier", ("web", "db", "batch"), ZONE)
-        if chance() < 0.25:
-            found["podAntiAffinity"] = self._others("app", (name,), "kubernetes.io/hostname")
-        return found
-
-    def _node_affinity(self) -> Body:
-        wanted = {"key": "generation", "operator": "In", "values": self._rng.sample("01234", k=2)}
-        liked = {"key": "disk", "operator": "In", "values": [self._rng.choice(("ssd", "nvme"))]}
-        body: Body = {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": self._rng.choice((1, 30, 100)), "preference": {"matchExpressions": [one]}}
-                for one in (wanted, liked)
-            ]
-        }
-        if self._rng.random() < 0.3:
-            newer = {"key": "generation", "operator": "Gt", "values": ["0"]}
-            required = {"nodeSelectorTerms": [{"matchExpressions": [newer]}]}
-            body["requiredDuringSchedulingIgnoredDuringExecution"] = required
-        return body
-
-    def _others(self, label: str, values: Sequence[str], topology: str) -> Body:
-        term = {
-            "topologyKey": self._rng.choice((topology, "disk")),
-            "labelSelector": {"matchExpressions": [{"key": label, "operator": "In", "values": list(values)}]},
-        }
-        if self._rng.random() < 0.3:
-            return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        weighted = [{"weight": self._rng.choice((5, 50, 100)), "podAffinityTerm": term}]
-        return {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
-
-
-def _container(name: str, requests: Body) -> Body:
-    return {"name": name, "image": "pause", "resources": {"requests": requests}}
+WATCH_SECONDS = 120
+Changes = Generator[tuple[str, objects.Pod], None, None]  # ADDED, MODIFIED or DELETED
 
 
 @dataclasses.dataclass
@@ -196,159 +63,171 @@ class Tally:
 
 
 class Stage:
-    """The real scheduler, and the model that follows it. `model` is made anew by `begin`."""
+    """The real scheduler, and the model that follows it, over an empty cluster with each `begin`."""
 
     def __init__(self, running: cluster.Cluster) -> None:
-        self._cluster = running
-        self._door = config.connect(str(running.kubeconfig), None)
-        self._namespace = ""
+        self.cluster = running
+        self.door = config.connect(str(running.kubeconfig), None)
         self.model = Scheduler((), np.random.default_rng(0))
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._door.close()
+    def admits(self, priority_class: str) -> bool:
+        """Whether the apiserver would take a pod of the class: its admission learns of a new one by a watch."""
+        body = scheduled_pods.urgent_pod("asks", "1", priorityClassName=priority_class)
+        try:
+            self.door.create(kinds.PODS, body, namespace=NAMESPACE, dry_run=True)
+        except errors.Forbidden:
+            return False
+        return True
 
-    def begin(self, namespace: str, owners: Owners, asked: Sequence[tuple[Body, extenders.ExtenderPort]]) -> None:
-        """A namespace of its own, its ReplicaSets, and a scheduler that has seen all of it when it starts."""
-        self._namespace = namespace
-        for name in owners.names():
-            self._door.create(kinds.REPLICA_SETS, _replica_set(name), namespace=namespace)
-        self._cluster.start_scheduler(extenders=[stanza for stanza, _ in asked])
+    def clear(self) -> None:
+        """No pods."""
+        self.cluster.api.delete("api/v1/namespaces/default/pods")
+        waiting.eventually(lambda: not self.pods(), waiting.LIMIT_SECONDS, "all pods to go")
+
+    def pods(self) -> tuple[objects.Pod, ...]:
+        """The pods there are."""
+        return self.door.list(kinds.PODS, namespace=NAMESPACE).items
+
+    def begin(self, asked: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = ()) -> None:
+        """A scheduler that starts with all that is there now, and a model that is told of the same."""
+        self.cluster.start_scheduler(extenders=[stanza for stanza, _ in asked])
         self.model = Scheduler([port for _, port in asked], np.random.default_rng(0))
-        for node in self._door.list(kinds.NODES).items:
+        for node in self.door.list(kinds.NODES).items:
             self.model.node_changed(None, node)
-        for owner in self._door.list(kinds.REPLICA_SETS).items:
+        for owner in self.door.list(kinds.REPLICA_SETS).items:
             self.model.workload_changed(None, owner)
-        for pod in self._door.list(kinds.PODS).items:
+        for budget in self.door.list(kinds.BUDGETS).items:
+            self.model.budget_changed(None, budget)
+        for pod in self.pods():
             self.model.pod_changed(None, pod)
 
-    def play(self, bodies: Iterator[Body]) -> Tally:
+    def changes(self) -> Changes:
+        """Pods as they change from now on, with what happened; AssertionError where for long nothing does."""
+        return self._changes(self.door.list(kinds.PODS, namespace=NAMESPACE).resource_version)
+
+    def _changes(self, version: str) -> Changes:
+        while True:
+            silent = True
+            watch = self.door.watch(
+                kinds.PODS, resource_version=version, namespace=NAMESPACE, timeout_seconds=WATCH_SECONDS
+            )
+            with contextlib.closing(watch):
+                for event in watch:
+                    version = event.resource_version
+                    if event.object is not None:
+                        silent = False
+                        yield event.type, event.object
+            assert not silent, f"no pod changed for {WATCH_SECONDS} s; there are {self.pods()}"
+
+    def play(
+        self, owners: scheduled_pods.Owners, asked: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = ()
+    ) -> Tally:
         """Let both decide about one pod after another."""
-        tally = Tally()
-        version = self._door.list(kinds.PODS, namespace=self._namespace).resource_version
-        watch = self._door.watch(
-            kinds.PODS, resource_version=version, namespace=self._namespace, timeout_seconds=WATCH_SECONDS
-        )
-        for body in bodies:
-            self._door.create(kinds.PODS, body, namespace=self._namespace)
-            asked, decided = _decided(watch, body["metadata"]["name"])
-            tally.count(asked, decided.node_name, self.model.schedule(asked))
+        self.clear()
+        for name in owners.names():
+            self.door.create(kinds.REPLICA_SETS, scheduled_pods.replica_set(name), namespace=NAMESPACE)
+        self.begin(asked)
+        tally, changes = Tally(), self.changes()
+        for body in owners.pods(PODS):
+            self.door.create(kinds.PODS, body, namespace=NAMESPACE)
+            came, decided = _decided(changes, body["metadata"]["name"])
+            tally.count(came, decided.node_name, self.model.schedule(came))
             if decided.node_name:
                 self.model.pod_changed(None, decided)
             else:
-                self._door.delete(kinds.PODS, decided.name, namespace=self._namespace)
-        watch.close()
+                self.door.delete(kinds.PODS, decided.name, namespace=NAMESPACE)
+        changes.close()
         return tally
 
+    def fill(self) -> None:
+        """Four pods on each node take most of its room; their priorities differ within a node, so that it is certain
+        which of them matters least. Every third of the highest is under a budget that allows nothing.
+        """
+        self.clear()
+        bodies = [
+            scheduled_pods.filler(shape, number, place)
+            for number, shape in enumerate(scheduled_pods.shapes())
+            for place in range(4)
+        ]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda body: self.door.create(kinds.PODS, body, namespace=NAMESPACE), bodies))
+        waiting.eventually(self._all_run, waiting.LIMIT_SECONDS, "the pods that fill the nodes to run", self.pods)
+        selector = {"matchLabels": {"guarded": "yes"}}
+        budget: scheduled_pods.Body = {
+            "metadata": {"name": "guard"},
+            "spec": {"minAvailable": 99, "selector": selector},
+        }
+        self.door.create(kinds.BUDGETS, budget, namespace=NAMESPACE)
 
-def _decided(watch: door.Watch[objects.Pod], name: str) -> tuple[objects.Pod, objects.Pod]:
-    """A pod as it came, and as the scheduler left it."""
-    came = None
-    for event in watch:
-        pod = event.object
-        if pod is None or pod.name != name:
-            continue
-        came = came or pod
-        if pod.node_name or any(one.type == "PodScheduled" for one in pod.status.conditions):
-            return came, pod
-    raise AssertionError(f"no decision about {name} within {WATCH_SECONDS} s")
-
-
-def _replica_set(name: str) -> Body:
-    selector = {"app": name}
-    template = {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "main", "image": "pause"}]}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"replicas": 0, "selector": {"matchLabels": selector}, "template": template},
-    }
-
-
-class Opinionated:
-    """An extender whose answers follow from the names; over HTTP for the real scheduler, in-process for the model.
-
-    Both write down what they were asked, so that the calls can be compared.
-    """
-
-    weight = 2
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-
-    def filter(self, pod: objects.Pod, names: Sequence[str]) -> extenders.Filtered:
-        """A tenth of the nodes are refused, half of these for good."""
-        self.calls.append(("filter", pod.name, tuple(sorted(names))))
-        drawn = {name: _drawn(pod.name, name, 20) for name in names}
-        return extenders.Filtered(
-            [name for name in names if drawn[name] > 1],
-            {name: "not today" for name in names if drawn[name] == 0},
-            {name: "never" for name in names if drawn[name] == 1},
+    def _all_run(self) -> bool:
+        there = self.pods()
+        return len(there) == 4 * len(scheduled_pods.shapes()) and all(
+            pod.ready and pod.started_at_seconds for pod in there
         )
 
-    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> Mapping[str, int]:
-        """0 to 10."""
-        self.calls.append(("prioritize", pod.name, tuple(sorted(names))))
-        return {name: _drawn(name, pod.name, 11) for name in names}
+    def preempt(self, body: scheduled_pods.Body, changes: Changes) -> tuple["Preempted", Placement]:
+        """Create a pod that others must make way for; what the real scheduler did until it was placed or given up, and
+        the model's view before any of it.
+        """
+        self.door.create(kinds.PODS, body, namespace=NAMESPACE)
+        gone: list[str] = []
+        nominated, model = "", None
+        for kind, pod in changes:
+            if pod.name != body["metadata"]["name"]:
+                if kind == "DELETED" and pod.node_name:
+                    gone.append(pod.name)
+                    self.model.pod_changed(pod, None)
+                continue
+            model = model or self.model.schedule(pod)
+            nominated = nominated or pod.nominated_node
+            if pod.node_name:
+                self.model.pod_changed(None, pod)
+            elif pod.status.conditions and not nominated:
+                self.door.delete(kinds.PODS, pod.name, namespace=NAMESPACE)
+            else:
+                continue
+            return Preempted(pod.node_name, nominated, tuple(sorted(gone))), model
+        raise AssertionError("the watch ended")
 
-    def preempt(self, _pod: objects.Pod, victims: Mapping[str, extenders.Victims]) -> Mapping[str, extenders.Victims]:
-        """Everywhere."""
-        return victims
+
+class Preempted(NamedTuple):
+    """Where a pod went, the first node nominated for it, and who had to leave."""
+
+    node: str
+    nominated: str
+    victims: tuple[str, ...]
 
 
-def _drawn(one: str, other: str, sides: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{one}/{other}".encode()).digest()[:4]) % sides
+def _decided(changes: Changes, name: str) -> tuple[objects.Pod, objects.Pod]:
+    """A pod as it came, and as the scheduler left it."""
+    came = None
+    for _, pod in changes:
+        if pod.name == name:
+            came = came or pod
+            if pod.node_name or any(one.type == "PodScheduled" for one in pod.status.conditions):
+                return came, pod
+    raise AssertionError("the watch ended")
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    asked: Opinionated
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        pod = objects.Pod(metadata=objects.Metadata(name=body["Pod"]["metadata"]["name"]))
-        names = body["NodeNames"]
-        answer: object
-        if self.path == "/filter":
-            passed, failed, never = self.asked.filter(pod, names)
-            answer = {"nodenames": passed, "failedNodes": failed, "failedAndUnresolvableNodes": never}
-        else:
-            answer = [{"host": name, "score": score} for name, score in self.asked.prioritize(pod, names).items()]
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+PRIORITIES = {"patient": 1000, "urgent": 5000, **{f"level-{one}": 10 * one for one in range(5)}}
 
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    """The cluster; nothing but the scheduler acts on it once its nodes are there."""
-    with cluster.Cluster(nodes=shapes(), prometheus=False, exporter=False, node_exporter=False) as running:
-        body = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
-        running.api.create("apis/scheduling.k8s.io/v1/priorityclasses", body)
-        running.processes["kube-controller-manager"].stop()
+    """The cluster; nothing but the scheduler acts on it once its nodes and priority classes are there."""
+    with cluster.Cluster(
+        nodes=scheduled_pods.shapes(), prometheus=False, exporter=False, node_exporter=False
+    ) as running:
         found = Stage(running)
+        for name, value in PRIORITIES.items():
+            policy = "Never" if name == "patient" else "PreemptLowerPriority"
+            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+            running.api.create("apis/scheduling.k8s.io/v1/priorityclasses", body)
+        for name in PRIORITIES:
+            waiting.eventually(functools.partial(found.admits, name), waiting.LIMIT_SECONDS, f"the class {name}")
+        running.processes["kube-controller-manager"].stop()
         yield found
-        found.close()
-
-
-@pytest.fixture
-def opinionated() -> Iterator[tuple[Opinionated, str]]:
-    """An extender that answers over HTTP, and its address."""
-    asked = Opinionated()
-    handler = type("Handler", (_Handler,), {"asked": asked})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield asked, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-def _first(calls: Sequence[Call]) -> list[Call]:
-    """The first call of each verb for each pod: kube-scheduler asks again for a pod that fits nowhere."""
-    return list({(verb, pod): (verb, pod, names) for verb, pod, names in reversed(calls)}.values())[::-1]
+        found.door.close()
 
 
 @pytest.fixture
@@ -363,23 +242,42 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 
 def test_the_model_chooses_as_kube_scheduler_does(stage: Stage, report: Callable[[str], None]) -> None:
-    owners = Owners(1, "plain")
-    stage.begin("default", owners, ())
-    tally = stage.play(owners.pods(PODS))
+    tally = stage.play(scheduled_pods.Owners(1, "plain"))
     report(f"without an extender: {tally}")
     assert tally.equal >= AGREEMENT_RATIO * tally.decided, str(tally)
 
 
 def test_the_model_asks_an_extender_what_kube_scheduler_asks_and_counts_its_answers_alike(
-    stage: Stage, opinionated: tuple[Opinionated, str], report: Callable[[str], None]
+    stage: Stage, report: Callable[[str], None]
 ) -> None:
-    real, url = opinionated
-    model = Opinionated()
-    verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
-    stanza = {"urlPrefix": url, "weight": model.weight, "nodeCacheCapable": True, "httpTimeout": "60s", **verbs}
-    owners = Owners(2, "asked")
-    stage.begin("default", owners, [(stanza, model)])
-    tally = stage.play(owners.pods(PODS))
+    real, model = opinionated.Opinionated(), opinionated.Opinionated()
+    stanza: scheduled_pods.Body = {
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "nodeCacheCapable": True,
+        "httpTimeout": "60s",
+    }
+    with opinionated.served(real) as url:
+        stanza |= {"urlPrefix": url, "weight": model.weight}
+        tally = stage.play(scheduled_pods.Owners(2, "asked"), [(stanza, model)])
     report(f"with an extender: {tally}")
     assert tally.equal >= AGREEMENT_RATIO * tally.decided, str(tally)
-    assert _first(real.calls) == _first(model.calls)
+    assert opinionated.first(real.calls) == opinionated.first(model.calls)
+
+
+def test_the_model_makes_the_same_pods_leave(stage: Stage, report: Callable[[str], None]) -> None:
+    stage.fill()
+    stage.begin()
+    changes = stage.changes()
+    different, drawn, bodies = [], 0, list(scheduled_pods.urgent())
+    for body in bodies:
+        real, model = stage.preempt(body, changes)
+        drawn += len(model.ties) > 1
+        victims = tuple(sorted(one.name for one in model.victims))
+        same = real.victims == victims if len(model.ties) <= 1 else len(real.victims) == len(victims)
+        nominated = real.node if model.nominated else ""
+        if real.node not in (model.ties or ("",)) or real.nominated != nominated or not same:
+            different.append(f"{body['metadata']['name']}: real {real}, model {model.ties} {victims}")
+    changes.close()
+    report(f"preemption: {len(bodies) - len(different)} of {len(bodies)} equal, {drawn} drawn; {different}")
+    assert not different

@@ -85,3 +85,19 @@ def test_a_plan_is_the_same_as_by_whole_pods(drawn: Drawn) -> None:
     assert {name: one.verdict for name, one in by_listed.items()} == {
         name: one.verdict for name, one in by_whole.items()
     }
+
+
+def test_pods_of_the_same_owners_with_other_specs_are_told_apart() -> None:
+    def made(name: str, node: str, cpu: str) -> listed.Pod:
+        containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+        return builders.decoded(builders.pod_body(name, node=node, mutate=set_spec(containers=containers)), listed.Pod)
+
+    given = [("a", "n1", "1"), ("b", "n2", "2"), ("c", "n3", "2"), ("d", "n1", "1")]
+    found = [(pod.name, pod.node_name, pod.requests.cpu_millicores) for pod in (made(*one) for one in given)]
+    assert found == [("a", "n1", 1000.0), ("b", "n2", 2000.0), ("c", "n3", 2000.0), ("d", "n1", 1000.0)]
+
+
+def test_no_part_keeps_the_text_of_the_answer() -> None:
+    pod = builders.decoded(builders.pod_body("p", node="n", labels={"a": "b"}), listed.Pod)
+    assert (bytes(pod.metadata.labels_text), bytes(pod.metadata.owners_text), pod.metadata.read) == (b"", b"", None)
+    assert pod.labels["a"] == "b"

@@ -1,11 +1,13 @@
 """The command line: bad input ends with 2 and a sentence, doors out of reach with 3, never with a traceback."""
 
 import pathlib
+import time
 
 import pytest
 from click.testing import CliRunner, Result
 
 from descheduler import __main__ as command
+from descheduler import ahead
 from tests import kubeconfigs
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -37,3 +39,18 @@ def test_exit_codes(tmp_path: pathlib.Path, policy: str, more: list[str], code: 
     assert result.exit_code == code, result.output
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_run_that_ends_early_waits_for_the_list_that_it_began(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+
+    def slowly(_: object) -> tuple[()]:
+        time.sleep(0.5)
+        ended.append(True)
+        return ()
+
+    monkeypatch.setattr(ahead, "_unfinished", slowly)
+    assert invoke(tmp_path, "descheduler: {mode: Obey}\n").exit_code == 2
+    assert ended

@@ -1,0 +1,90 @@
+"""An extender whose answers follow from the names alone (`test_scheduler_model`): over HTTP for the real scheduler,
+in-process for the model. Both write down what they were asked, so that the calls can be compared.
+"""
+
+import contextlib
+import hashlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+from kube import objects
+from simulator.scheduling import extenders
+
+Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
+
+
+class Opinionated:
+    """An extender whose answers follow from the names; over HTTP for the real scheduler, in-process for the model.
+
+    Both write down what they were asked, so that the calls can be compared.
+    """
+
+    weight = 2
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def filter(self, pod: objects.Pod, names: Sequence[str]) -> extenders.Filtered:
+        """A tenth of the nodes are refused, half of these for good."""
+        self.calls.append(("filter", pod.name, tuple(sorted(names))))
+        drawn = {name: _drawn(pod.name, name, 20) for name in names}
+        return extenders.Filtered(
+            [name for name in names if drawn[name] > 1],
+            {name: "not today" for name in names if drawn[name] == 0},
+            {name: "never" for name in names if drawn[name] == 1},
+        )
+
+    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> Mapping[str, int]:
+        """0 to 10."""
+        self.calls.append(("prioritize", pod.name, tuple(sorted(names))))
+        return {name: _drawn(name, pod.name, 11) for name in names}
+
+    def preempt(self, _pod: objects.Pod, victims: Mapping[str, extenders.Victims]) -> Mapping[str, extenders.Victims]:
+        """Everywhere."""
+        return victims
+
+
+def _drawn(one: str, other: str, sides: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{one}/{other}".encode()).digest()[:4]) % sides
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    asked: Opinionated
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        pod = objects.Pod(metadata=objects.Metadata(name=body["Pod"]["metadata"]["name"]))
+        names = body["NodeNames"]
+        answer: object
+        if self.path == "/filter":
+            passed, failed, never = self.asked.filter(pod, names)
+            answer = {"nodenames": passed, "failedNodes": failed, "failedAndUnresolvableNodes": never}
+        else:
+            answer = [{"host": name, "score": score} for name, score in self.asked.prioritize(pod, names).items()]
+        content = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def served(asked: Opinionated) -> Iterator[str]:
+    """Its address while it answers over HTTP."""
+    handler = type("Handler", (_Handler,), {"asked": asked})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def first(calls: Sequence[Call]) -> list[Call]:
+    """The first call of each verb for each pod: kube-scheduler asks again for a pod that fits nowhere."""
+    return list({(verb, pod): (verb, pod, names) for verb, pod, names in reversed(calls)}.values())[::-1]
