@@ -116,7 +116,7 @@ def apart(outcome: Outcome) -> float:
 
 
 def gain(name: str, found: Results, figure: Callable[[Outcome], float] = warm) -> float:
-    """The share of what the oracle takes off plain scheduling's figure, over all seeds; NaN where it takes hardly any."""
+    """The share of what the oracle takes off plain scheduling, over all seeds; NaN where it takes hardly anything."""
     plain, best, own = (sum(map(figure, found[each])) for each in (PLAIN_NAME, ORACLE, name))
     return (plain - own) / (plain - best) if plain - best > LEAST_GAIN_RATIO * plain else math.nan
 
