@@ -67,6 +67,7 @@ VARIANTS: Final = (
     _ours("worst, incoming", {"score": WORST}),
     _ours("weights", {"score": RECENT}),
     _ours("worst, incoming, weights", {"score": {**WORST, **RECENT}}),
+    _ours("worst, weights", {"score": {"combine": "worst", **RECENT}}),
     _ours("stretch, weight 1", {"score": STRETCH}, weight=1),
     _ours("weight 6", {}, weight=6),
     _ours("worst, incoming, weight 6", {"score": WORST}, weight=6),
