@@ -24,7 +24,7 @@ class Spent(NamedTuple):
 def compiled(directory: pathlib.Path) -> dict[str, str]:
     """Our environment for a Python that finds its bytecode, which the first process writes into the directory.
 
-    An image has it from its installation. A tree may have none, and then each process compiles our modules: 0.15 s.
+    An image has it from its installation. A tree may have none, and then each process compiles our modules.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(directory)}
