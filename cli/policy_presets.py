@@ -12,7 +12,7 @@ import click
 from cli import output, recording_rules
 from policy import json_schema
 
-PRESETS: Final = ("default", "memory-bound", "crane")
+PRESETS: Final = ("default", "even", "memory-bound", "crane")
 _HERE: Final = pathlib.Path(__file__).parent
 _PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
@@ -27,6 +27,7 @@ def main(preset: str, schema: str, recorded: bool) -> None:
 
     \b
     default       every key with its default
+    even          the worse resource with the pod's own load: evener where requests mislead
     memory-bound  for nodes that run out of memory long before CPU
     crane         crane-scheduler's own default policy, converted
 
@@ -50,9 +51,9 @@ def text(preset: str, schema: str = json_schema.ID) -> str:
 
 
 def _recorded(policy: str) -> str:
-    """The policy with the recorded series as its metrics, in their place before the filter."""
+    """The policy with the recorded series as its metrics, in their place before filter and score."""
     lines = [line for line in policy.splitlines() if not line.startswith("metrics:")]
-    at = next(number for number, line in enumerate(lines) if line.startswith("filter:"))
+    at = next(number for number, line in enumerate(lines) if line.startswith(("filter:", "score:")))
     return "\n".join([*lines[:at], recording_rules.metrics_text(), *lines[at:]])
 
 
