@@ -4,10 +4,12 @@ Parts are chosen by name, sizes by options; everything runs on the real control 
 first use. Exit code 1 when some budget is not met.
 """
 
+import dataclasses
 import datetime
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -39,59 +41,14 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
 @click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
 @click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
-def main(
-    *,
-    parts: tuple[str, ...],
-    seed: int,
-    nodes: int,
-    repeats: int,
-    rounds: int,
-    calls: int,
-    pods: int,
-    scheduler_nodes: int,
-    scheduled: int,
-    legs: int,
-    relieved_nodes: int,
-    relieved_pods: int,
-    few_nodes: int,
-    warm_minutes: float,
-    minutes: float,
-    simulated_nodes: int,
-    simulated_days: float,
-    simulated_pods: int,
-    trace: pathlib.Path | None,
-    seeds: int,
-    workers: int,
-) -> None:
+def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **given: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
     `scoring` compares the score with others' on a trace: it runs only if it is named.
     """
     if trace is None and "scoring" in parts:
         raise click.UsageError("scoring plays a trace: give its .npz by --trace")
-    runs: dict[str, Callable[[], list[table.Row]]] = {
-        "answers": lambda: answers.measure(
-            answers.Settings(nodes=nodes, legs=repeats, rounds=rounds, calls=calls, seed=seed)
-        ),
-        "throughput": lambda: throughput.measure(throughput.Settings(scheduler_nodes, scheduled, legs, seed)),
-        "annotator": lambda: annotator.measure(
-            annotator.Settings(
-                few_nodes=few_nodes,
-                nodes=nodes,
-                pods=pods,
-                warm_minutes=warm_minutes,
-                minutes=minutes,
-                trace=trace,
-                seed=seed,
-            )
-        ),
-        "footprint": lambda: footprint.measure(footprint.Settings(nodes, pods, seed)),
-        "descheduler": lambda: descheduler.measure(descheduler.Settings(relieved_nodes, relieved_pods, seed)),
-        "simulator": lambda: simulator.measure(
-            simulator.Settings(simulated_nodes, simulated_days, simulated_pods, seed)
-        ),
-        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), seeds, seed, workers)),
-    }
+    runs = _runs(_Sizes(**given), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []
     for part in parts or PARTS:
@@ -100,6 +57,56 @@ def main(
     click.echo(heading)
     click.echo(table.rendered(rows))
     sys.exit(1 if any(row.within is False for row in rows) else 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The options of the same names."""
+
+    nodes: int
+    repeats: int
+    rounds: int
+    calls: int
+    pods: int
+    scheduler_nodes: int
+    scheduled: int
+    legs: int
+    relieved_nodes: int
+    relieved_pods: int
+    few_nodes: int
+    warm_minutes: float
+    minutes: float
+    simulated_nodes: int
+    simulated_days: float
+    simulated_pods: int
+    seeds: int
+    workers: int
+
+
+def _runs(given: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
+    """What measures each part."""
+    asked = answers.Settings(nodes=given.nodes, legs=given.repeats, rounds=given.rounds, calls=given.calls, seed=seed)
+    placed = throughput.Settings(given.scheduler_nodes, given.scheduled, given.legs, seed)
+    annotated = annotator.Settings(
+        few_nodes=given.few_nodes,
+        nodes=given.nodes,
+        pods=given.pods,
+        warm_minutes=given.warm_minutes,
+        minutes=given.minutes,
+        trace=trace,
+        seed=seed,
+    )
+    relieved = descheduler.Settings(given.relieved_nodes, given.relieved_pods, seed)
+    simulated = simulator.Settings(given.simulated_nodes, given.simulated_days, given.simulated_pods, seed)
+    return {
+        "answers": lambda: answers.measure(asked),
+        "throughput": lambda: throughput.measure(placed),
+        "annotator": lambda: annotator.measure(annotated),
+        "footprint": lambda: footprint.measure(footprint.Settings(given.nodes, given.pods, seed)),
+        "descheduler": lambda: descheduler.measure(relieved),
+        "simulator": lambda: simulator.measure(simulated),
+        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), given.seeds, seed, given.workers)),
+    }
 
 
 if __name__ == "__main__":
