@@ -149,18 +149,22 @@ def _service(
         kind=kind,
         priority=int(rng.choice(PRIORITIES, p=PRIORITY_WEIGHTS)),
         min_available=drawing.budget(number, crowd.budget_ratio, rng),
-        stays=tuple(stay for slot in range(number) for stay in _generations(slot, times, leaves_seconds)),
+        stays=tuple(
+            stay for slot in range(number) for stay in _generations(slot, times, leaves_seconds, until_seconds)
+        ),
     )
 
 
-def _generations(slot: int, times: Sequence[float], leaves_seconds: float) -> Iterator[Stay]:
-    """A slot over the releases that begin at `times`: one replica after another, the new before the old goes."""
+def _generations(slot: int, times: Sequence[float], leaves_seconds: float, until_seconds: float) -> Iterator[Stay]:
+    """A slot over the releases that begin at `times`: one replica after another, the new before the old goes.
+
+    A release that would reach the slot after `until_seconds` leaves it as it is.
+    """
     wait_seconds = slot * RELEASE_EVERY_SECONDS
-    starts = [times[0], *(at + wait_seconds for at in times[1:])]
+    starts = [times[0], *(at + wait_seconds for at in times[1:] if at + wait_seconds < until_seconds)]
     ends = [*(at + SURGE_SECONDS for at in starts[1:]), math.inf]
     for start, end in zip(starts, ends, strict=True):
-        if start < leaves_seconds:
-            yield Stay(slot, start, min(end, leaves_seconds))
+        yield Stay(slot, start, min(end, leaves_seconds))
 
 
 def _jobs(pods: int, crowd: Crowd, rng: np.random.Generator) -> list[Life]:

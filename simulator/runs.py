@@ -170,9 +170,11 @@ def _side_by_side(
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=context, initializer=_begin, initargs=(worker,)
     ) as pool:
-        with _deaf():
-            futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
         try:
+            with (
+                _deaf()
+            ):  # at whose end Ctrl-C may come, which the pool would answer by waiting for all that it has begun
+                futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
             _wait(futures, worker.reports, watch)
             return [future.result() for future in futures]
         finally:
