@@ -171,9 +171,7 @@ def _side_by_side(
         workers, mp_context=context, initializer=_begin, initargs=(worker,)
     ) as pool:
         try:
-            with (
-                _deaf()
-            ):  # at whose end Ctrl-C may come, which the pool would answer by waiting for all that it has begun
+            with _deaf():  # Ctrl-C may come at its end: without the stop below the pool would wait for every run
                 futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
             _wait(futures, worker.reports, watch)
             return [future.result() for future in futures]

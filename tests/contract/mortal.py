@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import NodeLabel, Reader
+from descheduler.reading import Figures, NodeLabel, Reader
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
-from descheduler.usage import NodeUsage, PodUsage
-from kube import client
+from descheduler.usage import NodeUsage
+from kube import client, kinds
 from kube.door import KubeDoor
 from kube.events import EventWriter
 from kube.objects import Node
@@ -32,7 +32,7 @@ from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
 
-POD_BYTES = 2.0**30
+POD_CORES, POD_BYTES = 0.01, 2.0**30
 
 
 class Order(NamedTuple):
@@ -96,9 +96,10 @@ class Heated(Reader):
             for name, ratio in ratios.items()
         }
 
-    def _pod_usage(self, policy: LoadPolicy, keys: frozenset[str], gaps: list[str]) -> dict[str, PodUsage]:
-        now_seconds = self._clock.now()
-        return {key: PodUsage(key, 10.0, POD_BYTES, now_seconds) for key in keys}
+    def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
+        keys, now_seconds = [pod.key for pod in self._kube.list(kinds.PODS).items], self._clock.now()
+        times = dict.fromkeys(keys, now_seconds)
+        return Figures(dict.fromkeys(keys, POD_CORES), dict.fromkeys(keys, POD_BYTES), times, times)
 
 
 def run(order: Order) -> None:
