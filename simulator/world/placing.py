@@ -32,12 +32,13 @@ class Placing:
         *,
         before: Callable[[Pod], None],
         placed: Callable[[Pod, str], None],
+        stood: Callable[[Pod], str],
     ) -> None:
         self._api, self._kernel = api, kernel
         self._door = api.door(waits=False)
         self._scheduler = Scheduler(asked, rng)
         self._queue = Queue(kernel.clock)
-        self._before, self._placed = before, placed
+        self._before, self._placed, self._stood = before, placed, stood
         self._planned = False
         api.subscribe(kinds.NODES, self._node_changed)
         api.subscribe(kinds.PODS, self._pod_changed)
@@ -88,6 +89,9 @@ class Placing:
             self._queue.failed(pod, rejected_by)
 
     def _turn(self, pod: Pod) -> None:
+        if node := self._stood(pod):
+            self._api.bind(pod.namespace, pod.name, node)
+            return
         self._before(pod)
         placement = self._scheduler.schedule(pod)
         if placement.node:

@@ -131,8 +131,11 @@ class World:
             self._extender = services.extender(self._around)
             self._port = InProcess(self._extender.app().wsgi_app, weight=given.extender_weight)
         rng = np.random.default_rng((given.seed, 7))
-        self._placing = Placing(api, self.kernel, self._asked(), rng, before=self._before, placed=self._placed)
+        self._placing = Placing(
+            api, self.kernel, self._asked(), rng, before=self._before, placed=self._placed, stood=self._stood
+        )
         api.subscribe(kinds.PODS, self._pod_changed)
+        self._filled: set[int] = set()  # replicas that had a pod
         self._news = True  # of anything but pods, for the extender's watches
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
@@ -204,6 +207,16 @@ class World:
     def _node_names(self) -> tuple[str, ...]:
         now_seconds, machines = self.kernel.now_seconds, self._scenario.machines
         return tuple(one.name for one in machines if one.joins_seconds <= now_seconds < one.leaves_seconds)
+
+    def _stood(self, pod: Pod) -> str:
+        """Where a replica was when a recorded past began, for the first pod that fills it; "" is for the scheduler."""
+        index = self._owners.replica_of(pod.key)
+        if index is None or index in self._filled:
+            return ""
+        self._filled.add(index)
+        replica = self._scenario.replicas[index]
+        pinned = self._scenario.owners[replica.owner].kind == "DaemonSet"
+        return "" if pinned or replica.node not in self._node_names() else replica.node
 
     def _placed(self, pod: Pod, node: str) -> None:
         self._remarks.placed(pod, node)

@@ -173,3 +173,16 @@ def test_assumptions_say_what_a_run_in_steps_changes(crowded: outcome.Outcome) -
         "The descheduler runs every 5m.",
         "The policy's descheduler.mode is Observe; the run is as if it were Enforce.",
     )
+
+
+def test_who_was_there_when_a_recorded_past_began_starts_where_it_was_and_its_successor_anywhere() -> None:
+    given = worlds.misleading()
+    stood = tuple(dataclasses.replace(replica, node="node-4") for replica in given.replicas)
+    past = dataclasses.replace(given, replicas=stood)
+    found = lived(past, policy=None)
+    node = found.timeline.nodes.index("node-4")
+    assert found.timeline.cpu_ratio[2, node] == pytest.approx(1.0)
+    assert np.delete(found.timeline.cpu_ratio[2], node).max() < 0.1
+    relieved = lived(past)
+    assert relieved.moved
+    assert all(one.landed_on != "node-4" for one in relieved.moved)
