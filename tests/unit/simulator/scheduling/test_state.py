@@ -1,5 +1,5 @@
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kube import objects
@@ -50,18 +50,19 @@ def shown(state: State) -> dict[str, object]:
     columns = state.columns
     asked = builders.pod("asks", labels={"app": "web"})
     web = state.crowds.meant("default", (objects.LabelSelector({"app": "web"}),))
-    terms = [(one.weight, one.sign, dict(one.places)) for one in state.terms.about(asked, state.namespaces)]
+    terms = [(one.weight, one.sign, sorted(one.places.items())) for one in state.terms.about(asked, state.namespaces)]
     return {
         "names": columns.names,
         "requested": columns.requested.tolist(),
         "scored": columns.scored.tolist(),
         "ports": {row: sorted(+taken) for row, taken in columns.ports.items() if +taken},
         "web": [(dict(crowd.places), dict(crowd.staying)) for crowd in web],
-        "terms": sorted(terms, key=str),
+        "terms": sorted(terms),
         "on": {name: sorted(one.name for one in state.pods_on(name)) for name in columns.names},
     }
 
 
+@example([(0, "n0", True), (6, "n1", False), (0, "n0", True), (3, "n0", False)])
 @given(CHANGES)
 def test_following_changes_comes_to_the_same_as_being_told_what_is_there(changes: list[tuple[int, str, bool]]) -> None:
     state, known = followed(changes)
