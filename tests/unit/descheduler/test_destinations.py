@@ -136,6 +136,10 @@ def zoned(**rule: object) -> builders.Mutator:
         pytest.param({"maxSkew": 1, "minDomains": 3}, "no_destination", id="too few zones: the least is 0"),
         pytest.param({"labelSelector": {"matchLabels": {"app": "x"}}}, "chosen", id="about other pods"),
         pytest.param({"matchLabelKeys": ["version"]}, "chosen", id="about pods of its own version"),
+        pytest.param({"labelSelector": {}}, "chosen", id="an empty selector counts nobody"),
+        pytest.param({"labelSelector": {}, "matchLabelKeys": ["rank"]}, "chosen", id="nor with a key the pod lacks"),
+        pytest.param({"labelSelector": {}, "matchLabelKeys": ["app"]}, "no_destination", id="a key of its own selects"),
+        pytest.param({"labelSelector": None, "matchLabelKeys": ["app"]}, "chosen", id="not without a selector"),
         pytest.param({"topologyKey": "rack"}, "no_destination", id="a node without the key"),
     ],
 )
