@@ -28,6 +28,7 @@ from simulator.tuning.space import Part
 
 _CODES: Final = {**pasts.CODES, NotInstalled: exits.Exit.BAD_INPUT}
 _NAME: Final = "tuned"
+_LEARNED, _HELD = "learned", "held"
 _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
 
 
@@ -53,6 +54,7 @@ class _Asked:
     learn: float
     seed: int
     seed_count: int
+    workers: int | None
     generated: bool
     nodes: int | None
     days: float | None
@@ -79,6 +81,8 @@ class _Asked:
 )
 @click.option("--seeds", "seed_count", type=click.IntRange(1, 100), default=2, show_default=True,
     help="Runs of every trial.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(min=1), metavar="N",
+    help="Runs of a trial at a time. Default: one a processor.")  # fmt: skip
 @click.option(
     "--generated", is_flag=True, help="Tune on a generated workload instead of a past: good for trying it out."
 )
@@ -146,18 +150,19 @@ def _fit(start: Variant, halves: Halves, asked: _Asked) -> Fitted:
         raise ValueError("kube-scheduler alone has no policy to tune")
     wanted = Goal(Aim(asked.aim), asked.evictions_per_day)
     dimensions = space.dimensions(start.policy, [Part(one) for one in asked.vary])
-    learned = _tried(halves.learned, halves.learned_seeds, wanted)
-    held = _tried(halves.held, halves.held_seeds, wanted)
-    with _watched(wanted) as watch:
+    workers = min(asked.workers or runs.processors(), max(len(halves.learned_seeds), len(halves.held_seeds)))
+    sources = {_LEARNED: halves.learned, _HELD: halves.held}
+    with runs.crew(sources, workers=workers) as crew, _watched(wanted) as watch:
+        learned = _tried(crew, _LEARNED, halves.learned_seeds, wanted)
+        held = _tried(crew, _HELD, halves.held_seeds, wanted)
         return fitting.fit(start.policy, dimensions, learned, held, wanted, Settings(asked.trials, asked.seed), watch)
 
 
-def _tried(source: runs.Source, seeds: tuple[int, ...], wanted: Goal) -> fitting.Try:
+def _tried(crew: runs.Crew, source: str, seeds: tuple[int, ...], wanted: Goal) -> fitting.Try:
     """A policy, run on every seed and judged."""
 
     def tried(policy: LoadPolicy) -> Score:
-        variant, workers = Variant(_NAME, policy), min(len(seeds), runs.processors())
-        outcomes = runs.run(source, [variant], seeds, workers=workers, watch=_ignore)
+        outcomes = crew.run(source, [Variant(_NAME, policy)], seeds, _ignore)
         return goal.score(outcomes[_NAME], wanted)
 
     return tried

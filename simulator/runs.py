@@ -1,13 +1,14 @@
 """Every variant on every seed, as many at a time as there are processors: from a source of scenarios to outcomes.
 
-`evenload simulate`, `demo`, `whatif` and `tune` call `run`. Processes are started anew (spawn), not forked off one with
-threads; a run in progress tells where it stands, and ends at its next step when the others have to: after Ctrl-C
-nothing is left behind.
+`evenload simulate`, `demo` and `whatif` call `run`; `tune`, which runs one policy after another, hires a `crew`.
+Processes are started anew (spawn), not forked off one with threads; a run in progress tells where it stands, and ends
+at its next step when the others have to: after Ctrl-C nothing is left behind.
 """
 
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import multiprocessing
 import os
 import queue
@@ -24,6 +25,7 @@ from simulator.study import Variant
 
 REPORTS = 200  # of one run: enough for a bar and for a table that changes several times a second
 _POLL_SECONDS = 0.1
+_ONLY = "only"  # what `run` calls its one source
 
 
 class Source(Protocol):
@@ -82,6 +84,53 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
+_Job: TypeAlias = tuple[Variant, int]
+_Jobs: TypeAlias = Sequence[_Job]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Crew:
+    """Whoever does the runs: `carry_out` takes a source's name, runs and who watches them, and gives their outcomes."""
+
+    carry_out: Callable[[str, _Jobs, Watch], Sequence[Outcome]]
+
+    def run(
+        self, source: str, variants: Sequence[Variant], seeds: Sequence[int], watch: Watch
+    ) -> Mapping[str, tuple[Outcome, ...]]:
+        """As the function `run`, on the source of that name. After an exception the crew is of no more use."""
+        jobs = [(variant, seed) for seed in seeds for variant in variants]
+        done = self.carry_out(source, jobs, watch)
+        return {
+            variant.name: tuple(
+                outcome for (one, _), outcome in zip(jobs, done, strict=True) if one.name == variant.name
+            )
+            for variant in variants
+        }
+
+
+@contextlib.contextmanager
+def crew(sources: Mapping[str, Source], *, workers: int, simulate: Simulate = Simulation()) -> Iterator[Crew]:
+    """Processes that live as long as the block, for who runs one thing after another: `evenload tune`. Each is started
+    when there is something for it to do, and given the sources, which may be large, once.
+
+    With one worker everything happens in this process. Whatever ends the block ends the runs still in progress.
+    """
+    if workers == 1:
+        yield Crew(functools.partial(_one_by_one, sources, simulate))
+        return
+    context = multiprocessing.get_context("spawn")
+    worker = _Worker(sources, simulate, context.Queue(), context.Event())
+    with concurrent.futures.ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin, initargs=(worker,)
+    ) as pool:
+        try:
+            yield Crew(_SideBySide(pool, worker.reports))
+        finally:
+            worker.stop.set()
+            pool.shutdown(cancel_futures=True)
+            worker.reports.close()
+
+
 def run(
     source: Source,
     variants: Sequence[Variant],
@@ -96,17 +145,15 @@ def run(
     With one worker everything happens in this process. What a run raises is raised here;
     concurrent.futures.BrokenExecutor when the system has killed a process (memory).
     """
-    jobs = [(variant, seed) for seed in seeds for variant in variants]
-    if workers == 1:
-        done = [
-            simulate(source.scenario(seed), variant, seed, _thinned(variant, seed, watch)) for variant, seed in jobs
-        ]
-    else:
-        done = _side_by_side(source, jobs, min(workers, len(jobs)), watch, simulate)
-    return {
-        variant.name: tuple(outcome for (one, _), outcome in zip(jobs, done, strict=True) if one.name == variant.name)
-        for variant in variants
-    }
+    with crew({_ONLY: source}, workers=workers, simulate=simulate) as hired:
+        return hired.run(_ONLY, variants, seeds, watch)
+
+
+def _one_by_one(
+    sources: Mapping[str, Source], simulate: Simulate, source: str, jobs: _Jobs, watch: Watch
+) -> list[Outcome]:
+    given = sources[source]
+    return [simulate(given.scenario(seed), variant, seed, _thinned(variant, seed, watch)) for variant, seed in jobs]
 
 
 def _thinned(variant: Variant, seed: int, watch: Watch) -> Report:
@@ -119,21 +166,21 @@ def _thinned(variant: Variant, seed: int, watch: Watch) -> Report:
     return report
 
 
-_Reports: TypeAlias = "Queue[tuple[str, int, Progress]]"
+_Reports: TypeAlias = "Queue[tuple[int, str, int, Progress]]"  # which time the crew was asked, then as for Watch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Worker:
     """What a process is given once, when it starts."""
 
-    source: Source
+    sources: Mapping[str, Source]
     simulate: Simulate
     reports: _Reports
     stop: Event
 
-    def one(self, variant: Variant, seed: int) -> Outcome:
+    def one(self, asked: int, source: str, variant: Variant, seed: int) -> Outcome:
         """A run that tells where it stands and ends when it has to."""
-        hand_on = _thinned(variant, seed, lambda *told: self.reports.put(told))
+        hand_on = _thinned(variant, seed, lambda *told: self.reports.put((asked, *told)))
 
         def go_on() -> None:
             if self.stop.is_set():
@@ -144,7 +191,7 @@ class _Worker:
             hand_on(progress)
 
         go_on()
-        scenario = self.source.scenario(seed)
+        scenario = self.sources[source].scenario(seed)
         go_on()
         return self.simulate(scenario, variant, seed, report)
 
@@ -158,27 +205,43 @@ def _begin(worker: _Worker) -> None:
     _here.append(worker)
 
 
-def _one(variant: Variant, seed: int) -> Outcome:
-    return _here[0].one(variant, seed)
+def _one(asked: int, source: str, variant: Variant, seed: int) -> Outcome:
+    return _here[0].one(asked, source, variant, seed)
 
 
-def _side_by_side(
-    source: Source, jobs: Sequence[tuple[Variant, int]], workers: int, watch: Watch, simulate: Simulate
-) -> list[Outcome]:
-    context = multiprocessing.get_context("spawn")
-    worker = _Worker(source, simulate, context.Queue(), context.Event())
-    with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(worker,)
-    ) as pool:
+class _SideBySide:
+    """Hands runs to a pool, and what they tell to whoever watches."""
+
+    def __init__(self, pool: concurrent.futures.ProcessPoolExecutor, reports: _Reports) -> None:
+        self._pool, self._reports, self._asked = pool, reports, 0
+
+    def __call__(self, source: str, jobs: _Jobs, watch: Watch) -> list[Outcome]:
+        self._asked += 1
+        with _deaf():  # Ctrl-C may come at its end: without the stop in `crew` the pool would wait for every run
+            futures = [self._pool.submit(_one, self._asked, source, variant, seed) for variant, seed in jobs]
+        self._wait(futures, watch)
+        return [future.result() for future in futures]
+
+    def _wait(self, futures: Sequence[concurrent.futures.Future[Outcome]], watch: Watch) -> None:
+        """Until all are done or one has failed."""
+        pending = set(futures)
+        while pending:
+            done, pending = concurrent.futures.wait(
+                pending, timeout=_POLL_SECONDS, return_when=concurrent.futures.FIRST_COMPLETED
+            )
+            self._hand_on(watch)
+            for future in done:
+                future.result()
+
+    def _hand_on(self, watch: Watch) -> None:
+        """Reports of the runs asked for last: one of those before may still have been on its way."""
         try:
-            with _deaf():  # Ctrl-C may come at its end: without the stop below the pool would wait for every run
-                futures = [pool.submit(_one, variant, seed) for variant, seed in jobs]
-            _wait(futures, worker.reports, watch)
-            return [future.result() for future in futures]
-        finally:
-            worker.stop.set()
-            pool.shutdown(cancel_futures=True)
-            worker.reports.close()
+            while True:
+                asked, variant, seed, progress = self._reports.get_nowait()
+                if asked == self._asked:
+                    watch(variant, seed, progress)
+        except queue.Empty:
+            return
 
 
 @contextlib.contextmanager
@@ -192,23 +255,3 @@ def _deaf() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _wait(futures: Sequence[concurrent.futures.Future[Outcome]], reports: _Reports, watch: Watch) -> None:
-    """Until all are done or one has failed."""
-    pending = set(futures)
-    while pending:
-        done, pending = concurrent.futures.wait(
-            pending, timeout=_POLL_SECONDS, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        _hand_on(reports, watch)
-        for future in done:
-            future.result()
-
-
-def _hand_on(reports: _Reports, watch: Watch) -> None:
-    try:
-        while True:
-            watch(*reports.get_nowait())
-    except queue.Empty:
-        return

@@ -81,8 +81,9 @@ runpy.run_module("cli", run_name="__main__")
 """
 
 
-def test_ctrl_c_ends_every_process_and_prints_no_traceback() -> None:
-    command = [sys.executable, "-c", HEARING, "simulate", "--nodes", "40", "--days", "60", "--workers", "2"]
+@pytest.mark.parametrize("words", [("simulate",), ("tune", "--generated")], ids=" ".join)
+def test_ctrl_c_ends_every_process_and_prints_no_traceback(words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", HEARING, *words, "--nodes", "40", "--days", "60", "--workers", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

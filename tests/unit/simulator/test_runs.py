@@ -1,7 +1,9 @@
 """Runs of every variant on every seed come back in order, from other processes as from this one, and end together."""
 
 import dataclasses
+import functools
 import multiprocessing
+import os
 
 import pytest
 
@@ -63,6 +65,47 @@ def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
 def test_a_run_that_fails_ends_the_others_and_says_why() -> None:
     with pytest.raises(ValueError, match="seed 1: no such node"):
         runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=failing)
+    assert not multiprocessing.active_children()
+
+
+def telling(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+    """A run that says what it was given and which process it was in, and tells its last step once."""
+    nothing = outcomes.timeline().cpu_ratio[0]
+    report(Progress(STEPS, STEPS, STEPS * 300.0, nothing, nothing, seed, 0, 0))
+    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(given.name, str(os.getpid())))
+
+
+def noted(told: list[tuple[int, int]], turn: int, _name: str, seed: int, _progress: Progress) -> None:
+    """In which turn a seed's report came."""
+    told.append((turn, seed))
+
+
+def test_a_crew_keeps_its_processes_and_knows_its_sources_by_name() -> None:
+    given = {name: runs.Fixed(dataclasses.replace(Drawn().scenario(1), name=name)) for name in ("early", "late")}
+    told: list[tuple[int, int]] = []
+    processes = set[str]()
+    with runs.crew(given, workers=2, simulate=telling) as hired:
+        for turn in range(12):
+            source = ("early", "late")[turn % 2]
+            seeds = (2 * turn, 2 * turn + 1)
+            done = hired.run(source, VARIANTS, seeds, functools.partial(noted, told, turn))
+            assert [(one.seed, one.assumptions[0]) for one in done["plain"]] == [(seed, source) for seed in seeds]
+            processes |= {one.assumptions[1] for several in done.values() for one in several}
+    assert str(os.getpid()) not in processes
+    assert 1 <= len(processes) <= 2
+    assert all(seed // 2 == turn for turn, seed in told)  # a report that comes late is nobody's
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_whoever_leaves_a_crew_leaves_no_process(workers: int) -> None:
+    def interrupted() -> None:
+        with runs.crew({"it": Drawn()}, workers=workers, simulate=telling) as hired:
+            hired.run("it", VARIANTS, (1,), lambda *_: None)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not multiprocessing.active_children()
 
 
