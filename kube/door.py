@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from kube import errors
 from kube.kinds import Kind
 from kube.objects import ApiResource, Identified, Scale
@@ -26,9 +28,11 @@ class Listing(Generic[T]):
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
-    """One change. A BOOKMARK has no object, only a resourceVersion; a DELETED object is its last state."""
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
+    """One change. A BOOKMARK has no object, only a resourceVersion; a DELETED object is its last state.
+
+    There are thousands a minute: a struct is made in a fifth of a frozen dataclass's time.
+    """
 
     type: EventType
     object: T | None

@@ -20,7 +20,7 @@ import functools
 import queue
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypedDict, TypeVar
 
 from kube import errors, store
@@ -35,7 +35,7 @@ log = logs.get(__name__)
 
 T = TypeVar("T", bound=Identified)
 OnChange = Callable[[T | None, T | None], None]
-Batch = tuple[Change[T], ...] | threading.Event | None  # changes, "set this when you get here", or "end"
+Batch = Sequence[Change[T]] | threading.Event | None  # changes, "set this when you get here", or "end"
 
 PAGE_ITEMS = 500
 WATCH_SECONDS = (290.0, 330.0)  # spread, so that all watches of a fleet do not end together
@@ -182,7 +182,7 @@ class Reflector(Generic[T]):
         self._version = listing.resource_version
         self.lists += 1
         for begin in range(0, len(changes), BATCH_CHANGES):
-            self._put(tuple(changes[begin : begin + BATCH_CHANGES]), stop)
+            self._put(changes[begin : begin + BATCH_CHANGES], stop)
         if not self.synced.is_set():
             self._put(self.synced, stop)
         log.debug("listed", kind=self._kind.plural, items=len(listing.items), changes=len(changes))
@@ -202,11 +202,11 @@ class Reflector(Generic[T]):
         self._touch()
         try:
             for event in watch:
-                self._touch()
+                self._contact_seconds = self._clock.monotonic()
                 if store.is_newer(event.resource_version, self._version):
                     self._version = event.resource_version
                 if changes := self._store.apply(event):
-                    self._put(tuple(changes), stop)
+                    self._put(changes, stop)
         finally:
             watch.close()
             with self._lock:

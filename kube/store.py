@@ -62,14 +62,15 @@ class Store(Generic[T]):
         item = event.object
         if item is None:
             return []
-        held = self._objects.get(item.key)
+        key = item.key
+        held = self._objects.get(key)
         if event.type == "DELETED":
-            return self._remove(item.key, held) if held is not None and held.uid == item.uid else []
-        if held is not None and not is_newer(item.resource_version, held.resource_version):
+            return self._remove(key, held) if held is not None and held.uid == item.uid else []
+        if held is not None and not is_newer(item.metadata.resource_version, held.metadata.resource_version):
             return []
         changes = _between(held, item)
         with self._lock:
-            self._objects[item.key] = item
+            self._objects[key] = item
             self._changed(len(changes))
         return changes
 
@@ -87,14 +88,16 @@ class Store(Generic[T]):
 
 def is_newer(version: str, held: str) -> bool:
     """Whether a resourceVersion is later: they are integers that grow (KEP-5504); others only compare as different."""
-    if version.isdigit() and held.isdigit():
+    try:
         return int(version) > int(held)
-    return version != held
+    except ValueError:
+        return version != held
 
 
 def _between(old: T | None, new: T) -> list[Change[T]]:
     if old is None:
         return [Change(None, new)]
-    if old.uid != new.uid:
+    before, after = old.metadata, new.metadata
+    if before.uid != after.uid:
         return [Change(old, None), Change(None, new)]
-    return [] if old.resource_version == new.resource_version else [Change(old, new)]
+    return [] if before.resource_version == after.resource_version else [Change(old, new)]

@@ -31,7 +31,7 @@ class HttpWatch(Generic[T]):
         self._events = self._decoded()
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
-        return self
+        return self._events
 
     def __next__(self) -> WatchEvent[T]:
         return next(self._events)

@@ -3,15 +3,18 @@
 Used by the annotator's collecting and the descheduler's usage. The judge of a value's range comes from the caller
 (`policy.annotations.invalid_reason`: nan, infinite, negative, over_range); this module adds `double`: several series
 for one node, of which none is believed. Refused and absent values are simply not in the result,
-so they can never be read as 0.
+so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first, and value by
+value only where something is wrong.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from promql import door, identity
 
+# Why a value must not be used; None when it is good. The good values of a judge are one interval.
 Judge = Callable[[float], str | None]
 DOUBLE = "double"
 # A query of an operator's own, 1 - rate(idle), comes out below 0 on an idle CPU because scrape times jitter: zero load.
@@ -40,53 +43,55 @@ class NodeValues:
 
 def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, judge: Judge) -> NodeValues:
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0."""
-    unmatched: set[str] = set()
-
-    def found() -> Iterator[tuple[str, float]]:
-        for sample in answer.samples:
-            said = sample.labels.get(label, "")
-            node = directory.resolve(said)
-            if node is None:
-                unmatched.add(said)
-            else:
-                yield node, _without_noise(sample.value)
-
-    values, refused = judged(found(), judge)
+    said = _said(answer, label)
+    nodes = directory.resolved(said)
+    ratios = [0.0 if -ZERO_NOISE_RATIO <= ratio < 0 else ratio for _, ratio, _ in answer.samples]
+    unmatched = {text for text, node in zip(said, nodes, strict=True) if node is None}
+    known = [node for node in nodes if node is not None]
+    if unmatched:
+        ratios = [ratio for ratio, node in zip(ratios, nodes, strict=True) if node is not None]
+    values, refused = judged(known, ratios, judge)
     return NodeValues(values, refused, tuple(sorted(unmatched)), answer.warnings)
+
+
+def _said(answer: door.Answer, label: str) -> list[str]:
+    try:
+        return [labels[label] for labels, _, _ in answer.samples]
+    except KeyError:  # seldom: a query of an operator's own
+        return [labels.get(label, "") for labels, _, _ in answer.samples]
 
 
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
-    values: dict[str, float] = {}
-    refused: dict[str, str] = {}
-    for labels, value, _ in answer.samples:
-        namespace, pod = labels.get("namespace"), labels.get("pod")
-        if not namespace or not pod:
-            continue
-        key = f"{namespace}/{pod}"
-        reason = DOUBLE if key in values or key in refused else judge(value)
-        if reason is None:
-            values[key] = value
-        else:
-            refused[key] = reason
-            values.pop(key, None)
-    return values, refused
+    named = [
+        (labels["namespace"], labels["pod"], value)
+        for labels, value, _ in answer.samples
+        if "namespace" in labels and "pod" in labels
+    ]
+    keys = [f"{namespace}/{pod}" for namespace, pod, _ in named if namespace and pod]
+    return judged(keys, [value for namespace, pod, value in named if namespace and pod], judge)
 
 
-def judged(found: Iterable[tuple[str, float]], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
+def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Split into (value per key, reason per refused key); two values for one key are refused as a double."""
-    values: dict[str, float] = {}
+    whole = dict(zip(keys, values, strict=True))
+    if len(whole) == len(keys) and _all_good(values, judge):
+        return whole, {}
+    good: dict[str, float] = {}
     refused: dict[str, str] = {}
-    for key, value in found:
-        if key in values or key in refused:
-            values.pop(key, None)
+    for key, value in zip(keys, values, strict=True):
+        if key in good or key in refused:
+            good.pop(key, None)
             refused[key] = DOUBLE
         elif (reason := judge(value)) is None:
-            values[key] = value
+            good[key] = value
         else:
             refused[key] = reason
-    return values, refused
+    return good, refused
 
 
-def _without_noise(ratio: float) -> float:
-    return 0.0 if -ZERO_NOISE_RATIO <= ratio < 0 else ratio
+def _all_good(values: Sequence[float], judge: Judge) -> bool:
+    """Between two good values all are; NaN is between none, and shows in the sum, as infinity does at an end."""
+    if not values:
+        return True
+    return not math.isnan(sum(values)) and judge(min(values)) is None and judge(max(values)) is None

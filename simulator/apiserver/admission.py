@@ -25,10 +25,12 @@ SHORT_NAMES = frozenset({"namespaces", "services"})  # these must be one DNS lab
 COUNTED = frozenset({"pods", "replicasets", "deployments", "statefulsets", "jobs", "poddisruptionbudgets"})
 SERVERS_OWN = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 IMMUTABLE = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+FIXED = ("resourceVersion", "name", "namespace", *SERVERS_OWN)  # no update changes them
 GRACE_SECONDS = 30
 EVICTABLE_SECONDS = 300  # of the tolerations that every pod gets
 NOTE_LIMIT_BYTES, TEXT_LIMIT = 1024, 128
 MEASURED = ("cpu", "memory")  # what the QoS class speaks of
+UNKNOWN: Mapping[str, Any] = {}  # nothing was there before
 NO_PRIORITY = (0, "PreemptLowerPriority")
 Priorities = Callable[[str], tuple[int, str]]  # name of a PriorityClass -> value and preemption policy; Forbidden
 
@@ -40,13 +42,16 @@ def check_name(what: str, kind: Kind[Any], name: object) -> None:
         raise refusals.invalid(what, f"metadata.name is {name!r}, expected a DNS name of lower case")
 
 
-def check_metadata(what: str, metadata: Mapping[str, Any]) -> None:
-    """Invalid for labels that nobody could select by, and for names of annotations that are none."""
-    for key, value in (metadata.get("labels") or {}).items():
-        problem = _key_problem(key) or _value_problem(value)
-        if problem:
+def check_metadata(what: str, metadata: Mapping[str, Any], before: Mapping[str, Any] = UNKNOWN) -> None:
+    """Invalid for labels that nobody could select by, and for names of annotations that are none.
+
+    What is in `before`, too, was checked when it came.
+    """
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    for key, value in (labels or {}).items() if labels is not before.get("labels") else ():
+        if problem := _key_problem(key) or _value_problem(value):
             raise refusals.invalid(what, f"metadata.labels: {problem}")
-    for key in metadata.get("annotations") or {}:
+    for key in (annotations or ()) if annotations is not before.get("annotations") else ():
         if problem := _key_problem(key):
             raise refusals.invalid(what, f"metadata.annotations: {problem}")
 
@@ -81,37 +86,51 @@ def created(what: str, shelf: Shelf, body: Body, spec: bytes, priorities: Priori
 
 
 def updated(what: str, shelf: Shelf, old: Version, body: Body, subresource: str) -> Body:
-    """What comes of a write: `body` may share parts with the old one, and comes back changed where it has to be."""
-    metadata, before = body.get("metadata"), old.metadata
-    if not isinstance(metadata, dict):
+    """What comes of a write: `body` is changed in place where it has to be, but never a part that it shares with the
+    old one.
+    """
+    metadata, was = body.get("metadata"), old.body
+    if metadata is old.metadata:
+        body["metadata"] = dict(old.metadata)
+    elif isinstance(metadata, dict):
+        _keep_fixed(what, metadata, old)
+        check_metadata(what, metadata, old.metadata)
+    else:
         raise refusals.bad_request(f"{what}: metadata is {metadata!r}, expected an object")
-    _check_preconditions(what, metadata, old)
-    kept = {name: before[name] for name in SERVERS_OWN if name in before}
-    body = {**body, "metadata": {**metadata, **kept, "name": before["name"]}}
-    for name in SERVERS_OWN:
-        if name not in kept:
-            body["metadata"].pop(name, None)
     if "status" in shelf.subresources:
         part = "spec" if subresource == "status" else "status"
         body.pop(part, None)
-        if part in old.body:
-            body[part] = old.body[part]
-    if shelf.kind.plural in COUNTED and body.get("spec") != old.body.get("spec"):
-        body["metadata"]["generation"] = before.get("generation", 0) + 1
-    if metadata is not before:
-        check_metadata(what, metadata)
+        if part in was:
+            body[part] = was[part]
+    spec, before = body.get("spec"), was.get("spec")
+    if spec is not before and spec != before and shelf.kind.plural in COUNTED:
+        body["metadata"]["generation"] = old.metadata.get("generation", 0) + 1
     return body
 
 
-def _check_preconditions(what: str, metadata: Mapping[str, Any], old: Version) -> None:
-    if metadata.get("resourceVersion", str(old.number)) not in ("", str(old.number)):
-        raise refusals.conflict(what, f"it is at version {old.number}, not {metadata['resourceVersion']}")
-    for name in IMMUTABLE:
-        if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
-            raise refusals.invalid(what, f"metadata.{name} is immutable")
-    for name in ("name", "namespace"):
-        if metadata.get(name, old.metadata.get(name)) != old.metadata.get(name):
-            raise refusals.bad_request(f"{what}: metadata.{name} is {metadata.get(name)!r}")
+def _keep_fixed(what: str, metadata: Body, old: Version) -> None:
+    """Refuse what contradicts the object as it is, and give metadata what no writer says."""
+    before = old.metadata
+    for name in FIXED:
+        given, held = metadata.get(name), before.get(name)
+        if given is held:
+            continue
+        if given is not None and given != held:
+            _refuse(what, name, given, old)
+        if held is None:
+            del metadata[name]
+        else:
+            metadata[name] = held
+
+
+def _refuse(what: str, name: str, given: object, old: Version) -> None:
+    """The error of a field that is another than the object's, if the real apiserver minds."""
+    if name == "resourceVersion" and given != "":
+        raise refusals.conflict(what, f"it is at version {old.number}, not {given}")
+    if name in IMMUTABLE:
+        raise refusals.invalid(what, f"metadata.{name} is immutable")
+    if name in ("name", "namespace"):
+        raise refusals.bad_request(f"{what}: metadata.{name} is {given!r}")
 
 
 def checked(what: str, version: Version, type_: type[Any]) -> None:

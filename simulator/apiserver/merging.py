@@ -45,15 +45,20 @@ def merged(target: Any, change: Any) -> Any:
     """
     if not isinstance(change, dict):
         return target if target == change and type(target) is type(change) else change
-    base = target if isinstance(target, dict) else {}
-    result = dict(base)
+    base: Body = target if isinstance(target, dict) else {}
+    result = base
     for key, value in change.items():
+        before = base.get(key)
+        after = None if value is None else merged(before, value)
+        if after is before and (key in base) is (value is not None):
+            continue
+        if result is target:
+            result = dict(base)  # at the first difference: most of a patch's levels are copied, the rest is not
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merged(base.get(key), value)
-    same = target is base and len(result) == len(base) and all(one is base.get(key) for key, one in result.items())
-    return target if same else result
+            result[key] = after
+    return result
 
 
 def _without_nulls(value: Any) -> Any:

@@ -35,14 +35,15 @@ def _reads_text(type_: type[Identified]) -> bool:
 
 
 class Version:
-    """An object as it was at one resourceVersion. `body` is never changed."""
+    """An object as it was at one resourceVersion. `body` and its `metadata` are never changed."""
 
-    __slots__ = ("_decoded", "_selected", "body", "key", "number")
+    __slots__ = ("_decoded", "_selected", "body", "key", "metadata", "number")
 
     def __init__(self, key: str, number: int, body: Body) -> None:
         self.key = key
         self.number = number
         self.body = body
+        self.metadata: Body = body["metadata"]
         self._decoded: dict[type[Identified], Any] = {}
         self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
 
@@ -60,12 +61,6 @@ class Version:
             found: T = self._decoded[type_]  # lists of thousands come by here
         except KeyError:
             found = self._decoded[type_] = _struct(self.body, type_)
-        return found
-
-    @property
-    def metadata(self) -> Body:
-        """metadata, to be read."""
-        found: Body = self.body["metadata"]
         return found
 
     @property
@@ -121,11 +116,15 @@ class Shelf:
         if namespace:
             begin = bisect.bisect_left(self._keys, f"{namespace}/")
             end = bisect.bisect_left(self._keys, f"{namespace}0", begin)  # "0" comes after "/"
-        return [self._objects[key] for key in self._keys[begin:end]]
+        return list(map(self._objects.__getitem__, self._keys[begin:end]))
 
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""
-        self._place(change)
+        new = change.new
+        if new is None or change.old is None:
+            self._place(change)
+        else:
+            self._objects[new.key] = new
         self._log.append(change)
         kept = self._kept_changes
         if len(self._log) >= 2 * kept:
@@ -134,24 +133,24 @@ class Shelf:
             del self._log[:kept]
 
     def _place(self, change: Change) -> None:
-        if change.new is None:
-            key = change.old.key if change.old else ""
-            del self._objects[key]
-            del self._keys[bisect.bisect_left(self._keys, key)]
-            return
-        if change.old is None:
+        """An object comes or goes."""
+        if change.new is not None:
             bisect.insort(self._keys, change.new.key)
-        self._objects[change.new.key] = change.new
+            self._objects[change.new.key] = change.new
+        elif change.old is not None:
+            del self._objects[change.old.key]
+            del self._keys[bisect.bisect_left(self._keys, change.old.key)]
 
     def position(self, number: int) -> int | None:
         """Where in the log the changes after a resourceVersion begin; None when they are no longer all there."""
         if number < self._oldest_number:
             return None
+        if not self._log or self._log[-1].number <= number:
+            return self._dropped + len(self._log)  # most ask for what comes next
         return self._dropped + bisect.bisect_right(self._log, number, key=lambda change: change.number)
 
-    def after(self, position: int) -> Change | None:
-        """The change at a position of the log, or None where there is none yet; LookupError when it was dropped."""
-        index = position - self._dropped
-        if index < 0:
+    def since(self, position: int) -> list[Change]:
+        """The changes from a position of the log on; LookupError when they are no longer all there."""
+        if position < self._dropped:
             raise LookupError(position)
-        return self._log[index] if index < len(self._log) else None
+        return self._log[position - self._dropped :]

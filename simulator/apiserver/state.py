@@ -51,7 +51,7 @@ class State:
         self.number = 1  # the newest resourceVersion
         self._rng = rng
         self._shelves: dict[tuple[str, str], Shelf] = {}
-        self._subscribers: dict[Shelf, list[tuple[type[Any], Handler[Any]]]] = {}
+        self._subscribers: dict[Shelf, list[tuple[type[Any], list[Handler[Any]]]]] = {}  # runs of one type
         self._untold: collections.deque[tuple[Shelf, Version | None, Version | None]] = collections.deque()
         self._telling = False
         self._refreshers: dict[Shelf, Callable[[], None]] = {}
@@ -113,7 +113,11 @@ class State:
 
     def subscribe(self, kind: Kind[T], handler: Handler[T]) -> None:
         """Call a handler with every change from now on."""
-        self._subscribers[self.shelf(kind)].append((kind.type, handler))
+        runs = self._subscribers[self.shelf(kind)]
+        if runs and runs[-1][0] is kind.type:
+            runs[-1][1].append(handler)
+        else:
+            runs.append((kind.type, [handler]))
 
     def before_reading(self, kind: Kind[Any], action: Callable[[], None]) -> None:
         """Call an action before anybody reads objects of a kind: it writes what nobody needed until then."""
@@ -142,8 +146,8 @@ class State:
             self.changed.notify_all()
 
     def _deliver(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
-        for type_, handler in self._subscribers[shelf]:
-            handler(
-                None if old is None else old.decoded(type_),
-                None if new is None else new.decoded(type_),
-            )
+        for type_, handlers in self._subscribers[shelf]:
+            before = None if old is None else old.decoded(type_)
+            after = None if new is None else new.decoded(type_)
+            for handler in handlers:
+                handler(before, after)

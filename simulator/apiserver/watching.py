@@ -5,9 +5,8 @@ thread closes it or its time is over; one that does not ends as soon as everythi
 that its reader goes on from the newest version of all.
 """
 
-import dataclasses
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kube.door import EventType, WatchEvent
 from kube.objects import Identified
@@ -19,8 +18,7 @@ T = TypeVar("T", bound=Identified)
 LOOK_SECONDS = 1.0  # on a clock of its own, time passes without anybody being told
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Which objects of a shelf, and where in its log to begin; `until_seconds` by the monotonic clock."""
 
     namespace: str
@@ -45,26 +43,41 @@ class SimulatedWatch(Generic[T]):
         self._until_seconds = selection.until_seconds
         self._waits = waits
         self._closed = False
+        self._events = self._told()
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
-        return self
+        return self._events
 
     def __next__(self) -> WatchEvent[T]:
-        with self._state.lock:
-            while not self._closed:
-                event = self._told()
-                if event is not None:
-                    return event
-                if not self._wait():
-                    self._closed = True
-                    return self._bookmark()
-        raise StopIteration
+        return next(self._events)
 
     def close(self) -> None:
         """End it now; from any thread."""
         with self._state.lock:
             self._closed = True
-            self._state.changed.notify_all()
+            if self._waits:
+                self._state.changed.notify_all()
+
+    def _told(self) -> Iterator[WatchEvent[T]]:
+        while news := self._news():
+            for event in news:
+                if self._closed:
+                    return
+                yield event
+        if not self._closed:
+            yield WatchEvent("BOOKMARK", None, str(self._number))
+
+    def _news(self) -> list[WatchEvent[T]]:
+        """What has happened since they were last asked for; none when the watch is over."""
+        with self._state.lock:
+            while not self._closed:
+                changes = self._changes()
+                if events := [event for event in map(self._seen, changes) if event is not None]:
+                    return events
+                if not changes and not self._wait():
+                    break
+            self._number = max(self._number, self._state.number)
+        return []
 
     def _wait(self) -> bool:
         """Whether to look again: the time is not over."""
@@ -76,25 +89,15 @@ class SimulatedWatch(Generic[T]):
         self._state.waiting -= 1
         return True
 
-    def _bookmark(self) -> WatchEvent[T]:
-        self._number = max(self._number, self._state.number)
-        return WatchEvent("BOOKMARK", None, str(self._number))
-
-    def _told(self) -> WatchEvent[T] | None:
-        """The next change that the selection sees."""
-        while (change := self._next()) is not None:
-            self._position += 1
-            self._number = change.number
-            event = self._seen(change)
-            if event is not None:
-                return event
-        return None
-
-    def _next(self) -> Change | None:
+    def _changes(self) -> list[Change]:
         try:
-            return self._shelf.after(self._position)
+            changes = self._shelf.since(self._position)
         except LookupError as error:
             raise refusals.gone(str(self._number)) from error
+        if changes:
+            self._position += len(changes)
+            self._number = changes[-1].number
+        return changes
 
     def _seen(self, change: Change) -> WatchEvent[T] | None:
         """A change as the selection sees it: an object that begins to match is added, one that ceases to is deleted."""

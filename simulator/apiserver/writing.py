@@ -166,9 +166,11 @@ class Writer:
         if body is old.body:
             return
         body = admission.updated(what, shelf, old, body, subresource)
+        if body == old.body:
+            return  # nothing changes: then there is no new version, as with the real one
         new = self._state.draft(old.key, body)
         admission.checked(what, new, kind.type)
-        if not dry_run and not _same(old, new):
+        if not dry_run:
             self._state.commit(shelf, old, new)
 
     def _rewritten(self, shelf: Shelf, old: Version, parts: Body) -> None:
@@ -219,12 +221,6 @@ def _check_uid(what: str, body: Body, old: Version) -> None:
 
 def _what(kind: Kind[Any], key: str) -> str:
     return f"{kind.plural} {key}"
-
-
-def _same(old: Version, new: Version) -> bool:
-    """Whether a write changes nothing: then there is no new version, as with the real one."""
-    parts = {**new.body, "metadata": {**new.metadata, "resourceVersion": str(old.number)}}
-    return parts == old.body
 
 
 def _grace_seconds(pod: Version) -> int:

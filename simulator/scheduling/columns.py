@@ -76,7 +76,7 @@ class Columns:
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
         self._barred: dict[object, Barred] = {}
-        self._unloved: dict[Tolerations, Ints] = {}
+        self._unloved: dict[Tolerations, Ints | None] = {}
         self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
     def room(self, resource: str) -> Ints:
@@ -95,7 +95,7 @@ class Columns:
         """Add a pod to a row; `number` -1 takes it away."""
         self.requested[:, row] += number * demand.base[:, 0]
         self.scored[:, row] += number * demand.scored[:, 0]
-        for resource, amount in demand.amounts if not demand.is_base else ():
+        for resource, amount in () if demand.is_base else demand.amounts:
             if resource not in SCORED:
                 self._array(self._requested, resource)[row] += number * amount
         if ports:
@@ -116,7 +116,11 @@ class Columns:
 
     def named(self, rows: Ints) -> tuple[str, ...]:
         """The names of rows, in their order."""
-        return self.names if rows is self.all_rows else tuple(self.names[row] for row in rows.tolist())
+        return self.names if rows is self.all_rows else tuple(map(self.names.__getitem__, rows.tolist()))
+
+    def rows_of(self, names: Sequence[str]) -> Ints:
+        """The rows of names, in their order. KeyError for one without a node."""
+        return np.fromiter(map(self.rows.__getitem__, names), np.int64, len(names))
 
     def placed(self, places: Mapping[str, int], into: Ints) -> None:
         """Add numbers by node name to an array by row; names without a node are nowhere."""
@@ -138,14 +142,14 @@ class Columns:
             found = self._barred[key] = Barred(*(one if one.any() else None for one in (cordoned, tainted, unselected)))
         return found
 
-    def unloved(self, tolerations: Tolerations) -> Ints:
-        """How many PreferNoSchedule taints of each row are not tolerated."""
-        found = self._unloved.get(tolerations)
-        if found is None:
-            found = self._unloved[tolerations] = self._each(
+    def unloved(self, tolerations: Tolerations) -> Ints | None:
+        """How many PreferNoSchedule taints of each row are not tolerated; None where all are."""
+        if tolerations not in self._unloved:
+            counts = self._each(
                 lambda node: sum(taint.effect == SOFT and not _tolerated(taint, tolerations) for taint in node.taints)
             )
-        return found
+            self._unloved[tolerations] = counts if counts.any() else None
+        return self._unloved[tolerations]
 
     def preferred(self, terms: tuple[PreferredNode, ...]) -> Ints:
         """The weights of the terms that each row's node meets, added up."""

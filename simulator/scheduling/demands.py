@@ -6,6 +6,7 @@ that asks for 100m and 200Mi, so that pods without requests do not all go to one
 Sources: kubernetes v1.36 pkg/scheduler/framework/types.go (CalculateResource), pkg/scheduler/util/pod_resources.go.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -23,31 +24,34 @@ UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
 
 class Demand(NamedTuple):
     """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first. The same as columns:
-    `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for whoever names none.
+    `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for whoever names none; `is_base`
+    where it asks for nothing but CPU and memory. Pods that ask for the same share one: nobody may change it.
     """
 
     amounts: tuple[tuple[str, int], ...]
     base: Ints
     scored: Ints
-
-    @property
-    def is_base(self) -> bool:
-        """Whether it asks for nothing but CPU and memory."""
-        return all(resource in UNNAMED for resource, _ in self.amounts)
+    is_base: bool
 
 
 def of_pod(pod: Pod) -> Demand:
     """What a pod asks for; fractions count as the next whole number (as Quantity.Value does)."""
-    asked, scored = pod.requests, pod.requests if _names_everything(pod) else _with_defaults(pod)
-    base = np.array([[math.ceil(asked.cpu_millicores)], [math.ceil(asked.memory_bytes)], [1]], np.int64)
-    return Demand(
-        _whole(asked), base, np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
-    )
+    asked = pod.requests
+    scored = asked if _names_everything(pod) else _with_defaults(pod)
+    return _shared(_whole(asked), scored.cpu_millicores, scored.memory_bytes)
 
 
 def of_node(node: Node) -> dict[str, int]:
     """What a node can give, by resource; `pods` is how many it may hold."""
     return {**dict(_whole(node.allocatable)), PODS: node.allocatable.pods}
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(amounts: tuple[tuple[str, int], ...], cpu_millicores: float, memory_bytes: float) -> Demand:
+    named = dict(amounts)
+    base = np.array([[named.get(CPU, 0)], [named.get(MEMORY, 0)], [1]], np.int64)
+    scored = np.array([[math.ceil(cpu_millicores)], [math.ceil(memory_bytes)]], np.int64)
+    return Demand(amounts, base, scored, named.keys() <= UNNAMED.keys())
 
 
 def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:

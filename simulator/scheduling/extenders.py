@@ -5,6 +5,7 @@ extender of the simulation never fails: `world` gives Evenload's own verbs as an
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes), extender.go.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ from kube.objects import Pod
 from simulator.scheduling.order import Ints
 
 POINTS_PER_SCORE = 10  # MaxNodeScore / MaxExtenderPriority
+NOTHING = itertools.repeat(0.0)  # for nodes that are not named
 
 
 class Filtered(NamedTuple):
@@ -67,7 +69,7 @@ def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
     found = np.zeros(len(names), np.int64)
     for extender in extenders:
         scores = extender.prioritize(pod, names)
-        weighed = np.array([scores.get(name, 0.0) for name in names]) * (extender.weight * POINTS_PER_SCORE)
+        weighed = np.array(list(map(scores.get, names, NOTHING))) * (extender.weight * POINTS_PER_SCORE)
         found += np.rint(weighed).astype(np.int64)
     return found
 

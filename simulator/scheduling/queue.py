@@ -67,7 +67,8 @@ class Queue:
 
     def push(self, pod: Pod) -> None:
         """A pod without a node came, or is there in a newer version, which keeps its place."""
-        known = self._awake.get(pod_name(pod)) or self._asleep.get(pod_name(pod)) or self._taken.get(pod_name(pod))
+        name = pod_name(pod)
+        known = self._awake.get(name) or self._asleep.get(name) or self._taken.get(name)
         if known is not None and known.pod.uid == pod.uid:
             known.pod = pod
             return
@@ -83,8 +84,9 @@ class Queue:
             heapq.heappush(self._ready, (turn, waiting))
         while self._ready or self._backing_off:
             waiting = heapq.heappop(self._ready)[-1] if self._ready else heapq.heappop(self._backing_off)[-1]
-            if self._awake.get(pod_name(waiting.pod)) is waiting:
-                self._taken[pod_name(waiting.pod)] = self._awake.pop(pod_name(waiting.pod))
+            name = pod_name(waiting.pod)
+            if self._awake.get(name) is waiting:
+                self._taken[name] = self._awake.pop(name)
                 self._meanwhile.clear()
                 return waiting.pod
         return None
@@ -104,8 +106,9 @@ class Queue:
 
     def forget(self, pod: Pod) -> None:
         """The pod has a node, or is gone."""
+        name = pod_name(pod)
         for several in (self._awake, self._asleep, self._taken):
-            several.pop(pod_name(pod), None)
+            several.pop(name, None)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wake those whom a change of a node may help."""
@@ -129,11 +132,13 @@ class Queue:
             self._wake(waiting)
 
     def _wake(self, waiting: Waiting) -> None:
-        self._asleep.pop(pod_name(waiting.pod), None)
-        self._awake[pod_name(waiting.pod)] = waiting
+        name = pod_name(waiting.pod)
+        self._asleep.pop(name, None)
+        self._awake[name] = waiting
         heapq.heappush(self._backing_off, (waiting.ready_seconds, waiting.turn, waiting))
 
 
 def pod_name(pod: Pod) -> Name:
     """Namespace and name."""
-    return pod.namespace, pod.name
+    metadata = pod.metadata
+    return metadata.namespace, metadata.name

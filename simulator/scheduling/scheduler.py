@@ -119,7 +119,7 @@ class Scheduler:
         if len(names) == 1:
             return Placement(names[0], (names[0],))
         if rows is None:
-            rows = np.array([self._state.columns.rows[name] for name in names], np.int64)
+            rows = self._state.columns.rows_of(names)
         totals = scoring.total(self._state, pod, demand, rows)
         if self._extenders:
             totals += extenders.points(self._extenders, pod, names)

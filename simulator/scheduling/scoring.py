@@ -41,7 +41,7 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
     """0..100 of each plugin that has something to say, by row, before weights."""
     columns = state.columns
     given = {
-        TAINTS: _normalised(columns.unloved(pod.tolerations)[rows], reverse=True),
+        TAINTS: _loved(columns, pod, rows),
         NODE_AFFINITY: _preferred(columns, pod, rows),
         FIT: _least_allocated(columns, demand, rows),
         SPREAD: spreading.scores(state, pod, rows),
@@ -49,6 +49,12 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
         BALANCE: _balanced(columns, demand, rows),
     }
     return {plugin: points for plugin, points in given.items() if points is not None}
+
+
+def _loved(columns: Columns, pod: Pod, rows: Ints) -> Ints:
+    """The fewer PreferNoSchedule taints the pod does not tolerate, the better."""
+    unloved = columns.unloved(pod.tolerations)
+    return np.full(len(rows), BEST, np.int64) if unloved is None else _normalised(unloved[rows], reverse=True)
 
 
 def _normalised(raw: Ints, *, reverse: bool = False) -> Ints:

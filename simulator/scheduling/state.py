@@ -32,7 +32,7 @@ class State:
         self._columns: Columns | None = None
         self._pods: dict[Name, Pod] = {}
         self._on: dict[str, dict[Name, Demand]] = {}
-        self._priorities: dict[str, collections.Counter[int]] = {}
+        self._priorities: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
 
     @property
     def columns(self) -> Columns:
@@ -127,7 +127,7 @@ class State:
             self.take_away(pod, node)
 
     def _count(self, pod: Pod, node: str, demand: Demand, number: int) -> None:
-        counts = self._priorities.setdefault(node, collections.Counter())
+        counts = self._priorities[node]
         counts[pod.priority] += number
         if not counts[pod.priority]:
             del counts[pod.priority]

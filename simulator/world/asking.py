@@ -54,8 +54,9 @@ class InProcess:
         self._application = application
         self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
         self._opening = b""
-        self._names: Names = ()
-        self._listed = b""
+        self._asked: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
+        self._names: list[str] = []
+        self._listed = b"[]"
 
     @property
     def weight(self) -> int:
@@ -65,7 +66,8 @@ class InProcess:
     def filter(self, pod: Pod, names: Names) -> Filtered:
         """Which of the nodes may take the pod."""
         found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
-        return Filtered(found.names or (), found.failed or {}, found.unresolvable or {})
+        passed = names if found.names == self._names else found.names or ()  # the same object: nobody looks for rows
+        return Filtered(passed, found.failed or {}, found.unresolvable or {})
 
     def prioritize(self, pod: Pod, names: Names) -> collections.abc.Mapping[str, int]:
         """0 to 10 by node."""
@@ -91,8 +93,9 @@ class InProcess:
     def _args(self, pod: Pod, names: Names) -> bytes:
         if pod is not self._pod:
             self._pod, self._opening = pod, b'{"Pod":%b,"Nodes":null,"NodeNames":' % _ENCODER.encode(pod)
-        if names != self._names:
+        if names is not self._asked and list(names) != self._names:
             self._names, self._listed = list(names), _ENCODER.encode(names)
+        self._asked = names
         return b"%b%b}" % (self._opening, self._listed)
 
     def _post(self, path: str, body: bytes) -> bytes:

@@ -216,7 +216,7 @@ class World:
         self._filled.add(index)
         replica = self._scenario.replicas[index]
         pinned = self._scenario.owners[replica.owner].kind == "DaemonSet"
-        return "" if pinned or replica.node not in self._node_names() else replica.node
+        return "" if pinned or not replica.node or replica.node not in self._node_names() else replica.node
 
     def _placed(self, pod: Pod, node: str) -> None:
         self._remarks.placed(pod, node)

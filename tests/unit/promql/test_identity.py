@@ -35,3 +35,27 @@ def test_a_label_leads_to_at_most_one_node(label: str, node: str | None) -> None
 
 def test_shared_addresses_are_listed() -> None:
     assert DIRECTORY.ambiguous == {"10.0.0.9"}
+
+
+def test_many_labels_are_resolved_in_their_order_and_again_as_before() -> None:
+    labels = ["10.0.0.2:9100", "nobody:9100", "worker-1", "10.0.0.2:9100"]
+    for _ in range(2):
+        assert DIRECTORY.resolved(labels) == ["worker-2", None, "worker-1", "worker-2"]
+
+
+def test_the_directory_stands_as_long_as_its_nodes_do() -> None:
+    nodes = [identity.NodeAddress("a", ("10.0.0.1",)), identity.NodeAddress("b")]
+    before = identity.build(nodes)
+    assert before.resolve("10.0.0.1:9100") == "a"
+    assert identity.build(iter(nodes)) is before
+    moved = identity.build([identity.NodeAddress("a"), identity.NodeAddress("b", ("10.0.0.1",))])
+    assert moved.resolve("10.0.0.1:9100") == "b"
+
+
+def test_what_is_remembered_of_other_machines_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "MOST_LABELS", 2)
+    directory = identity.Directory({"a": "a"}, frozenset())
+    for number in range(5):
+        assert directory.resolve(f"stranger-{number}") is None
+        assert directory.resolve("a:9100") == "a"
+    assert len(directory._labels) <= 2

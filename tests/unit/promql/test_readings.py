@@ -2,6 +2,9 @@
 
 import math
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from promql import door, identity, readings
 
 DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",)), identity.NodeAddress("b", ("10.0.0.2",))])
@@ -35,6 +38,12 @@ def test_the_noise_of_an_idle_rate_reads_as_no_load() -> None:
     assert read(("a", -0.004)).values == {"a": 0.0}
 
 
+def test_a_series_without_the_label_is_no_nodes() -> None:
+    samples = (door.Sample({"instance": "a"}, 0.2, 1.0), door.Sample({"job": "own"}, 0.3, 1.0))
+    found = readings.by_node(door.Answer(samples), DIRECTORY, label="instance", judge=judge)
+    assert (found.values, found.unmatched) == ({"a": 0.2}, ("",))
+
+
 def test_series_of_no_node_are_listed_once() -> None:
     assert read(("10.9.9.9:9100", 0.2), ("10.9.9.9:9100", 0.3), ("a", 0.1)).unmatched == ("10.9.9.9:9100",)
 
@@ -52,3 +61,33 @@ def test_pods_are_keyed_by_namespace_and_name() -> None:
     ]
     values, refused = readings.by_pod(door.Answer(tuple(samples)), judge=judge)
     assert (values, refused) == ({"shop/web-1": 0.25}, {"shop/web-2": "broken"})
+
+
+VALUES = st.one_of(st.floats(0, 2), st.sampled_from([math.nan, math.inf, -math.inf, -1.0, -0.01, -0.0]))
+LABELS = st.sampled_from(["a", "A:9100", "10.0.0.1:9100", "10.0.0.2", "b", "10.9.9.9:9100", ""])
+
+
+def one_by_one(found: list[tuple[str, float]]) -> tuple[dict[str, float], dict[str, str]]:
+    """The rule, said of every key by itself."""
+    every: dict[str, list[float]] = {}
+    for key, value in found:
+        every.setdefault(key, []).append(value)
+    reasons = {key: readings.DOUBLE if len(each) > 1 else judge(each[0]) for key, each in every.items()}
+    refused = {key: reason for key, reason in reasons.items() if reason is not None}
+    return {key: each[0] for key, each in every.items() if key not in refused}, refused
+
+
+@given(st.lists(st.tuples(LABELS, VALUES), max_size=8))
+def test_an_answer_judged_as_a_whole_is_what_its_values_are_one_by_one(pairs: list[tuple[str, float]]) -> None:
+    found = read(*pairs)
+    nodes = [(DIRECTORY.resolve(label), 0.0 if -0.02 <= value < 0 else value) for label, value in pairs]
+    values, refused = one_by_one([(node, value) for node, value in nodes if node is not None])
+    assert (found.values, found.refused) == (values, refused)
+    assert found.unmatched == tuple(sorted({label for label, _ in pairs if DIRECTORY.resolve(label) is None}))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["p", "q", ""]), VALUES), max_size=5))
+def test_pods_judged_as_a_whole_are_what_they_are_one_by_one(pairs: list[tuple[str, float]]) -> None:
+    samples = tuple(door.Sample({"namespace": "shop", "pod": pod}, value, 1.0) for pod, value in pairs)
+    expected = one_by_one([(f"shop/{pod}", value) for pod, value in pairs if pod])
+    assert readings.by_pod(door.Answer(samples), judge=judge) == expected

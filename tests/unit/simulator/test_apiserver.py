@@ -111,17 +111,16 @@ def test_a_watch_from_before_what_is_kept_is_gone() -> None:
     things = shelf.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
     old = None
     for number in range(1, 9):
-        new = shelf.Version("a/b", number, {})
+        new = shelf.Version("a/b", number, {"metadata": {}})
         things.record(shelf.Change(number, old, new))
         old = new
     assert (things.position(3), things.position(8)) == (None, 8)
     position = things.position(4)
     assert position is not None
-    change = things.after(position)
-    assert change is not None
-    assert change.number == 5
+    assert [change.number for change in things.since(position)] == [5, 6, 7, 8]
+    assert things.since(8) == []
     with pytest.raises(LookupError):
-        things.after(0)
+        things.since(0)
 
 
 def test_a_reader_that_slept_too_long_lists_again() -> None:
