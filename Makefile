@@ -27,7 +27,7 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 	$(BIN)/python -m cluster down
 
 ##@ Prove
-.PHONY: test quick lint types layers unit fuzz real shuffled contract e2e
+.PHONY: test quick lint types layers unit fuzz properties real shuffled contract e2e
 test: quick real ## everything, the quick suites first (what CI runs)
 quick: $(STAMP) ## without a control plane, on both cores
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
@@ -42,6 +42,8 @@ unit: $(STAMP) ## unit tests
 	$(PYTEST) tests/unit tests/test_architecture.py -q -n 2 --dist worksteal
 fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time (FUZZ=20000 a test; `unit` takes 100)
 	FUZZ_EXAMPLES=$(or $(FUZZ),20000) $(PYTEST) tests/unit/fuzz -q --timeout 0
+properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
+	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
 real: binaries ## contract and end-to-end suites on the real control plane, four files at a time (they mostly wait), the longest first
 	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice

@@ -7,6 +7,7 @@ ones, DaemonSet pods (one per node by definition), static pods (never scheduled)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kube.lean_pods import PLACEHOLDER_LABEL, Pod
 from policy import hotspots
@@ -22,9 +23,10 @@ def binding(pod: Pod) -> Binding | None:
     return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
 
 
-def waits(pod: Pod) -> bool:
-    """Whether the pod has no node yet: a node patch makes the scheduler try such pods again."""
-    return not (pod.node_name or pod.finished or pod.deleting)
+def waiting(pods: Iterable[Pod]) -> int:
+    """How many pods have no node yet: a node patch makes the scheduler try such pods again."""
+    without = [pod for pod in pods if not pod.spec.node_name]
+    return len([pod for pod in without if not (pod.finished or pod.deleting)])
 
 
 def placeholders(pods: Iterable[Pod]) -> tuple[int, int]:
@@ -46,31 +48,37 @@ def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float)
     return placed if placed is not None and placed.at_seconds >= int(since_seconds) else None
 
 
-def hot_counts(
-    pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds: float
-) -> dict[str, Mapping[str, int]]:
-    """Placements per window text ("5m": 3) of every node that has one; `none` serves the other nodes."""
+class Hot(NamedTuple):
+    """Placements per window text ("5m": 3): of every node that has one, and of the others."""
+
+    counted: Mapping[str, Mapping[str, int]]
+    none: Mapping[str, int]
+
+    def of(self, node: str) -> Mapping[str, int]:
+        """The counts of a node."""
+        return self.counted.get(node, self.none)
+
+    def crowded(self) -> frozenset[str]:
+        """The nodes that have a count other than 0."""
+        return frozenset(node for node, counts in self.counted.items() if any(counts.values()))
+
+
+def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
+    """The placements within each window of the hot spots."""
     windows_seconds = hotspots.windows(hot_spots)
     oldest_seconds = now_seconds - max(windows_seconds, default=0.0)
+    times = [(pod, pod.status.scheduled_at_seconds) for pod in pods]
+    recent = [pod for pod, at_seconds in times if at_seconds is not None and at_seconds > oldest_seconds]
     placements = hotspots.Placements()
     nodes: set[str] = set()
-    for pod in pods:
-        at_seconds = pod.scheduled_at_seconds
-        if at_seconds is None or at_seconds <= oldest_seconds:
-            continue  # most pods: no more is asked of them
-        placed = binding(pod)
-        if placed is not None:
-            placements.add(placed)
-            nodes.add(placed.node)
-    return {
+    for placed in filter(None, map(binding, recent)):
+        placements.add(placed)
+        nodes.add(placed.node)
+    counted = {
         node: hotspots.hot_value(placements.counts(node, now_seconds, windows_seconds), hot_spots).counts
         for node in nodes
     }
-
-
-def none(hot_spots: Sequence[HotSpot]) -> Mapping[str, int]:
-    """The counts of a node without placements: 0 for every window."""
-    return {spot.window: 0 for spot in hot_spots}
+    return Hot(counted, {spot.window: 0 for spot in hot_spots})
 
 
 def is_placed_by_load(pod: Pod) -> bool:

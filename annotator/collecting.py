@@ -1,6 +1,6 @@
 """Queries -> what is held of every node: the last good value of each metric and when it was last confirmed.
 
-`ask` is the effect (one query per metric); `fold` is pure and joins the answers with what was held before. The rules of
+`ask` is the effect (one query per metric); `fold` is pure and joins the answers with the book before. The rules of
 honesty live here, `annotator.publishing` only writes what is held:
 
 * a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
@@ -12,26 +12,18 @@ honesty live here, `annotator.publishing` only writes what is held:
   step may not have seen yet.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from annotator import queries
+from annotator.book import Book, Flags, Floats
 from policy import annotations
 from policy import metrics as load_metrics
 from policy.metrics import Metric
 from promql import errors, identity, readings
 from promql.door import Answer
-
-
-class Held(NamedTuple):
-    """A good value (ratio) and the Unix time of the last successful query that returned it."""
-
-    ratio: float
-    confirmed_seconds: float
-
-
-Book = Mapping[str, Mapping[str, Held]]
-EMPTY: Book = {}
 
 
 class Asked(NamedTuple):
@@ -90,7 +82,7 @@ def doubted(asked: Sequence[Asked], book: Book) -> tuple[Asked, ...]:
     A Prometheus restarted empty, or a selector gone wrong, answers so with a good conscience; all exporters at once do
     not vanish. So the values held go the way they go when the query fails: they stand, age and are dropped.
     """
-    held = {name for values in book.values() for name in values}
+    held = book.oldest_by_metric()
     return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in asked)
 
 
@@ -115,65 +107,68 @@ def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
 
 
 def fold(
-    book: Book, asked: Sequence[Asked], nodes: Collection[str], *, now_seconds: float, keep_seconds: float
+    book: Book, asked: Sequence[Asked], nodes: tuple[str, ...], *, now_seconds: float, keep_seconds: float
 ) -> Book:
     """What is held after these answers, for the nodes that exist, metrics in the order asked."""
-    averages = _current_averages(asked)
-    return {
-        node: _consistent(_node(book.get(node, {}), node, asked, now_seconds, keep_seconds), averages) for node in nodes
-    }
+    before = book.aligned(nodes, tuple([one.metric.name for one in asked]))
+    young = now_seconds - before.confirmed_seconds < keep_seconds
+    kept = np.where(young, before.ratios, np.nan)
+    ratios = np.full_like(kept, np.nan)
+    confirmed_seconds = np.full_like(kept, np.nan)
+    for column, (_, answer, _) in enumerate(asked):
+        said = _said(answer, nodes)
+        may_keep = np.isnan(said) & _may_keep(answer, nodes)
+        ratios[:, column] = np.where(may_keep, kept[:, column], said)
+        confirmed_seconds[:, column] = np.where(may_keep, before.confirmed_seconds[:, column], now_seconds)
+    _make_consistent(ratios, asked)
+    return Book(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
 
 
-def oldest_confirmation(held: Mapping[str, Held]) -> float | None:
-    """When the least recently confirmed value of a node was confirmed; None when nothing is held."""
-    return min((value.confirmed_seconds for value in held.values()), default=None)
+def _said(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Floats:
+    """The answer's values in the order of the nodes, NaN where it has none."""
+    values = answer.values if answer is not None else {}
+    try:
+        return np.array([values[node] for node in nodes])
+    except KeyError:
+        return np.array([values.get(node, np.nan) for node in nodes])
 
 
-def _node(
-    before: Mapping[str, Held], node: str, asked: Sequence[Asked], now_seconds: float, keep_seconds: float
-) -> dict[str, Held]:
-    held: dict[str, Held] = {}
-    for metric, answer, _ in asked:
-        ratio = answer.values.get(node) if answer is not None else None
-        if ratio is not None:
-            held[metric.name] = Held(ratio, now_seconds)
-        elif answer is None or (answer.partial and node not in answer.refused):
-            kept = before.get(metric.name)
-            if kept is not None and now_seconds - kept.confirmed_seconds < keep_seconds:
-                held[metric.name] = kept
-    return held
+def _may_keep(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Flags | bool:
+    """Whether a node without a value keeps its last one: nothing was answered, or not all and nothing refused."""
+    if answer is None or not answer.partial:
+        return answer is None
+    return np.array([node not in answer.refused for node in nodes], dtype=np.bool_)
+
+
+def _make_consistent(ratios: Floats, asked: Sequence[Asked]) -> None:
+    """In place: no metric of a resource without its current average, and no maximum under it."""
+    for average in _current_averages(asked):
+        current = ratios[:, average.column]
+        if average.answered:
+            ratios[np.isnan(current)[:, None] & average.same] = np.nan
+        for column in average.maxima:
+            ratios[:, column] = np.where(ratios[:, column] < current, current, ratios[:, column])
 
 
 class _Average(NamedTuple):
-    """The first average of a resource, whether it was answered, the names of all its metrics and of the maxima."""
+    """The first average of a resource, whether it was answered, which metrics are of the resource, and its maxima."""
 
-    name: str
+    column: int
     answered: bool
-    same: tuple[str, ...]
-    maxima: tuple[str, ...]
-
-
-def _consistent(held: dict[str, Held], averages: Sequence[_Average]) -> dict[str, Held]:
-    for average in averages:
-        current = held.get(average.name)
-        if current is None:
-            if average.answered:
-                for name in average.same:
-                    held.pop(name, None)
-            continue
-        for name in average.maxima:
-            value = held.get(name)
-            if value is not None and value.ratio < current.ratio:
-                held[name] = value._replace(ratio=current.ratio)
-    return held
+    same: Flags  # [metrics]
+    maxima: Sequence[int]
 
 
 def _current_averages(asked: Sequence[Asked]) -> list[_Average]:
     """The first average of each resource."""
     found: dict[str, _Average] = {}
-    for metric, answer, _ in asked:
+    for column, (metric, answer, _) in enumerate(asked):
         if metric.statistic == load_metrics.AVERAGE and metric.resource not in found:
-            same = [one.metric for one in asked if one.metric.resource == metric.resource]
-            maxima = tuple(one.name for one in same if one.statistic == load_metrics.MAXIMUM)
-            found[metric.resource] = _Average(metric.name, answer is not None, tuple(one.name for one in same), maxima)
+            same = np.array([one.metric.resource == metric.resource for one in asked])
+            maxima = [
+                place
+                for place in np.flatnonzero(same).tolist()
+                if asked[place].metric.statistic == load_metrics.MAXIMUM
+            ]
+            found[metric.resource] = _Average(column, answer is not None, same, maxima)
     return list(found.values())

@@ -26,8 +26,10 @@ from annotator import (
     staleness,
     usage,
 )
+from annotator.book import EMPTY, Book, Fleet
 from annotator.metrics import Telemetry
 from annotator.outcome import Outcome
+from annotator.standing import Standing
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
@@ -84,12 +86,12 @@ class Annotator:
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
-        self._book: collecting.Book = collecting.EMPTY
+        self._book = EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
-        self._uids: dict[str, str] = {}  # of the nodes in the book
+        self._uids: tuple[str, ...] = ()  # of the nodes in the book
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
-        self._cooled = ""  # the node the next sync writes again, see publishing.cooled
-        self._standing = publishing.Standing()
+        self._cooled = ""  # the node the next sync writes again, see publishing.plan
+        self._standing = Standing()
         self._complaints = complaints.Complaints()
         self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
@@ -105,7 +107,7 @@ class Annotator:
                 outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
-        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book))
+        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
         self._telemetry.spread_is(spread.of(self._book, rules.policy))
         self._telemetry.placeholders_are(*bindings.placeholders(world.pods))
         self.last = outcome
@@ -132,14 +134,14 @@ class Annotator:
 
     def freshness_line(self, policy: LoadPolicy) -> str:
         """The same in words, for /readyz?verbose."""
-        if not self._book:
+        if not self._book.nodes:
             return "nothing read since the start; nodes keep what they carry until it is stale"
-        return staleness.line(self.unusable(policy), len(self._book))
+        return staleness.line(self.unusable(policy), len(self._book.nodes))
 
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        known, label = directory(world.nodes), self._settings.label
-        self._resume(world.nodes, rules.policy)
+        fleet, known, label = Fleet.of(world.nodes), directory(world.nodes), self._settings.label
+        self._resume(fleet, rules.policy)
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
         asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
@@ -148,9 +150,9 @@ class Annotator:
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
             return Outcome(len(world.nodes), (), failures, 0, 0, {})
-        self._hold(asked, world.nodes, rules.policy, now_seconds)
-        published = self._publish(world, rules, now_seconds)
-        without = tuple(sorted(node.name for node in world.nodes if not self._book.get(node.name)))
+        self._hold(asked, fleet, rules.policy, now_seconds)
+        published = self._publish(fleet, world.pods, rules, now_seconds)
+        without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(world.nodes, without, asked, known, label)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
@@ -163,23 +165,15 @@ class Annotator:
         with self._telemetry.query_seconds.labels(metric.name).time():
             return self._prometheus.query(expression)
 
-    def _hold(
-        self, asked: Sequence[collecting.Asked], nodes: Sequence[Node], policy: LoadPolicy, now_seconds: float
-    ) -> None:
+    def _hold(self, asked: Sequence[collecting.Asked], fleet: Fleet, policy: LoadPolicy, now_seconds: float) -> None:
         keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
-        uids = {node.name: node.uid for node in nodes}
-        # a new machine never goes on from its namesake's values
-        book = {name: held for name, held in self._book.items() if self._uids.get(name) == uids.get(name)}
-        self._book = collecting.fold(book, asked, uids, now_seconds=now_seconds, keep_seconds=keep_seconds)
-        self._held_seconds, self._uids = now_seconds, uids
+        book = _of_these_machines(self._book, self._uids, fleet)
+        self._book = collecting.fold(book, asked, fleet.names, now_seconds=now_seconds, keep_seconds=keep_seconds)
+        self._held_seconds, self._uids = now_seconds, fleet.uids
         self.levels = _levels(self._book, policy.metrics_in_force, now_seconds)
-        oldest: dict[str, float] = {}
-        for held in self._book.values():
-            for name, value in held.items():
-                oldest[name] = min(value.confirmed_seconds, oldest.get(name, value.confirmed_seconds))
-        self._telemetry.oldest(oldest)
+        self._telemetry.oldest(self._book.oldest_by_metric())
 
-    def _resume(self, nodes: Sequence[Node], policy: LoadPolicy) -> None:
+    def _resume(self, fleet: Fleet, policy: LoadPolicy) -> None:
         """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
 
         It fills the gaps of the first answers, and while there are none it is what /readyz can tell of.
@@ -189,44 +183,37 @@ class Annotator:
         if now_seconds - self._held_seconds < keep_seconds:
             return
         beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
-        texts = self._standing.texts(nodes, now_seconds=now_seconds)
-        self._uids = {node.name: node.uid for node in nodes}
-        nothing: dict[str, Mapping[str, collecting.Held]] = {name: {} for name in self._uids}
-        self._book = nothing | resuming.carried(texts, beat, now_seconds=now_seconds)
+        texts = self._standing.texts(fleet, now_seconds=now_seconds)
+        metrics = load_metrics.names(policy.metrics_in_force)
+        self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
+        self._uids = fleet.uids
 
     def _publish(
-        self, world: World, rules: Rulebook, now_seconds: float
+        self, fleet: Fleet, pods: Collection[Pod], rules: Rulebook, now_seconds: float
     ) -> tuple[Mapping[str, int], kube_errors.KubeError | None, kube_errors.KubeError | None]:
-        standing = self._standing.texts(world.nodes, now_seconds=now_seconds)
-        worth = publishing.Rules.of(rules.policy, world.nodes, crane=self._settings.crane)
-        patches = publishing.plan(
-            world.nodes,
+        carried = self._standing.carried(fleet, self._book.metrics, now_seconds=now_seconds)
+        patches, self._cooled = publishing.plan(
+            fleet,
             self._book,
-            self._hot(world, rules.policy, now_seconds),
-            standing=standing,
-            rules=worth,
+            bindings.hot_counts(pods, rules.policy.hot_spots, now_seconds=now_seconds),
+            carried=carried,
+            rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=self._settings.crane),
             now_seconds=now_seconds,
             again=self._cooled,
         )
-        self._cooled = publishing.cooled(patches, standing, worth)
         results = publishing.write(self._kube, patches, writers=self._settings.writers)
-        for patch in patches:
-            if results[patch.node].result == publishing.WRITTEN:
-                self._standing.wrote(patch, standing.get(patch.node), now_seconds=now_seconds)
-        counted = Counter(written.result for written in results.values())
+        for node, uid, row, _ in patches:
+            if results[node].result == publishing.WRITTEN:
+                self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
+        counted = Counter([written.result for written in results.values()])
         error = next((written.error for written in results.values() if written.error is not None), None)
         self._complaints.update("node annotations not written", error, failed=counted[publishing.FAILED])
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
         if counted[publishing.WRITTEN]:
-            self._telemetry.wakeups.inc(sum(1 for pod in world.pods if bindings.waits(pod)))
-        vouched = publishing.vouched(standing, patches, results)
+            self._telemetry.wakeups.inc(bindings.waiting(pods))
+        vouched = publishing.vouched(carried.texts, patches, results)
         return counted, error, self._beat(vouched, rules, now_seconds)
-
-    def _hot(self, world: World, policy: LoadPolicy, now_seconds: float) -> dict[str, Mapping[str, int]]:
-        counted = bindings.hot_counts(world.pods, policy.hot_spots, now_seconds=now_seconds)
-        none = bindings.none(policy.hot_spots)
-        return {node.name: counted.get(node.name, none) for node in world.nodes}
 
     def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
@@ -282,15 +269,20 @@ def directory(nodes: Iterable[Node]) -> identity.Directory:
     )
 
 
-def _levels(book: collecting.Book, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
+def _of_these_machines(book: Book, uids: tuple[str, ...], fleet: Fleet) -> Book:
+    """The book without what is held of namesakes: a new machine never goes on from their values."""
+    if uids == fleet.uids:
+        return book
+    now = dict(zip(fleet.names, fleet.uids, strict=True))
+    others = [name for name, uid in zip(book.nodes, uids, strict=True) if now.get(name) != uid]
+    return book.without(others) if others else book
+
+
+def _levels(book: Book, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
     """The current averages of all nodes, by which placements are judged."""
     averages: dict[str, str] = {}
     for metric in metrics:
         if metric.statistic == load_metrics.AVERAGE:
             averages.setdefault(metric.resource, metric.name)
-    cpu, memory = (_column(book, averages.get(resource, "")) for resource in load_metrics.RESOURCES)
+    cpu, memory = (book.column(averages.get(resource, "")) for resource in load_metrics.RESOURCES)
     return effectiveness.levels(at_seconds, cpu, memory)
-
-
-def _column(book: collecting.Book, name: str) -> dict[str, float]:
-    return {node: held[name].ratio for node, held in book.items() if name in held}

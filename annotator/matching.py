@@ -20,7 +20,8 @@ def sentence(
     """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values."""
     if not without:
         return ""
-    silent = [node for node in nodes if node.name in without]
+    missing = frozenset(without)
+    silent = [node for node in nodes if node.name in missing]
     shown = [f"{node.name} {reason(node, asked, directory, label)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(

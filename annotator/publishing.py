@@ -1,8 +1,8 @@
 """What is held -> the fewest merge-patches of nodes, then the heartbeat that renews all the quiet ones.
 
-`plan` is pure: it compares what is held with the text each node carries and leaves out every change too small to be
-worth a write. `write` carries a plan out in parallel; `Standing` remembers our own writes until the watch shows them,
-so that the digest is over the texts as they now stand in the cluster. How nothing is presented fresher than it is:
+`plan` is pure: it compares what is held of all nodes with what they carry (`annotator.standing`), leaves out every
+change too small to be worth a write, and makes texts of the others only. `write` carries a plan out in parallel. How
+nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
 * a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
@@ -11,194 +11,161 @@ so that the digest is over the texts as they now stand in the cluster. How nothi
 """
 
 import concurrent.futures
-import dataclasses
-import functools
+import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import collecting, crane, writing
+import numpy as np
+
+from annotator import crane, writing
+from annotator.bindings import Hot
+from annotator.book import Book, Flags, Fleet, Floats
+from annotator.standing import Carried, Row
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
 from policy import annotations, freshness, heartbeat, node_thresholds
-from policy.annotations import Reading
+from policy.annotations import Columns, Reading
 from policy.schema import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
-PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
 STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, writing.NotAllowedError)
 WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
 
 
 class Patch(NamedTuple):
-    """One node's new annotation; `extra` are further annotations, None removes one."""
+    """One node's new annotation and what it says; `extra` are further annotations, None removes one."""
 
     node: str
     uid: str
-    text: str
+    row: Row
     extra: Mapping[str, str | None]
 
     @property
     def body(self) -> dict[str, object]:
         """The merge-patch. The uid is a precondition: a new machine must not inherit its namesake's load."""
-        return {"metadata": {"uid": self.uid, "annotations": {annotations.KEY: self.text, **self.extra}}}
+        return {"metadata": {"uid": self.uid, "annotations": {annotations.KEY: self.row.text, **self.extra}}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """When a change is worth a write: minChange, the thresholds whose crossing always is, and crane's keys or not.
+    """When a change is worth a write: minChange, the limits whose crossing always is, and crane's keys or not.
 
-    `hot_above` are the filter's thresholds alone: pods are refused by nodes over one of them. `own` are the rules of
-    the nodes that have filter thresholds of their own (`policy.node_thresholds`).
+    `limits` are those of filter and descheduler, `hot_above` ([metrics]) the filter's alone: pods are refused by nodes
+    over one of them. NaN where there is none. Both have one more axis in front, the nodes, where some have filter
+    thresholds of their own (`policy.node_thresholds`).
     """
 
     min_change_ratio: float
-    crossings: annotations.Crossings
-    hot_above: Mapping[str, float]
+    limits: Floats
+    hot_above: Floats
     crane: bool = False
-    own: Mapping[str, "Rules"] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, policy: LoadPolicy, nodes: Iterable[Node] = (), *, crane: bool) -> "Rules":
+    def of(cls, policy: LoadPolicy, nodes: Sequence[Node], *, crane: bool) -> "Rules":
         """The rules of a policy for these nodes."""
-        own = {}
-        for node in nodes:
-            given = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-            if given is not None and given.limits:
-                own[node.name] = cls._with(policy, given.limits, crane=crane)
-        return dataclasses.replace(cls._with(policy, {}, crane=crane), own=own)
+        limits, hot_above = _lines(policy, {})
+        marked = [row for row, node in enumerate(nodes) if node_thresholds.KEY in node.metadata.annotations]
+        if marked:
+            limits, hot_above = (np.repeat(each[None], len(nodes), axis=0) for each in (limits, hot_above))
+        for row in marked:
+            own = node_thresholds.decode(nodes[row].annotations[node_thresholds.KEY])
+            if own is not None and own.limits:
+                limits[row], hot_above[row] = _lines(policy, own.limits)
+        return cls(policy.sync.min_change_ratio, limits, hot_above, crane)
 
-    @classmethod
-    def _with(cls, policy: LoadPolicy, limits: Mapping[str, float], *, crane: bool) -> "Rules":
-        thresholds = {**policy.filter.thresholds, **limits}
-        hot_above = {name: limit for name, limit in thresholds.items() if limit > 0}
-        return cls(policy.sync.min_change_ratio, policy.crossings(limits), hot_above, crane)
 
-    def on(self, node: str) -> "Rules":
-        """The rules for one node."""
-        return self.own.get(node, self)
+MOST_LIMITS: Final = 3  # of a metric: the filter's, evictAbove and evictUntil
+
+
+def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats]:
+    """Limits [metrics, 3] and hot_above [metrics] of a node with these thresholds of its own."""
+    names = [metric.name for metric in policy.metrics_in_force]
+    limits = annotations.limits(policy.crossings(own), names)
+    padded = np.pad(limits, ((0, 0), (0, MOST_LIMITS - limits.shape[1])), constant_values=np.nan)
+    thresholds = {**policy.filter.thresholds, **own}
+    return padded, np.array([thresholds.get(name) or np.nan for name in names])
+
+
+class Plan(NamedTuple):
+    """The patches, and the node that the next sync is to write again ("" for none)."""
+
+    patches: tuple[Patch, ...]
+    cooled: str
 
 
 def plan(
-    nodes: Sequence[Node],
-    book: collecting.Book,
-    hot: Mapping[str, Mapping[str, int]],
-    *,
-    standing: Mapping[str, str],
-    rules: Rules,
-    now_seconds: float,
-    again: str = "",
-) -> tuple[Patch, ...]:
-    """The patches that bring the nodes' texts (`standing`, raw by name) to what is held, and no more than that.
+    fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
+) -> Plan:
+    """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that.
 
-    `again` names a node that is written even if nothing moved (see `cooled`). `hot` is placements per window text and
-    node. A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its
-    old one would otherwise be renewed by every heartbeat.
+    `again` names a node that is written even if nothing moved: `Plan.cooled` of the sync before, the first node that
+    its patches took from over some filter threshold to under all of them. Such a patch wakes the pods that were
+    refused, but kube-scheduler may ask the extender again before the extender's own watch has shown it the patch, and
+    the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
+    every watch has caught up, and none after that, as nothing crossed.
+
+    A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
+    one would otherwise be renewed by every heartbeat.
     """
-    patches: list[Patch] = []
-    for node in nodes:
-        reading = _reading(book.get(node.name, {}), hot.get(node.name, {}), now_seconds)
-        text = standing.get(node.name)
-        if text is None and not reading.values:
-            continue
-        if node.name == again or _worth_writing(text, reading, rules.on(node.name), now_seconds):
-            extra = crane.annotations(reading) if rules.crane else {}
-            patches.append(Patch(node.name, node.uid, annotations.encode(reading), extra))
-    return tuple(patches)
+    readings = _Readings.of(book, hot, now_seconds)
+    worth = _worth_writing(readings, carried, rules, now_seconds)
+    if again in fleet.names:
+        worth[fleet.names.index(again)] = True
+    worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
+    cooled = worth & _is_over(carried.said.ratios, rules) & ~_is_over(readings.columns.ratios, rules)
+    patches = [
+        Patch(fleet.names[place], fleet.uids[place], readings.row(place), readings.cranes(place) if rules.crane else {})
+        for place in np.flatnonzero(worth).tolist()
+    ]
+    return Plan(tuple(patches), fleet.names[int(cooled.argmax())] if cooled.any() else "")
 
 
-def _reading(held: Mapping[str, collecting.Held], hot: Mapping[str, int], now_seconds: float) -> Reading:
-    oldest = collecting.oldest_confirmation(held)
-    at_seconds = now_seconds if oldest is None else oldest
-    return Reading(at_seconds, {name: value.ratio for name, value in held.items()}, hot)
+class _Readings(NamedTuple):
+    """What is held of all nodes, as it would be written; `at_seconds` [nodes] is the oldest confirmation of each."""
+
+    book: Book
+    hot: Hot
+    columns: Columns
+    at_seconds: Floats
+
+    @classmethod
+    def of(cls, book: Book, hot: Hot, now_seconds: float) -> "_Readings":
+        """Of a node without values: as of now."""
+        crowded = hot.crowded()
+        is_hot = np.array([name in crowded for name in book.nodes], dtype=np.bool_)
+        oldest_seconds = book.oldest_seconds()
+        at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
+        return cls(book, hot, Columns(annotations.written(book.ratios), is_hot), at_seconds)
+
+    def row(self, place: int) -> Row:
+        """The text of one node, with what it says."""
+        ratios, at_seconds = self.columns.ratios[place].tolist(), float(self.at_seconds[place])
+        values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
+        text = annotations.text(at_seconds, values, self.hot.of(self.book.nodes[place]))
+        return Row(text, math.floor(at_seconds), tuple(ratios), bool(self.columns.is_hot[place]), True)
+
+    def cranes(self, place: int) -> dict[str, str | None]:
+        """crane's keys of one node."""
+        held = self.book.held(self.book.nodes[place])
+        reading = Reading(float(self.at_seconds[place]), {name: one.ratio for name, one in held.items()})
+        return crane.annotations(reading)
 
 
-def _worth_writing(text: str | None, reading: Reading, rules: Rules, now_seconds: float) -> bool:
-    previous = _decoded(text)
-    if previous is None or previous.invalid:
-        return True
-    if previous.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
-        return True  # stamped by a clock ahead of ours: unusable until replaced, whatever its values are
-    if rules.crane and reading.at_seconds - previous.at_seconds >= crane.REFRESH_SECONDS:
-        return True
-    return annotations.must_write(previous, reading, rules.min_change_ratio, rules.crossings)
+def _worth_writing(readings: _Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
+    # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
+    ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
+    worth = annotations.must_write(carried.said, readings.columns, rules.min_change_ratio, rules.limits) | ahead
+    if rules.crane:
+        worth |= readings.at_seconds - carried.at_seconds >= crane.REFRESH_SECONDS
+    return worth | ~carried.comparable
 
 
-@functools.lru_cache(maxsize=16384)  # every node's text is asked for at every sync, and most have not changed
-def _decoded(text: str | None) -> Reading | None:
-    if text is None:
-        return None
-    try:
-        return annotations.decode(text)
-    except annotations.AnnotationError:
-        return None
-
-
-def cooled(patches: Sequence[Patch], standing: Mapping[str, str], rules: Rules) -> str:
-    """The first node that these patches take from over some filter threshold to under all of them; "" for none.
-
-    Its patch wakes the pods that were refused, but kube-scheduler may ask the extender again before the extender's own
-    watch has shown it the patch, and the pod would then wait for the next write anywhere. So the sync after writes this
-    node once more: one patch, after every watch has caught up, and none after that, as nothing crossed.
-    """
-    return next(
-        (
-            patch.node
-            for patch in patches
-            if _is_hot(standing.get(patch.node), rules.on(patch.node)) and not _is_hot(patch.text, rules.on(patch.node))
-        ),
-        "",
-    )
-
-
-def _is_hot(text: str | None, rules: Rules) -> bool:
-    reading = _decoded(text)
-    if reading is None:
-        return False
-    return any(reading.values.get(name, 0.0) > limit for name, limit in rules.hot_above.items())
-
-
-class _Pending(NamedTuple):
-    old_text: str | None
-    new_text: str
-    uid: str
-    at_seconds: float
-
-
-class Standing:
-    """The annotation texts as they stand in the cluster: what the watch shows, overlaid with our own writes.
-
-    Without the overlay a sync that follows a write at once would compare with, and digest, texts that are already gone.
-    Used by one thread.
-    """
-
-    def __init__(self) -> None:
-        self._pending: dict[str, _Pending] = {}
-
-    def texts(self, nodes: Sequence[Node], *, now_seconds: float) -> dict[str, str]:
-        """Raw text by node name, only nodes that carry the annotation."""
-        found: dict[str, str] = {}
-        pending: dict[str, _Pending] = {}
-        for node in nodes:
-            text = node.annotations.get(annotations.KEY)
-            ours = self._pending.get(node.name)
-            if ours is not None and _still_unseen(ours, node.uid, text, now_seconds):
-                pending[node.name] = ours
-                text = ours.new_text
-            if text is not None:
-                found[node.name] = text
-        self._pending = pending
-        return found
-
-    def wrote(self, patch: Patch, old_text: str | None, *, now_seconds: float) -> None:
-        """Note a write that the apiserver accepted."""
-        self._pending[patch.node] = _Pending(old_text, patch.text, patch.uid, now_seconds)
-
-
-def _still_unseen(ours: _Pending, uid: str, text: str | None, now_seconds: float) -> bool:
-    return ours.uid == uid and text == ours.old_text and now_seconds - ours.at_seconds < PENDING_SECONDS
+def _is_over(ratios: Floats, rules: Rules) -> Flags:
+    """Whether a node is over one of its filter thresholds."""
+    return np.asarray((ratios > rules.hot_above).any(axis=1))
 
 
 class Written(NamedTuple):
@@ -263,17 +230,16 @@ def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapp
     texts, excluded = dict(standing), list[str]()
     for patch in patches:
         if results[patch.node].result == WRITTEN or len(excluded) >= heartbeat.EXCLUDED_MOST:
-            texts[patch.node] = patch.text
+            texts[patch.node] = patch.row.text
         else:
             texts.pop(patch.node, None)
             excluded.append(patch.node)
     return Vouched(texts, frozenset(excluded))
 
 
-def confirmed_seconds(book: collecting.Book, *, now_seconds: float) -> float:
+def confirmed_seconds(book: Book, *, now_seconds: float) -> float:
     """The heartbeat's `at`: the oldest confirmation of any value presented on any node, or now when there is none."""
-    every = (collecting.oldest_confirmation(held) for held in book.values())
-    return min((oldest for oldest in every if oldest is not None), default=now_seconds)
+    return min(book.oldest_by_metric().values(), default=now_seconds)
 
 
 def beat(door: KubeDoor, namespace: str, data: Mapping[str, str]) -> None:

@@ -5,9 +5,9 @@ reading's effective time, by the rule the extender reads it with: the later of i
 matched. So a restart neither loses a value nor makes one look fresher, whatever the first answers lack.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from annotator import collecting
+from annotator.book import Book, Held
 from kube import errors, kinds
 from kube.door import KubeDoor
 from policy import annotations, freshness, heartbeat
@@ -28,8 +28,8 @@ def last_heartbeat(door: KubeDoor, namespace: str) -> heartbeat.Heartbeat | None
 
 
 def carried(
-    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, *, now_seconds: float
-) -> dict[str, Mapping[str, collecting.Held]]:
+    texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, metrics: Sequence[str], *, now_seconds: float
+) -> Book:
     """The book in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
     times = heartbeat.EffectiveTimes()
     for node, text in texts.items():
@@ -37,10 +37,11 @@ def carried(
     if beat is not None:
         times.accept(beat, now_seconds)
         times.settle()
-    return {node: _held(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
+    held = {node: _held(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
+    return Book.of(held, metrics)
 
 
-def _held(text: str, matched_seconds: float, now_seconds: float) -> dict[str, collecting.Held]:
+def _held(text: str, matched_seconds: float, now_seconds: float) -> dict[str, Held]:
     try:
         reading = annotations.decode(text)
     except annotations.AnnotationError:
@@ -49,4 +50,4 @@ def _held(text: str, matched_seconds: float, now_seconds: float) -> dict[str, co
     if confirmed_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS:
         return {}
     confirmed_seconds = min(confirmed_seconds, now_seconds)
-    return {name: collecting.Held(ratio, confirmed_seconds) for name, ratio in reading.values.items()}
+    return {name: Held(ratio, confirmed_seconds) for name, ratio in reading.values.items()}

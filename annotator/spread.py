@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from annotator.collecting import Book
+from annotator.book import Book
 from policy.schema import LoadPolicy
 
 QUANTILES: Final = (0.5, 0.9, 1.0)
@@ -35,9 +35,9 @@ def of(book: Book, policy: LoadPolicy) -> Spread:
 def _loads(book: Book, names: list[str]) -> Ratios:
     found: dict[tuple[str, str], float] = {}
     for name in names:
-        held = [values[name].ratio for values in book.values() if name in values]
+        held = sorted(book.column(name).values())
         if held:
-            ratios = _quantiles(sorted(held))
+            ratios = _quantiles(held)
             found |= {(name, f"{quantile:g}"): ratio for quantile, ratio in zip(QUANTILES, ratios, strict=True)}
     return found
 

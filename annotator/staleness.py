@@ -7,7 +7,9 @@ is down and no sync changes anything; `annotator.cycle` sets the gauge by it.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from annotator.collecting import Book
+import numpy as np
+
+from annotator.book import Book
 
 
 class Unusable(NamedTuple):
@@ -21,12 +23,10 @@ def by_metric(
     book: Book, metrics: Sequence[str], *, now_seconds: float, stale_after_seconds: float
 ) -> Mapping[str, Unusable]:
     """How every metric stands over the nodes of the book; a value is stale from staleAfter on, as in the extender."""
-    oldest_seconds = now_seconds - stale_after_seconds
-    found = {}
-    for metric in metrics:
-        held = [values[metric].confirmed_seconds for values in book.values() if metric in values]
-        found[metric] = Unusable(len(book) - len(held), sum(1 for seconds in held if seconds <= oldest_seconds))
-    return found
+    confirmed_seconds = book.aligned(book.nodes, tuple(metrics)).confirmed_seconds
+    missing = np.isnan(confirmed_seconds).sum(axis=0).tolist()
+    stale = (confirmed_seconds <= now_seconds - stale_after_seconds).sum(axis=0).tolist()
+    return {metric: Unusable(*counts) for metric, *counts in zip(metrics, missing, stale, strict=True)}
 
 
 def line(unusable: Mapping[str, Unusable], nodes: int) -> str:

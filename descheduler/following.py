@@ -1,8 +1,8 @@
 """What became of evictions: intents a crash left open, where replacements landed, what the node's load was afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves,
-`follow` fills the ledger's later columns from the snapshot, `look_back` those that ask Prometheus for a moment gone by.
-`findings` is the pure part: one row and one snapshot in, the columns to add out.
+`follow` fills the ledger's later columns from what pods there are, `LookBack` those that ask Prometheus for a moment
+gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add out.
 """
 
 import collections.abc
@@ -12,7 +12,6 @@ from descheduler import usage
 from descheduler.history import HOUR_SECONDS
 from descheduler.ledger import Ledger
 from descheduler.rows import Row
-from descheduler.snapshot import Snapshot
 from descheduler.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
@@ -31,6 +30,7 @@ MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however l
 
 Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
+Pods = collections.abc.Collection[Pod]
 
 
 class Returned(NamedTuple):
@@ -44,20 +44,21 @@ Columns = dict[str, float | int | str | None]
 
 
 class Sight(NamedTuple):
-    """The pods of a snapshot by uid, and those of each owner: many rows are followed at once, among very many pods."""
+    """All pods by uid, and those of the owners in question: many rows are followed at once, among very many pods."""
 
     at_seconds: float
     by_uid: collections.abc.Mapping[str, Pod]
     by_owner: collections.abc.Mapping[str, collections.abc.Sequence[Pod]]
 
     @classmethod
-    def of(cls, taken: Snapshot) -> "Sight":
-        """The sight that a snapshot gives."""
-        by_owner: dict[str, list[Pod]] = {}
-        for pod in taken.pods:
-            if pod.owner is not None:
-                by_owner.setdefault(pod.owner.uid, []).append(pod)
-        return cls(taken.at_seconds, {pod.uid: pod for pod in taken.pods}, by_owner)
+    def of(cls, pods: Pods, owners: collections.abc.Iterable[str], at_seconds: float) -> "Sight":
+        """What these pods show, of their owners (uids) those in question."""
+        by_owner: dict[str, list[Pod]] = {uid: [] for uid in owners}
+        for pod in pods:
+            owner = pod.owner
+            if owner is not None and owner.uid in by_owner:
+                by_owner[owner.uid].append(pod)
+        return cls(at_seconds, {pod.metadata.uid: pod for pod in pods}, by_owner)
 
 
 def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Row, ...]:
@@ -89,16 +90,17 @@ def _ending(row: Row, door: KubeDoor, now_seconds: float) -> str:
     return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else "not_done"
 
 
-def follow(ledger: Ledger, taken: Snapshot) -> tuple[Returned, ...]:
-    """Adds to the ledger what the snapshot shows of earlier evictions; the replacements found to be back where they
-    left.
+def follow(ledger: Ledger, pods: collections.abc.Callable[[], Pods], *, now_seconds: float) -> tuple[Returned, ...]:
+    """Adds to the ledger what the pods show of earlier evictions; the replacements found to be back where they left.
+
+    The pods are asked for only where they can still tell something.
     """
-    since_seconds = taken.at_seconds - FOLLOWED_SECONDS
-    rows = ledger.unfinished(since_seconds)
+    since_seconds = now_seconds - FOLLOWED_SECONDS
+    rows = [row for row in ledger.unfinished(since_seconds) if awaits_pods(row)]
     if not rows:
         return ()
     known = set(ledger.landed_pods(since_seconds))
-    sight = Sight.of(taken)
+    sight = Sight.of(pods(), {row.owner_uid for row in rows}, now_seconds)
     returned: list[Returned] = []
     for row in rows:
         columns = findings(row, sight, known)
@@ -109,6 +111,11 @@ def follow(ledger: Ledger, taken: Snapshot) -> tuple[Returned, ...]:
             returned.append(Returned(row, sight.by_uid[landed]))
             log.warning("replacement came back", workload=row.workload, node=row.node, run=row.run)
     return tuple(returned)
+
+
+def awaits_pods(row: Row) -> bool:
+    """Whether pods can still add something to a row: that the evicted one has gone, or its replacement is Ready."""
+    return row.gone_at_seconds is None or (bool(row.owner_uid) and row.ready_at_seconds is None)
 
 
 def findings(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Columns:

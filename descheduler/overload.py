@@ -63,13 +63,13 @@ def observe(
 
     A fresh reading above the line starts or continues a streak, a fresh one at or under it ends the streak; without
     a fresh reading nothing is learnt, and a streak not continued for `staleAfter` (or 1.5 intervals) is forgotten.
-    Relief ends at or under `evictUntil`.
+    Relief ends at or under `evictUntil`. Of a node that is neither remembered nor over the line nothing is learnt.
     """
     streaks: dict[Key, Streak] = {}
     relieving: set[Key] = set()
     for metric, band in policy.descheduler.thresholds.items():
-        for node, seen in _known(memory, usages, metric):
-            key = (node, metric)
+        for node in sorted(_remembered(memory, metric).union(_over(usages, metric, band.evict_above_ratio))):
+            key, seen = (node, metric), usages.get(node)
             value = _reading(seen, metric, policy, now_seconds)
             before = memory.streaks.get(key)
             broken = before is not None and seen is not None and _too_long_ago(before, seen.at_seconds, policy)
@@ -89,10 +89,11 @@ def confirmed(
     now_seconds: float,
 ) -> tuple[Overload, ...]:
     """The overloads to act on, sorted by node and the policy's order of metrics; each has a fresh reading over its
-    target line.
+    target line. Only nodes that are remembered can be among them.
     """
     found = []
-    for node in sorted(usages):
+    remembered = {node for node, _ in (*memory.streaks, *memory.relieving)}
+    for node in sorted(remembered.intersection(usages)):
         for metric, band in policy.descheduler.thresholds.items():
             value = _reading(usages[node], metric, policy, now_seconds)
             key = (node, metric)
@@ -109,11 +110,13 @@ def with_relief(memory: Memory, keys: collections.abc.Iterable[Key]) -> Memory:
     return dataclasses.replace(memory, relieving=memory.relieving | frozenset(keys))
 
 
-def _known(
-    memory: Memory, usages: collections.abc.Mapping[str, NodeUsage], metric: str
-) -> list[tuple[str, NodeUsage | None]]:
-    remembered = {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
-    return [(node, usages.get(node)) for node in sorted(remembered | set(usages))]
+def _remembered(memory: Memory, metric: str) -> set[str]:
+    return {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
+
+
+def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, line_ratio: float) -> list[str]:
+    """The nodes that show more than the line, whatever it is worth: few, so that few are looked at more closely."""
+    return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > line_ratio]
 
 
 def _reading(seen: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:

@@ -14,14 +14,16 @@ until projected_m <= evictUntil_m; `echoes.py` has what is deducted before the f
 protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in `plans.py`.
 """
 
+import collections.abc
 import dataclasses
+import itertools
 
 from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage
 from descheduler.echoes import Echoes
 from descheduler.history import History
 from descheduler.overload import Overload
 from descheduler.plans import NO_HEADROOM, Eviction, EvictionPlan, Headroom, Judged, NodePlan
-from descheduler.snapshot import Snapshot
+from descheduler.snapshot import Overview, Snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube.objects import Node, Pod
@@ -36,10 +38,9 @@ def plan(
     Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
     candidate has one verdict, and equal inputs in any order give equal plans.
     """
+    if not (overloads or headroom):
+        return idle(taken, policy)
     why_blocked = _blocked(taken, policy)
-    blocked = why_blocked.detail if why_blocked else ""
-    if not (overloads or headroom):  # most runs of most clusters
-        return EvictionPlan(taken.at_seconds, blocked=blocked)
     draft = _Draft(taken, policy, history, frozenset(overload.node for overload in overloads))
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
@@ -51,22 +52,31 @@ def plan(
     draft.blocked = why_blocked
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
     left = draft.headroom() if headroom else NO_HEADROOM
-    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), blocked, left)
+    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), _words(why_blocked), left)
 
 
-def _blocked(taken: Snapshot, policy: LoadPolicy) -> Verdict | None:
+def idle(seen: Overview, policy: LoadPolicy) -> EvictionPlan:
+    """The plan of most runs of most clusters: no node is overloaded, and that is known without any pod."""
+    return EvictionPlan(seen.at_seconds, blocked=_words(_blocked(seen, policy)))
+
+
+def _words(why_blocked: Verdict | None) -> str:
+    return why_blocked.detail if why_blocked else ""
+
+
+def _blocked(taken: Overview, policy: LoadPolicy) -> Verdict | None:
     """Why no pod at all may leave in this run, None if some may."""
     if taken.gaps:
         return Verdict(Cause.USAGE_UNKNOWN, f"the data is not whole: {'; '.join(taken.gaps)}")
-    cool, needed = len(cool_nodes(taken, policy)), policy.descheduler.cool_nodes
+    needed = policy.descheduler.cool_nodes
+    cool = len(list(itertools.islice(cool_nodes(taken, policy), needed)))  # so many are as good as all
     if cool < needed:
         return Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
     return None
 
 
-def cool_nodes(taken: Snapshot, policy: LoadPolicy) -> tuple[str, ...]:
-    """The open nodes that are at or under every target line by fresh readings."""
-    found = []
+def cool_nodes(taken: Overview, policy: LoadPolicy) -> collections.abc.Iterator[str]:
+    """The open nodes that are at or under every target line by fresh readings, as they are found."""
     for node in taken.nodes:
         seen = taken.node_usage.get(node.name)
         if seen is None or not placement.open_to_pods(node):
@@ -74,8 +84,7 @@ def cool_nodes(taken: Snapshot, policy: LoadPolicy) -> tuple[str, ...]:
         current = usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds)
         lines = policy.descheduler.thresholds.items()
         if current and all(_at_or_under(seen.ratios.get(name), band.evict_until_ratio) for name, band in lines):
-            found.append(node.name)
-    return tuple(sorted(found))
+            yield node.name
 
 
 @dataclasses.dataclass(slots=True)

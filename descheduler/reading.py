@@ -1,17 +1,20 @@
 """Takes the snapshot of one run through the two doors: usage from Prometheus, everything else from the apiserver.
 
-`service.py` calls `Reader.take` at the start of every run. A list that fails, or a query that fails, fails the run: a
-plan made from half the objects would spend budgets it cannot see. An answer that Prometheus itself calls partial is
-named in the snapshot's `gaps`, and a node or pod without a trustworthy value is simply absent.
+`service.py` looks over the nodes at the start of every run (`Reader.overview`) and reads the rest where one of them is
+overloaded (`complete`), or everything at once where it is known that it will be needed (`take`). A list that fails, or
+a query that fails, fails the run: a plan made from half the objects would spend budgets it cannot see. An answer that
+Prometheus itself calls partial is named in the snapshot's `gaps`, and a node or pod without a trustworthy value is
+simply absent.
 """
 
 import collections.abc
+import contextlib
 import math
 from typing import NamedTuple
 
 from descheduler import ahead, owners, usage, workloads
 from descheduler.owners import Custom
-from descheduler.snapshot import Snapshot
+from descheduler.snapshot import Overview, Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
 from descheduler.workloads import Workload
 from kube import kinds
@@ -24,10 +27,9 @@ from promql import identity, node_queries, pod_queries, readings
 from promql.door import Answer, PrometheusDoor
 
 Owners = dict[str, tuple[workloads.Controller, ...]]
-# Nodes and what they show -> the names of those that pods may leave in this run.
-Hot = collections.abc.Callable[
-    [tuple[Node, ...], collections.abc.Mapping[str, NodeUsage]], collections.abc.Collection[str]
-]
+# What nodes show -> the names of those that pods may leave in this run.
+Hot = collections.abc.Callable[[Overview], collections.abc.Collection[str]]
+Begun = ahead.Pods | ahead.Late
 
 
 class NodeLabel(NamedTuple):
@@ -63,45 +65,70 @@ class Reader:
         self._kube = kube
         self._prometheus = prometheus
         self._label = label
-        self._begun: ahead.Pods | ahead.Late | None = begun
+        self._begun: Begun | None = begun
         self._listing = listing
 
-    def take(self, policy: LoadPolicy, *, now_seconds: float, hot: "Hot | None" = None) -> Snapshot:
+    def take(self, policy: LoadPolicy, *, now_seconds: float, hot: Hot | None = None) -> Snapshot:
         """The cluster as it is now; raises KubeError and PromqlError.
 
         Pods' usage is read of the nodes that `hot` names by what all nodes show: who does not know yet which nodes the
         run is about leaves it out, and all over a target line count.
         """
+        with self._listed(now_seconds) as begun:
+            seen = self.overview(policy, now_seconds=now_seconds)
+            return self._beside(begun, seen, policy, hot(seen) if hot else relievable(seen.node_usage, policy))
+
+    def overview(self, policy: LoadPolicy, *, now_seconds: float) -> Overview:
+        """The nodes as they are now and what they show; raises KubeError and PromqlError."""
+        gaps: list[str] = []
+        nodes = self.nodes()
+        node_usage = self.node_usage(nodes, policy, gaps=gaps)
+        return Overview(now_seconds, nodes, node_usage, tuple(dict.fromkeys(gaps)))
+
+    def complete(self, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]) -> Snapshot:
+        """The rest of the cluster, with the usage of pods on nodes that are `hot`; raises KubeError and PromqlError."""
+        with self._listed(seen.at_seconds) as begun:
+            return self._beside(begun, seen, policy, hot)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes; raises KubeError."""
+        return self._kube.list(kinds.NODES).items
+
+    def pods(self, *, now_seconds: float) -> tuple[Pod, ...]:
+        """The unfinished pods and nothing else; raises KubeError."""
+        with self._listed(now_seconds) as begun:
+            return begun.items()
+
+    @contextlib.contextmanager
+    def _listed(self, now_seconds: float) -> collections.abc.Iterator[Begun]:
+        """A list of pods that has begun; a run that failed leaves none behind."""
         begun, self._begun = self._begun, None
         if begun is None or not begun.usable(now_seconds):
             begun = self._listing(self._kube, begun_at_seconds=now_seconds)
         try:
-            return self._beside(begun, policy, now_seconds, hot or (lambda _nodes, seen: relievable(seen, policy)))
+            yield begun
         finally:
-            begun.wait()  # a run that failed leaves no list behind
+            begun.wait()
 
     def _beside(
-        self, begun: ahead.Pods | ahead.Late, policy: LoadPolicy, now_seconds: float, wanted: "Hot"
+        self, begun: Begun, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]
     ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
-        gaps: list[str] = []
-        nodes = self._kube.list(kinds.NODES).items
-        node_usage = self.node_usage(nodes, policy, gaps=gaps)
+        gaps = list(seen.gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        hot = wanted(nodes, node_usage)
         figures = self._pod_figures(policy, gaps) if hot else None
         pods = begun.items()
         pod_usage = _used(figures, {pod.key for pod in pods if pod.node_name in hot}) if figures is not None else {}
         volumes = self._volumes(pods)
         return Snapshot(
-            at_seconds=now_seconds,
-            nodes=nodes,
+            at_seconds=seen.at_seconds,
+            nodes=seen.nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,  # last: what they still allow is not older than the pods
             workloads=workloads.index(controllers, self._custom(controllers, pods, hot)),
             namespaces=namespaces,
-            node_usage=node_usage,
+            node_usage=seen.node_usage,
             pod_usage=pod_usage,
             volumes=volumes,
             attach_limits=self._attach_limits(volumes.values()),

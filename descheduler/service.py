@@ -11,6 +11,7 @@ import dataclasses
 import math
 import random
 import threading
+from typing import NamedTuple
 
 from descheduler import breakers, following, keeping, overload, planning, schedule, telling, usage
 from descheduler.breakers import Breaker
@@ -18,13 +19,12 @@ from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.metrics import Telemetry
-from descheduler.overload import Memory
+from descheduler.overload import Memory, Overload
 from descheduler.plans import EvictionPlan, NodePlan
 from descheduler.reading import Reader
 from descheduler.rows import Query, Run
-from descheduler.snapshot import Snapshot
+from descheduler.snapshot import Overview, Snapshot
 from descheduler.telling import Announcer
-from descheduler.usage import NodeUsage
 from kube import reloads
 from kube.door import KubeDoor
 from kube.errors import KubeError
@@ -64,6 +64,17 @@ class Report:
         others = collections.Counter(one.result for one in self.outcomes if not one.accepted)
         verb = ", ".join([VERBS[self.run.mode], *(f"{count} {result}" for result, count in sorted(others.items()))])
         return self.plan.summary(verb=verb, count=accepted)
+
+
+class Seen(NamedTuple):
+    """What a run sees: all nodes, the whole cluster where a plan needs it, the overloads that are known with that, and
+    those to act on.
+    """
+
+    nodes: Overview
+    whole: Snapshot | None
+    memory: Memory
+    overloads: tuple[Overload, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,35 +123,45 @@ class Service:
         for row in following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
             self._post(telling.unconfirmed(row))
         if policy.descheduler.paused:
-            self._follow_on(policy, now_seconds)
+            self._follow(policy, now_seconds)
+            log.info("paused by the policy, nothing done")
             return None
-        taken, memory = self._seen(policy, now_seconds)
-        self._follow(taken, policy)
-        self._memory = memory
-        report = self._act(self._decided(taken, memory, policy, headroom=headroom), policy)
+        # The first run reads everything: a right that is missing shows at the start, not with the first overload.
+        seen = self._seen(policy, now_seconds, whole=headroom or self._memory is None)
+        self._follow(policy, now_seconds, seen)
+        self._memory = seen.memory
+        report = self._act(self._decided(seen, policy, headroom=headroom), policy)
         self._record(report)
-        if self._clock_is_confirmed(taken, policy):
+        if self._clock_is_confirmed(seen.nodes, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
-    def _seen(self, policy: LoadPolicy, now_seconds: float) -> tuple[Snapshot, Memory]:
-        """The cluster now, and the overloads that are known with it; of which pods use is read depends on these."""
-        found: list[Memory] = []
+    def _seen(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> Seen:
+        """The nodes now, and the overloads that are known with them. With an overload, or where `whole` is asked for,
+        everything else as well; of which pods use is read depends on the overloads.
+        """
+        reader = self._parts.reader
+        found: list[tuple[Memory, tuple[Overload, ...]]] = []
 
-        def hot(nodes: tuple[Node, ...], seen: collections.abc.Mapping[str, NodeUsage]) -> frozenset[str]:
-            memory = overload.observe(self._primed(nodes, policy, now_seconds), seen, policy, now_seconds=now_seconds)
-            found.append(memory)
-            return frozenset(one.node for one in overload.confirmed(memory, seen, policy, now_seconds=now_seconds))
+        def hot(nodes: Overview) -> frozenset[str]:
+            primed = self._primed(nodes.nodes, policy, now_seconds)
+            memory = overload.observe(primed, nodes.node_usage, policy, now_seconds=now_seconds)
+            found.append((memory, overload.confirmed(memory, nodes.node_usage, policy, now_seconds=now_seconds)))
+            return frozenset(one.node for one in found[-1][1])
 
-        taken = self._parts.reader.take(policy, now_seconds=now_seconds, hot=hot)
-        return taken, found[-1]
+        if whole:
+            taken = reader.take(policy, now_seconds=now_seconds, hot=hot)
+            return Seen(taken, taken, *found[-1])
+        nodes = reader.overview(policy, now_seconds=now_seconds)
+        names = hot(nodes)
+        return Seen(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
 
-    def _clock_is_confirmed(self, taken: Snapshot, policy: LoadPolicy) -> bool:
+    def _clock_is_confirmed(self, nodes: Overview, policy: LoadPolicy) -> bool:
         """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""
         stale_after_seconds = policy.sync.stale_after_seconds
-        seen = taken.node_usage.values()
-        return any(usage.fresh(one.at_seconds, taken.at_seconds, stale_after_seconds) for one in seen)
+        seen = nodes.node_usage.values()
+        return any(usage.fresh(one.at_seconds, nodes.at_seconds, stale_after_seconds) for one in seen)
 
     def period_seconds(self) -> float:
         """Until the next run: the policy's interval, or a moment for a replica that may become the leader."""
@@ -182,7 +203,7 @@ class Service:
 
     def _previewed(self) -> Report:
         policy, now_seconds = self._parts.policy.current, self._parts.clock.now()
-        return self._decided(*self._seen(policy, now_seconds), policy)
+        return self._decided(self._seen(policy, now_seconds, whole=True), policy)
 
     def breakers(self) -> tuple[Breaker, ...]:
         """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
@@ -196,16 +217,19 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, taken: Snapshot, memory: Memory, policy: LoadPolicy, *, headroom: bool = True) -> Report:
-        parts, descheduler = self._parts, policy.descheduler
-        permission = self._permission(policy, taken.at_seconds)
-        run = Run(f"{parts.rng.getrandbits(32):08x}", taken.at_seconds, permission.mode, parts.policy.content_hash)
-        window_seconds = max(descheduler.cooldown.returned.window_seconds, descheduler.cooldown.workload_seconds)
-        history = parts.ledger.history(run.mode, now_seconds=taken.at_seconds, window_seconds=window_seconds)
-        overloads = overload.confirmed(memory, taken.node_usage, policy, now_seconds=taken.at_seconds)
-        plan = planning.plan(taken, overloads, policy, history, headroom=headroom)
-        hour_left = max(0, descheduler.limits.per_hour - history.in_last_hour)
-        return Report(run, permission.why, plan, hour_left, partial=bool(taken.gaps))
+    def _decided(self, seen: Seen, policy: LoadPolicy, *, headroom: bool = True) -> Report:
+        parts, cooldown, now_seconds = self._parts, policy.descheduler.cooldown, seen.nodes.at_seconds
+        permission = self._permission(policy, now_seconds)
+        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, parts.policy.content_hash)
+        if seen.whole is None:
+            history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=0.0)
+            plan, gaps = planning.idle(seen.nodes, policy), seen.nodes.gaps
+        else:
+            window_seconds = max(cooldown.returned.window_seconds, cooldown.workload_seconds)
+            history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
+            plan, gaps = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom), seen.whole.gaps
+        hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
+        return Report(run, permission.why, plan, hour_left, partial=bool(gaps))
 
     def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
         found = schedule.permission(policy, now_seconds)
@@ -268,19 +292,23 @@ class Service:
         self._told[node.node.name] = (said.reason, run.at_seconds)
         self._parts.announcer.post(said)
 
-    def _follow(self, taken: Snapshot, policy: LoadPolicy) -> None:
-        returned = following.follow(self._parts.ledger, taken)
+    def _follow(self, policy: LoadPolicy, now_seconds: float, seen: Seen | None = None) -> None:
+        """Learns what became of earlier evictions; a paused descheduler does, too, which has seen nothing.
+
+        What was not seen is read where something is still to be learnt of it.
+        """
+        reader, whole = self._parts.reader, seen.whole if seen is not None else None
+        pods = lambda: whole.pods if whole is not None else reader.pods(now_seconds=now_seconds)  # noqa: E731
+        returned = following.follow(self._parts.ledger, pods, now_seconds=now_seconds)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
             self._post(telling.returned(one.row, one.pod))
-        usage_at = lambda moment: self._parts.reader.node_usage(taken.nodes, policy, gaps=[], at_seconds=moment)  # noqa: E731
-        self._look_back.fill(self._parts.ledger, policy, usage_at, now_seconds=taken.at_seconds)
 
-    def _follow_on(self, policy: LoadPolicy, now_seconds: float) -> None:
-        """What a paused descheduler still does: it learns what became of earlier evictions, if there were any."""
-        if self._parts.ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS):
-            self._follow(self._parts.reader.take(policy, now_seconds=now_seconds), policy)
-        log.info("paused by the policy, nothing done")
+        def usage_at(moment: float) -> following.Usages:
+            nodes = seen.nodes.nodes if seen is not None else reader.nodes()
+            return reader.node_usage(nodes, policy, gaps=[], at_seconds=moment)
+
+        self._look_back.fill(self._parts.ledger, policy, usage_at, now_seconds=now_seconds)
 
     def _post(self, several: tuple[telling.Announcement, ...]) -> None:
         for said in several:

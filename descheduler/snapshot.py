@@ -1,7 +1,8 @@
 """One immutable picture of the cluster per run: what `planning.py` decides by, and nothing else.
 
-`reading.py` takes it through the two doors; tests build it by hand. Everything in it is of one moment (`at_seconds`),
-usage carries its own times, and whatever could not be read is absent and named in `gaps`.
+`reading.py` takes it through the two doors; tests build it by hand. Most runs of most clusters find no node overloaded:
+they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a picture is of one
+moment (`at_seconds`), usage carries its own times, and whatever could not be read is absent and named in `gaps`.
 """
 
 import collections.abc
@@ -16,30 +17,39 @@ PLACEHOLDER_LABEL = "evenload.io/placeholder"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Snapshot:
+class Overview:
+    """All nodes and their usage at one moment: enough to say which are overloaded, and whether anything may be done.
+
+    `gaps` says in words what could not be read (an unanswered query, an answer that was not whole).
+    """
+
+    at_seconds: float
+    nodes: tuple[Node, ...] = ()
+    node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot(Overview):
     """Nodes, pods, budgets, owners and usage at one moment.
 
     `pod_usage` is of pods on nodes over a target line only: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
-    can hold; `gaps` says in words what could not be read (an unanswered query, an answer that was not whole).
+    can hold.
     """
 
-    at_seconds: float
-    nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     workloads: collections.abc.Mapping[str, Workload] = dataclasses.field(default_factory=dict)
     namespaces: collections.abc.Mapping[str, collections.abc.Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
-    node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
     pod_usage: collections.abc.Mapping[str, PodUsage] = dataclasses.field(default_factory=dict)
     volumes: collections.abc.Mapping[str, PersistentVolume] = dataclasses.field(default_factory=dict)
     attach_limits: collections.abc.Mapping[str, collections.abc.Mapping[str, int]] = dataclasses.field(
         default_factory=dict
     )
-    gaps: tuple[str, ...] = ()
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload that would replace the pod, if it is one we know."""

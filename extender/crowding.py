@@ -36,16 +36,14 @@ class Placement(NamedTuple):
     asked: estimates.Asked
     until_seconds: float = math.inf
 
-    def amount(self, resource: metrics.Resource) -> float:
-        """The expected load in the resource's unit: millicores or bytes."""
-        return self.load.cpu_millicores if resource == metrics.CPU else self.load.memory_bytes
-
 
 class Group(NamedTuple):
-    """Metrics that show a pod equally late: the averaging window W behind them and their resource."""
+    """Metrics that show a pod equally late: the averaging window W behind them and the place of their resource in a
+    `Load`.
+    """
 
     window_seconds: float
-    resource: metrics.Resource
+    place: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,9 +129,9 @@ class Rows:
 
     def _line(self, group: Group, here: collections.abc.Iterable[Placement], ages: list[float]) -> tuple[float, float]:
         """A + B / W and A / W of the module's formula, in the resource's unit and that per second."""
-        window_seconds, amounts, moments, coming = group.window_seconds, [], [], []
+        (window_seconds, place), amounts, moments, coming = group, [], [], []
         for placement, age in zip(here, ages, strict=True):
-            amount = placement.amount(group.resource)
+            amount = placement.load[place]
             if age < 0:
                 coming.append(amount)
             elif age < window_seconds:
@@ -163,5 +161,6 @@ class Rows:
 def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
     groups: dict[Group, list[int]] = {}
     for column, metric in enumerate(in_force):
-        groups.setdefault(Group(metric.averaging_seconds, metric.resource), []).append(column)
+        place = metrics.RESOURCES.index(metric.resource)  # a Load has them in this order
+        groups.setdefault(Group(metric.averaging_seconds, place), []).append(column)
     return groups

@@ -3,8 +3,8 @@
 The Node watch puts each node into a `NodeTable` once, when it changes; the ConfigMap watch brings heartbeats. A
 request takes the current `NodeLoads`, an immutable view of all rows, and only has to find the rows of the names asked
 for. Whether a reading is still fresh depends on the moment of the request, so the view carries effective times and
-`view` compares them with the clock. Rows are changed in place and copied when the view is next read; only a node that
-comes or goes renumbers them.
+`view` compares them with the clock. Rows are written, all that changed at once, and copied when the view is next read;
+only a node that comes or goes renumbers them.
 """
 
 import collections.abc
@@ -97,6 +97,7 @@ class NodeTable:
         self._lock = deadline.Lock()
         self._columns = {name: column for column, name in enumerate(metric_names)}
         self._facts: dict[str, NodeFacts] = {}
+        self._unwritten: set[str] = set()  # nodes whose facts are newer than their rows
         self._times = heartbeat.EffectiveTimes()
         self._heartbeat_problem = "none seen yet"
         self._index: dict[str, int] = {}
@@ -113,9 +114,7 @@ class NodeTable:
         with self._lock:
             facts, rows, size = dict(self._facts), dict(self._index), len(self._values)
         values, own_limits = np.full((2, size, len(columns)), math.nan)
-        for name, known in facts.items():
-            _write_values(values[rows[name]], columns, known)
-            _write_limits(own_limits[rows[name]], columns, known)
+        _write([rows[name] for name in facts], list(facts.values()), columns, values=values, own_limits=own_limits)
         return Layout(columns, values, own_limits, facts)
 
     def use(self, layout: Layout) -> None:
@@ -128,10 +127,7 @@ class NodeTable:
             both[:, : len(layout.values)] = layout.values, layout.own_limits
             both[:, self._free] = math.nan
             self._values, self._own_limits = both
-            for name, facts in self._facts.items():
-                if layout.facts.get(name) is not facts:
-                    _write_values(self._values[self._index[name]], self._columns, facts)
-                    _write_limits(self._own_limits[self._index[name]], self._columns, facts)
+            self._unwritten.update(name for name, facts in self._facts.items() if layout.facts.get(name) is not facts)
 
     def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None:
         """A change from the Node watch; `new` None means that the node is gone."""
@@ -157,6 +153,7 @@ class NodeTable:
         """The current view; the same object until something changes."""
         with self._lock:
             if self._loads is None:
+                self._write_rows()
                 self._loads = self._view()
             return self._loads
 
@@ -180,12 +177,14 @@ class NodeTable:
 
     def _put(self, node: objects.Node) -> None:
         facts = facts_of(node)  # first: should it raise, text, facts and row still agree with each other
-        self._times.put(node.name, node.annotations.get(annotations.KEY))
-        self._facts[node.name] = facts
-        row = self._index.get(node.name)
-        self._write_row(self._take_row(node.name) if row is None else row, node.name, facts)
+        name = node.name
+        self._times.put(name, node.annotations.get(annotations.KEY))
+        self._facts[name] = facts
+        if name not in self._index:
+            self._take_row(name)
+        self._unwritten.add(name)
 
-    def _take_row(self, name: str) -> int:
+    def _take_row(self, name: str) -> None:
         """A row for a new node: one that another left, else the next; arrays that are full are doubled."""
         row = self._free.pop() if self._free else len(self._index) + 1
         if row == len(self._effective):
@@ -195,12 +194,12 @@ class NodeTable:
             self._values, self._effective, self._per_allocatable = grown
             self._own_limits = np.concatenate((self._own_limits, np.full(self._own_limits.shape, math.nan)))
         self._index[name], self._members = row, None
-        return row
 
     def _leave(self, name: str) -> None:
         if self._facts.pop(name, None) is None:
             return
         row = self._index.pop(name)
+        self._unwritten.discard(name)
         self._values[row] = self._own_limits[row] = self._effective[row] = math.nan
         self._per_allocatable[row] = 0.0
         self._reliefs.pop(row, None)
@@ -218,19 +217,29 @@ class NodeTable:
         return "" if accepted else "ignored: older than the last, or ahead of the clock"
 
     def _confirm(self) -> None:
-        for name in self._times.settle():
-            if name not in self._index:
-                continue  # one odd name must not cost the others their renewal
-            self._effective[self._index[name]] = self._effective_seconds(name, self._facts[name])
+        renewed = [name for name in self._times.settle() if name in self._index]  # one odd name costs only itself
+        if renewed:
+            self._write_effective(renewed)
 
-    def _write_row(self, row: int, name: str, facts: NodeFacts) -> None:
-        _write_values(self._values[row], self._columns, facts)
-        _write_limits(self._own_limits[row], self._columns, facts)
-        self._effective[row] = self._effective_seconds(name, facts)
-        self._per_allocatable[row] = _inverse(facts.cpu_millicores), _inverse(facts.memory_bytes)
-        self._reliefs.pop(row, None)
-        if facts.relief is not None:
-            self._reliefs[row] = facts.relief
+    def _write_effective(self, names: list[str]) -> None:
+        self._effective[[self._index[name] for name in names]] = [
+            self._effective_seconds(name, self._facts[name]) for name in names
+        ]
+
+    def _write_rows(self) -> None:
+        """Write what changed since the view was last read: with a few nodes numpy's fixed cost is the cost."""
+        if not self._unwritten:
+            return
+        names = list(self._unwritten)
+        rows, facts = [self._index[name] for name in names], [self._facts[name] for name in names]
+        _write(rows, facts, self._columns, values=self._values, own_limits=self._own_limits)
+        self._write_effective(names)
+        self._per_allocatable[rows] = [(_inverse(one.cpu_millicores), _inverse(one.memory_bytes)) for one in facts]
+        for row, one in zip(rows, facts, strict=True):
+            self._reliefs.pop(row, None)
+            if one.relief is not None:
+                self._reliefs[row] = one.relief
+        self._unwritten.clear()
 
     def _effective_seconds(self, name: str, facts: NodeFacts) -> float:
         if facts.reading is None:
@@ -294,14 +303,26 @@ def _empty(rows: int, metrics: int) -> tuple[Floats, Floats, Floats]:
     return np.full((rows, metrics), math.nan), np.full(rows, math.nan), np.zeros((rows, 2))
 
 
-def _write_values(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
-    known = facts.reading.values if facts.reading else {}
-    row[:] = [known.get(metric, math.nan) for metric in columns]  # at once: numpy's fixed cost is the cost
+def _write(
+    rows: list[int],
+    facts: list[NodeFacts],
+    columns: collections.abc.Collection[str],
+    *,
+    values: Floats,
+    own_limits: Floats,
+) -> None:
+    """Write the readings and own thresholds of some nodes into their rows."""
+    if not rows:
+        return
+    values[rows] = [_by_column(one.reading.values if one.reading else {}, columns) for one in facts]
+    own_limits[rows] = math.nan
+    for row, one in zip(rows, facts, strict=True):
+        if one.own is not None:
+            own_limits[row] = _by_column(one.own.limits, columns)
 
 
-def _write_limits(row: Floats, columns: collections.abc.Mapping[str, int], facts: NodeFacts) -> None:
-    known = facts.own.limits if facts.own else {}
-    row[:] = [known.get(metric, math.nan) for metric in columns] if known else math.nan
+def _by_column(known: collections.abc.Mapping[str, float], columns: collections.abc.Iterable[str]) -> list[float]:
+    return [known.get(metric, math.nan) for metric in columns]
 
 
 def _inverse(amount: float) -> float:

@@ -176,7 +176,7 @@ def decision(
         passed=len(seen.rows) - len(judged.rejected),
         policy_hash=every.in_force.content_hash,
         exempt=judged.exempt,
-        rejected=decisions.histogram(judged.rejected.values()),
+        rejected=decisions.histogram(judged.rejected.values()) if judged.rejected else {},
         degraded=judged.degraded,
         best=best,
         assumed=assumed,

@@ -4,6 +4,7 @@
 has (`counting.Countable`). It is `kube.lean_pods.Pod` with requests: of a pod of 3 KB on the wire some 600 bytes stay.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -77,15 +78,23 @@ class Pod(lean_pods.Pod, frozen=True, kw_only=True, gc=False):
     def requests(self) -> objects.Resources:
         """Effective CPU and memory requests with overhead, as kube-scheduler counts them (`kube.resources`).
 
-        Computed anew at every call: it is read once, when the pod is first counted.
+        It is read once, when the pod is first counted; those of a workload have one and the same.
         """
-        total = resources.pod_total(
-            self.spec.containers,
-            self.spec.init_containers,
-            read=lambda one: one.resources.requests.given(),
-            pod_level=self.spec.level.requests.given(),
-        )
-        return total.plus(resources.resources(self.spec.overhead.given()))
+        spec = self.spec
+        return _requests(spec.containers, spec.init_containers, spec.level, spec.overhead)
+
+
+@functools.lru_cache(maxsize=4096)  # workloads of a large cluster; keys are shared with their pods
+def _requests(
+    containers: tuple[Container, ...], init_containers: tuple[Container, ...], level: Requirements, overhead: Amounts
+) -> objects.Resources:
+    total = resources.pod_total(
+        containers,
+        init_containers,
+        read=lambda one: one.resources.requests.given(),
+        pod_level=level.requests.given(),
+    )
+    return total.plus(resources.resources(overhead.given()))
 
 
 def counts_alike(old: Pod, new: Pod) -> bool:

@@ -1,16 +1,23 @@
 """The text of the `evenload.io/load` annotation: the contract between annotator and extender, owned by neither.
 
-The annotator encodes a `Reading` and asks `must_write` whether it differs enough from what the node carries; the
-extender decodes it into its load columns. A metric without a valid value is absent from the text, never 0.
+The annotator asks `must_write` which of all nodes' readings differ enough from what the nodes carry and makes the texts
+of those; the extender decodes them into its load columns. A metric without a valid value is absent from the text, never
+0.
 """
 
 import collections.abc
 import dataclasses
 import json
 import math
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from policy import stamps
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 KEY: Final = "evenload.io/load"
 VERSION: Final = 1
@@ -19,6 +26,8 @@ MAX_RATIO: Final = 1.5
 DECIMALS: Final = 4
 # Differences of written values are multiples of 0.0001; anything smaller is the noise of binary fractions.
 _NOISE: Final = 1e-9
+_SCALE: Final = 10.0**DECIMALS
+_HALFWAY: Final = 1e-6  # far more than the error of a product up to 15,000, far less than what ratios differ by
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
@@ -47,23 +56,6 @@ class Reading:
     values: collections.abc.Mapping[str, float]
     hot: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     invalid: collections.abc.Mapping[str, str] = dataclasses.field(default_factory=dict)
-    _written: dict[str, float] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-
-    @property
-    def written(self) -> dict[str, float]:
-        """The valid values as they are written, with 4 decimals, and -0 as 0; do not change it.
-
-        Made once, as rounding is what takes longest where thousands of nodes are compared with what they carry.
-        """
-        found = self._written
-        if found is None:
-            found = {
-                name: round(float(value), DECIMALS) + 0.0
-                for name, value in self.values.items()
-                if 0 <= value <= MAX_RATIO  # as `invalid_reason` has it
-            }
-            object.__setattr__(self, "_written", found)
-        return found
 
 
 def invalid_reason(value: float) -> str | None:
@@ -77,14 +69,37 @@ def invalid_reason(value: float) -> str | None:
     return "over_range" if value > MAX_RATIO else None
 
 
+class Columns(NamedTuple):
+    """The readings of many nodes: `ratios` as they are written [nodes, metrics], NaN where there is none, and whether
+    any hot count is not 0 [nodes].
+    """
+
+    ratios: Floats
+    is_hot: Flags
+
+
+def written(ratios: Floats) -> Floats:
+    """Ratios as they are written, with 4 decimals and -0 as 0; NaN where one is invalid. Exactly Python's round()."""
+    valid = (ratios >= 0) & (ratios <= MAX_RATIO)  # as `invalid_reason` has it
+    scaled = np.where(valid, ratios, 0.0) * _SCALE
+    whole = np.rint(scaled)
+    found = whole / _SCALE
+    # The product is rounded, too: where it comes out halfway between two, the ratio itself decides.
+    halfway = np.abs(np.abs(scaled - whole) - 0.5) < _HALFWAY
+    found[halfway] = [round(ratio, DECIMALS) for ratio in ratios[halfway].tolist()]
+    return np.where(valid, found + 0.0, np.nan)
+
+
 def encode(reading: Reading) -> str:
     """Compact JSON in the order of the mappings given, ratios with 4 decimals; invalid values are left out."""
-    body = {
-        "v": VERSION,
-        "at": stamps.encode(reading.at_seconds),
-        "m": reading.written,
-        "hot": dict(reading.hot),
-    }
+    ratios = written(np.array(list(reading.values.values()), dtype=np.float64)).tolist()
+    values = {name: ratio for name, ratio in zip(reading.values, ratios, strict=True) if ratio == ratio}
+    return text(reading.at_seconds, values, reading.hot)
+
+
+def text(at_seconds: float, values: collections.abc.Mapping[str, float], hot: collections.abc.Mapping[str, int]) -> str:
+    """The same from ratios that are as they are `written`."""
+    body = {"v": VERSION, "at": stamps.encode(at_seconds), "m": dict(values), "hot": dict(hot)}
     return _ENCODER.encode(body)
 
 
@@ -134,33 +149,24 @@ def _reading(at_seconds: float, measured: dict[str, object], hot: object) -> Rea
     return Reading(at_seconds, values, {key: n for key, n in counts if type(n) is int and n >= 0}, invalid)
 
 
-def must_write(previous: Reading | None, new: Reading, min_change_ratio: float, crossings: Crossings) -> bool:
-    """Whether `new` differs enough from the reading a node carries to be worth a patch.
+def limits(crossings: Crossings, metrics: collections.abc.Sequence[str]) -> Floats:
+    """Limits as columns [metrics, limits], NaN where a metric has fewer than another."""
+    most = max((len(ratios) for ratios in crossings.values()), default=0)
+    none = (math.nan,) * most
+    return np.array([(*crossings.get(name, ()), *none)[:most] for name in metrics]).reshape(len(metrics), most)
 
-    Written: a first reading; a metric that appears or vanishes; a move of at least `min_change_ratio`; a value that
-    crosses one of its limits in `crossings` (metric name -> ratios), in either direction, by the strict comparison
-    the filter makes. Hot counts are information: they ride along, and alone cause a write only when they turn from or
-    to all zero, so that a node does not show a hot spot long gone.
+
+def must_write(previous: Columns, new: Columns, min_change_ratio: float, limits: Floats) -> Flags:
+    """Which nodes' `new` readings differ enough from those they carry to be worth a patch [nodes].
+
+    Written: a metric that appears or vanishes, so a first reading; a move of at least `min_change_ratio`; a value that
+    crosses one of its `limits` ([metrics, limits], or [nodes, metrics, limits] where nodes have their own), in either
+    direction, by the strict comparison the filter makes. Hot counts are information: they ride along, and alone cause a
+    write only when they turn from or to all zero, so that a node does not show a hot spot long gone.
     """
-    if previous is None:
-        return True
-    old_values, new_values = previous.written, new.written
-    if old_values.keys() != new_values.keys():
-        return True
-    if any(previous.hot.values()) != any(new.hot.values()):
-        return True
-    least_change = min_change_ratio - _NOISE
-    for name, value in new_values.items():
-        old = old_values[name]
-        if old != value and (_moved(old, value, least_change) or _crossed(old, value, crossings.get(name, ()))):
-            return True
-    return False
-
-
-def _moved(old: float, new: float, least_change: float) -> bool:
-    change = abs(new - old)
-    return change > _NOISE and change >= least_change
-
-
-def _crossed(old: float, new: float, limits: tuple[float, ...]) -> bool:
-    return any((old > limit) != (new > limit) for limit in limits)
+    before, now = previous.ratios, new.ratios
+    change = np.abs(now - before)
+    moved = (change > _NOISE) & (change >= min_change_ratio - _NOISE)
+    crossed = ((before[..., None] > limits) != (now[..., None] > limits)).any(axis=-1)
+    came_or_went = np.isnan(before) != np.isnan(now)
+    return np.asarray((moved | crossed | came_or_went).any(axis=-1) | (previous.is_hot != new.is_hot))

@@ -49,9 +49,16 @@ def test_what_says_nothing_of_crowding_does_not_count(pod: Pod) -> None:
 def test_placements_are_counted_per_window_and_age_out() -> None:
     pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     counted = bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 90)
-    assert counted == {"node-1": {"1m": 0, "5m": 3, "30m": 3}}
-    assert bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600) == {}
-    assert bindings.none(HOT_SPOTS) == {"1m": 0, "5m": 0, "30m": 0}
+    assert counted.of("node-1") == {"1m": 0, "5m": 3, "30m": 3}
+    assert counted.of("node-2") == {"1m": 0, "5m": 0, "30m": 0}
+    assert counted.crowded() == {"node-1"}
+    assert bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600).counted == {}
+
+
+def test_pods_wait_until_they_have_a_node_or_end() -> None:
+    ended = builders.lean_pod("p", mutate=lambda body: body["status"].update(phase="Failed"))
+    leaving = builders.lean_pod("p", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z"))
+    assert bindings.waiting([builders.lean_pod("p"), builders.lean_pod("q"), COUNTS, ended, leaving]) == 2
 
 
 def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> None:
@@ -102,7 +109,7 @@ def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_
     anew: store.Store[Pod] = store.Store()
     anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
     seen, rebuilt = (
-        bindings.hot_counts(one.snapshot().values(), HOT_SPOTS, now_seconds=AT) for one in (watching, anew)
+        bindings.hot_counts(one.snapshot().values(), HOT_SPOTS, now_seconds=AT).counted for one in (watching, anew)
     )
     ages = {
         node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]

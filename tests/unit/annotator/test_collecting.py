@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotator import collecting, queries
+from annotator.book import EMPTY, Book, Held
 from policy import metrics
 from promql import door, errors, identity, readings
 
@@ -27,24 +30,24 @@ def asked(
     )
 
 
-def fold(book: collecting.Book, *answers: collecting.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
-    folded = collecting.fold(book, answers, ["a", "b"], now_seconds=now, keep_seconds=240.0)
-    return {node: {name: value.ratio for name, value in held.items()} for node, held in folded.items()}
+def fold(book: Book, *answers: collecting.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
+    folded = collecting.fold(book, answers, ("a", "b"), now_seconds=now, keep_seconds=240.0)
+    return {node: {name: value.ratio for name, value in folded.held(node).items()} for node in folded.nodes}
 
 
-def held(confirmed_seconds: float, **ratios: float) -> collecting.Book:
-    return {"a": {name: collecting.Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}
+def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> Book:
+    return Book.of({node: {name: Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios))
 
 
 def test_an_answer_confirms_the_nodes_in_it() -> None:
-    book = collecting.fold({}, [asked(CPU, {"a": 0.3})], ["a", "b"], now_seconds=NOW, keep_seconds=240.0)
-    assert book == {"a": {CPU.name: collecting.Held(0.3, NOW)}, "b": {}}
+    book = collecting.fold(EMPTY, [asked(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
+    assert {node: book.held(node) for node in book.nodes} == {"a": {CPU.name: Held(0.3, NOW)}, "b": {}}
 
 
 def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
     before = held(NOW - 100, cpu_avg_5m=0.3)
-    after = collecting.fold(before, [asked(CPU, None)], ["a"], now_seconds=NOW, keep_seconds=240.0)
-    assert after["a"][CPU.name] == collecting.Held(0.3, NOW - 100)
+    after = collecting.fold(before, [asked(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
+    assert after.held("a")[CPU.name] == Held(0.3, NOW - 100)
 
 
 def test_a_kept_value_goes_before_it_is_stale() -> None:
@@ -68,23 +71,75 @@ def test_a_refused_value_is_missing_even_in_a_partial_answer() -> None:
 
 def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
     answers = [asked(CPU, {"b": 0.2}), asked(CPU_MAX, {"a": 0.9, "b": 0.3}), asked(MEMORY, {"a": 0.4, "b": 0.4})]
-    assert fold({}, *answers) == {
+    assert fold(EMPTY, *answers) == {
         "a": {MEMORY.name: 0.4},
         "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4},
     }
 
 
 def test_a_maximum_is_at_least_the_current_average() -> None:
-    assert fold({}, asked(CPU, {"a": 0.8}), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU.name: 0.8, CPU_MAX.name: 0.8}
+    assert fold(EMPTY, asked(CPU, {"a": 0.8}), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU.name: 0.8, CPU_MAX.name: 0.8}
 
 
 def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
-    assert fold({}, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
+    assert fold(EMPTY, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:
-    before: collecting.Book = {"gone": {CPU.name: collecting.Held(0.3, NOW)}}
-    assert "gone" not in fold(before, asked(CPU, None))
+    assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), asked(CPU, None))
+
+
+NODES, METRICS = ("a", "b", "c"), (CPU, CPU_MAX, MEMORY)
+BOOKS = st.dictionaries(
+    st.sampled_from(["a", "b", "gone"]),
+    st.dictionaries(
+        st.sampled_from([metric.name for metric in METRICS]),
+        st.builds(Held, st.floats(0, 1.5), st.sampled_from([NOW - 300, NOW - 240, NOW - 30])),
+    ),
+)
+ANSWERS = st.tuples(
+    st.none() | st.dictionaries(st.sampled_from(NODES), st.floats(0, 1.5)),
+    st.dictionaries(st.sampled_from(NODES), st.just("nan")),
+    st.booleans(),
+)
+
+
+def of_one_node(before: Mapping[str, Held], node: str, answers: list[collecting.Asked]) -> dict[str, Held]:
+    """The rules of the module, said of one node by itself."""
+    found: dict[str, Held] = {}
+    for metric, answer, _ in answers:
+        kept = before.get(metric.name)
+        if answer is not None and node in answer.values:
+            found[metric.name] = Held(answer.values[node], NOW)
+        elif (answer is None or (answer.partial and node not in answer.refused)) and kept is not None:
+            found |= {metric.name: kept} if NOW - kept.confirmed_seconds < 240.0 else {}
+    if CPU.name not in found and answers[0].answer is not None:
+        found.pop(CPU_MAX.name, None)
+    if CPU.name in found and CPU_MAX.name in found:
+        average, maximum = found[CPU.name], found[CPU_MAX.name]
+        found[CPU_MAX.name] = maximum._replace(ratio=max(average.ratio, maximum.ratio))
+    return found
+
+
+@given(before=BOOKS, given_answers=st.tuples(ANSWERS, ANSWERS, ANSWERS))
+def test_all_nodes_at_once_are_what_each_is_by_itself(
+    before: dict[str, dict[str, Held]],
+    given_answers: tuple[tuple[dict[str, float] | None, dict[str, str], bool], ...],
+) -> None:
+    answers = [
+        asked(
+            metric,
+            values,
+            refused={node: why for node, why in refused.items() if node not in (values or {})},
+            partial=partial,
+        )
+        for metric, (values, refused, partial) in zip(METRICS, given_answers, strict=True)
+    ]
+    book = Book.of(before, [metric.name for metric in reversed(METRICS)])
+    folded = collecting.fold(book, answers, NODES, now_seconds=NOW, keep_seconds=240.0)
+    assert {node: folded.held(node) for node in folded.nodes} == {
+        node: of_one_node(before.get(node, {}), node, answers) for node in NODES
+    }
 
 
 @pytest.mark.parametrize(

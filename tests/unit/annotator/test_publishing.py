@@ -6,30 +6,42 @@ from collections.abc import Mapping
 
 import pytest
 
-from annotator import collecting, publishing, writing
+from annotator import publishing, standing, writing
+from annotator.bindings import Hot
+from annotator.book import Book, Fleet, Held
 from kube import errors
 from kube.objects import Node
-from policy import annotations, heartbeat, schema
+from policy import annotations, heartbeat, metrics, schema
 from tests import builders, fake_kube_writes
 
 NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
-RULES = publishing.Rules.of(schema.defaults(), crane=False)
-NO_HOT = {"1m": 0}
+POLICY = schema.defaults()
+METRICS = metrics.names(POLICY.metrics_in_force)
+NO_HOT = Hot({}, {"1m": 0})
 
 
-def plan(
-    node: Node, values: Mapping[str, float], *, hot: Mapping[str, int] = NO_HOT, rules: publishing.Rules = RULES
-) -> tuple[publishing.Patch, ...]:
-    book = {node.name: {name: collecting.Held(ratio, NOW) for name, ratio in values.items()}}
-    standing = publishing.Standing().texts([node], now_seconds=NOW)
-    return publishing.plan([node], book, {node.name: hot}, standing=standing, rules=rules, now_seconds=NOW)
+def planned(node: Node, held: Mapping[str, Held], *, crane: bool = False, again: str = "") -> publishing.Plan:
+    fleet = Fleet.of([node])
+    return publishing.plan(
+        fleet,
+        Book.of({node.name: held}, METRICS),
+        NO_HOT,
+        carried=standing.Standing().carried(fleet, METRICS, now_seconds=NOW),
+        rules=publishing.Rules.of(POLICY, fleet.nodes, crane=crane),
+        now_seconds=NOW,
+        again=again,
+    )
+
+
+def plan(node: Node, values: Mapping[str, float], *, crane: bool = False) -> tuple[publishing.Patch, ...]:
+    return planned(node, {name: Held(ratio, NOW) for name, ratio in values.items()}, crane=crane).patches
 
 
 def carrying(text: str) -> Node:
     return builders.node("node-1", annotations={annotations.KEY: text})
 
 
-def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT, **values: float) -> Node:
+def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT.none, **values: float) -> Node:
     return carrying(annotations.encode(annotations.Reading(at_seconds, values, hot)))
 
 
@@ -67,8 +79,8 @@ def test_a_node_that_never_had_a_value_gets_no_annotation() -> None:
 
 def test_a_node_that_lost_its_values_gets_an_empty_reading_once() -> None:
     (patch,) = plan(written(cpu_avg_5m=0.3), {})
-    assert json.loads(patch.text)["m"] == {}
-    assert plan(carrying(patch.text), {}) == ()
+    assert json.loads(patch.row.text)["m"] == {}
+    assert plan(carrying(patch.row.text), {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -99,37 +111,43 @@ def own(node: Node, text: str) -> Node:
 )
 def test_a_nodes_own_threshold_decides_what_is_written_at_once(before: float, after: float, patches: int) -> None:
     node = own(written(cpu_avg_5m=before), '{"cpu_avg_5m": 0.9}')
-    rules = publishing.Rules.of(schema.defaults(), [node], crane=False)
-    assert len(plan(node, {"cpu_avg_5m": after}, rules=rules)) == patches
+    assert len(plan(node, {"cpu_avg_5m": after})) == patches
 
 
 def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:
-    node = own(written(cpu_avg_5m=0.95), '{"cpu_avg_5m": 0.9}')
-    rules = publishing.Rules.of(schema.defaults(), [node], crane=False)
-    patches = plan(node, {"cpu_avg_5m": 0.85}, rules=rules)
-    standing = {node.name: node.annotations[annotations.KEY]}
-    assert publishing.cooled(patches, standing, rules) == node.name
-    assert publishing.cooled(patches, standing, RULES) == ""
+    node, after = written(cpu_avg_5m=0.95), {"cpu_avg_5m": Held(0.85, NOW)}
+    assert planned(own(node, '{"cpu_avg_5m": 0.9}'), after).cooled == node.name
+    assert planned(node, after).cooled == ""
+
+
+def test_a_node_that_is_to_be_written_again_is_although_nothing_moved() -> None:
+    node, same = written(cpu_avg_5m=0.3), {"cpu_avg_5m": Held(0.3, NOW)}
+    assert [patch.node for patch in planned(node, same, again=node.name).patches] == [node.name]
+    assert planned(node, same, again="gone").patches == ()
+
+
+def test_a_metric_that_the_policy_knows_no_more_is_taken_off() -> None:
+    (patch,) = plan(written(cpu_avg_5m=0.3, cpu_of_old=0.3), {"cpu_avg_5m": 0.3})
+    assert json.loads(patch.row.text)["m"] == {"cpu_avg_5m": 0.3}
 
 
 def test_a_reading_is_as_old_as_its_oldest_value() -> None:
-    book = {"node-1": {"cpu_avg_5m": collecting.Held(0.3, NOW), "cpu_max_1h": collecting.Held(0.5, NOW - 60)}}
-    (patch,) = publishing.plan([builders.node("node-1")], book, {}, standing={}, rules=RULES, now_seconds=NOW)
-    assert json.loads(patch.text)["at"] == "2026-11-21T03:59:00Z"
-    assert publishing.confirmed_seconds(book, now_seconds=NOW) == NOW - 60
-    assert publishing.confirmed_seconds({"node-1": {}}, now_seconds=NOW) == NOW
+    held = {"cpu_avg_5m": Held(0.3, NOW), "cpu_max_1h": Held(0.5, NOW - 60)}
+    (patch,) = planned(builders.node("node-1"), held).patches
+    assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:00Z"
+    assert publishing.confirmed_seconds(Book.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
+    assert publishing.confirmed_seconds(Book.of({"node-1": {}}, METRICS), now_seconds=NOW) == NOW
 
 
 def test_cranes_keys_ride_along_and_are_renewed_for_its_readers() -> None:
-    rules = publishing.Rules.of(schema.defaults(), crane=True)
-    (patch,) = plan(written(cpu_avg_5m=0.3), {"cpu_avg_5m": 0.30004}, rules=rules)
+    (patch,) = plan(written(cpu_avg_5m=0.3), {"cpu_avg_5m": 0.30004}, crane=True)
     assert patch.extra["cpu_usage_avg_5m"] == "0.30004,2026-11-21T04:00:00Z"
     assert patch.extra["mem_usage_max_avg_1d"] is None
-    assert plan(written(NOW - 60, cpu_avg_5m=0.3), {"cpu_avg_5m": 0.3}, rules=rules) == ()
+    assert plan(written(NOW - 60, cpu_avg_5m=0.3), {"cpu_avg_5m": 0.3}, crane=True) == ()
 
 
 def patch_of(node: str, text: str = "new") -> publishing.Patch:
-    return publishing.Patch(node, f"uid-{node}", text, {})
+    return publishing.Patch(node, f"uid-{node}", standing.row(text, METRICS), {})
 
 
 def api_error(kind: type[errors.ApiError], status: int) -> errors.ApiError:
@@ -194,8 +212,8 @@ def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.Kube
 def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
     names = ("written", "failed", "skipped", "gone")
     results = {name: publishing.Written(name) for name in names}
-    standing = {**dict.fromkeys(names, "old"), "quiet": "same"}
-    texts, excluded = publishing.vouched(standing, [patch_of(name) for name in names], results)
+    stood = {**dict.fromkeys(names, "old"), "quiet": "same"}
+    texts, excluded = publishing.vouched(stood, [patch_of(name) for name in names], results)
     assert texts == {"written": "new", "quiet": "same"}
     assert excluded == {"failed", "skipped", "gone"}
 
@@ -206,24 +224,6 @@ def test_beyond_the_names_a_heartbeat_holds_a_bucket_is_made_to_differ() -> None
     texts, excluded = publishing.vouched(dict.fromkeys(names, "old"), [patch_of(name) for name in names], results)
     assert excluded == set(names[:-2])
     assert texts == dict.fromkeys(names[-2:], "new")
-
-
-def test_our_own_write_stands_before_the_watch_shows_it() -> None:
-    standing = publishing.Standing()
-    node = written(cpu_avg_5m=0.3)
-    old = node.annotations[annotations.KEY]
-    standing.wrote(publishing.Patch(node.name, node.uid, "new", {}), old, now_seconds=NOW)
-    assert standing.texts([node], now_seconds=NOW + 1) == {"node-1": "new"}
-    assert standing.texts([carrying("theirs")], now_seconds=NOW + 2) == {"node-1": "theirs"}
-    assert standing.texts([node], now_seconds=NOW + 3) == {"node-1": old}, "what the watch showed since is believed"
-
-
-def test_a_watch_that_never_shows_our_write_is_believed_in_the_end() -> None:
-    standing = publishing.Standing()
-    node = written(cpu_avg_5m=0.3)
-    old = node.annotations[annotations.KEY]
-    standing.wrote(publishing.Patch(node.name, node.uid, "new", {}), old, now_seconds=NOW)
-    assert standing.texts([node], now_seconds=NOW + 31) == {"node-1": old}
 
 
 def test_the_heartbeat_is_created_once_and_then_merged() -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator import collecting, spread
+from annotator import spread
+from annotator.book import EMPTY, Book, Held
 from policy import schema
 
 POLICY = schema.LoadPolicy.of(
@@ -16,13 +17,13 @@ POLICY = schema.LoadPolicy.of(
 RATIOS = st.lists(st.floats(0, 1.5), min_size=1, max_size=30)
 
 
-def book(*ratios: float, metric: str = "cpu_avg_5m") -> collecting.Book:
-    return {f"n{at}": {metric: collecting.Held(ratio, 0.0)} for at, ratio in enumerate(ratios)}
+def book(*ratios: float, metric: str = "cpu_avg_5m") -> Book:
+    return Book.of({f"n{at}": {metric: Held(ratio, 0.0)} for at, ratio in enumerate(ratios)}, (metric,))
 
 
 def test_median_ninth_decile_and_hottest_node_of_what_is_held() -> None:
-    held = {**book(*(at / 10 for at in range(11))), "silent": {}}
-    loads = spread.of(held, POLICY).loads
+    eleven = book(*(at / 10 for at in range(11)))
+    loads = spread.of(eleven.aligned((*eleven.nodes, "silent"), eleven.metrics), POLICY).loads
     assert loads == pytest.approx({("cpu_avg_5m", "0.5"): 0.5, ("cpu_avg_5m", "0.9"): 0.9, ("cpu_avg_5m", "1"): 1.0})
 
 
@@ -34,12 +35,12 @@ def test_quantiles_never_fall_and_the_last_is_the_hottest_node(ratios: list[floa
 
 
 def test_a_metric_that_no_node_has_or_the_policy_does_not_know_is_absent_and_never_0() -> None:
-    assert spread.of({"n": {}}, POLICY).loads == {}
+    assert spread.of(Book.of({"n": {}}, ("cpu_avg_5m",)), POLICY).loads == {}
     assert spread.of(book(0.5, metric="gone"), POLICY).loads == {}
 
 
 def test_lines_are_those_of_filter_and_descheduler_and_a_rule_that_is_off_draws_none() -> None:
-    assert spread.of({}, POLICY).lines == {
+    assert spread.of(EMPTY, POLICY).lines == {
         ("cpu_avg_5m", "filter"): 0.65,
         ("memory_avg_5m", "evict_above"): 0.8,
         ("memory_avg_5m", "evict_until"): 0.6,

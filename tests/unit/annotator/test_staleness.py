@@ -1,15 +1,17 @@
 """Which metric is stale or missing for how many nodes, exactly at the limit that the extender reads by."""
 
-from annotator import collecting, staleness
+from annotator import staleness
+from annotator.book import Book, Held
 
 NOW, STALE_AFTER = 1000.0, 300.0
 
 
-def held(**ages_seconds: float) -> dict[str, collecting.Held]:
-    return {name: collecting.Held(0.5, NOW - age) for name, age in ages_seconds.items()}
+def held(**ages_seconds: float) -> dict[str, Held]:
+    return {name: Held(0.5, NOW - age) for name, age in ages_seconds.items()}
 
 
-def by_metric(book: collecting.Book, *metrics: str) -> dict[str, staleness.Unusable]:
+def by_metric(held: dict[str, dict[str, Held]], *metrics: str) -> dict[str, staleness.Unusable]:
+    book = Book.of(held, ("cpu", "memory"))
     return dict(staleness.by_metric(book, metrics, now_seconds=NOW, stale_after_seconds=STALE_AFTER))
 
 

@@ -94,6 +94,11 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
     return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
 
 
+def followed(ledger: Ledger, seen: Snapshot) -> tuple[following.Returned, ...]:
+    """What a run finds that sees this."""
+    return following.follow(ledger, lambda: seen.pods, now_seconds=seen.at_seconds)
+
+
 def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
     """A pod of the same owner made after the eviction."""
 
@@ -114,7 +119,7 @@ def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, r
 
 def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    assert following.follow(ledger, after(5, replacement("cool"))) == ()
+    assert followed(ledger, after(5, replacement("cool"))) == ()
     found = row(ledger)
     assert (found.landed_pod, found.landed_node, found.returned) == ("uid-web-9", "cool", 0)
     assert (found.gone_at_seconds, found.ready_at_seconds) == (NOW + 5, NOW + 1)
@@ -122,17 +127,17 @@ def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
 
 def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    (returned,) = following.follow(ledger, after(5, replacement("hot")))
+    (returned,) = followed(ledger, after(5, replacement("hot")))
     assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
     assert row(ledger).returned == 1
-    assert following.follow(ledger, after(6, replacement("hot"))) == (), "told once"
+    assert followed(ledger, after(6, replacement("hot"))) == (), "told once"
 
 
 def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
     record(ledger, "evicted")
-    following.follow(ledger, after(5, replacement("cool", ready=False)))
+    followed(ledger, after(5, replacement("cool", ready=False)))
     assert row(ledger).ready_at_seconds is None
-    following.follow(ledger, after(9, replacement("cool")))
+    followed(ledger, after(9, replacement("cool")))
     assert row(ledger).ready_at_seconds == NOW + 1
 
 
@@ -147,7 +152,7 @@ def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
 )
 def test_what_is_no_replacement(ledger: Ledger, pods: tuple[Pod, ...]) -> None:
     record(ledger, "evicted")
-    following.follow(ledger, after(5, *pods))
+    followed(ledger, after(5, *pods))
     assert row(ledger).landed_pod is None
 
 
@@ -155,7 +160,7 @@ def test_two_evictions_of_one_owner_have_two_replacements(ledger: Ledger) -> Non
     record(ledger, "evicted")
     record(ledger, "evicted")
     pods = (replacement("cool", name="web-8"), replacement("cool", name="web-9", after_seconds=2))
-    following.follow(ledger, after(5, *pods))
+    followed(ledger, after(5, *pods))
     assert sorted(str(one.landed_pod) for one in ledger.rows(Query())) == ["uid-web-8", "uid-web-9"]
 
 
@@ -213,5 +218,5 @@ def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:
 
 def test_rows_that_evicted_nobody_are_not_followed(ledger: Ledger) -> None:
     record(ledger, "refused")
-    following.follow(ledger, after(5, replacement("hot")))
+    followed(ledger, after(5, replacement("hot")))
     assert row(ledger).landed_pod is None

@@ -5,6 +5,8 @@ from typing import cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender import nodes
 from policy import annotations, metrics, relief
@@ -96,6 +98,41 @@ def test_more_nodes_than_rows_make_more_rows() -> None:
     made = table(**{f"n{at}": {"cpu_avg_5m": at / 1000} for at in range(300)})
     loads = made.loads()
     assert [loads.values[loads.index[f"n{at}"], 0] for at in range(300)] == [at / 1000 for at in range(300)]
+
+
+TEXTS = (None, worlds.load_text(worlds.IDLE), worlds.load_text(worlds.HOT, worlds.NOW + 30), "{")
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from("abc"), st.sampled_from((*TEXTS, "gone")), st.sampled_from((None, '{"cpu_avg_5m":0.9}'))
+        ),
+        st.dictionaries(st.sampled_from("abc"), st.sampled_from(TEXTS[1:3])),
+    ),
+    max_size=12,
+)
+
+
+@given(EVENTS)
+def test_when_the_view_is_read_makes_no_difference(
+    events: list[tuple[str, str | None, str | None] | dict[str, str]],
+) -> None:
+    often, once = nodes.NodeTable(NAMES), nodes.NodeTable(NAMES)
+    for number, event in enumerate(events):
+        at_seconds = worlds.NOW + 30 * number
+        for made in (often, once):
+            if isinstance(event, dict):
+                made.heartbeat_changed(worlds.beat(event, at_seconds), at_seconds)
+            elif event[1] == "gone":
+                made.node_changed(worlds.node(event[0], None), None)
+            else:
+                made.node_changed(None, worlds.node(event[0], event[1], thresholds=event[2]))
+        often.loads()
+    read, unread = often.loads(), once.loads()
+    assert (read.names, read.index, read.reliefs) == (unread.names, unread.index, unread.reliefs)
+    np.testing.assert_array_equal(read.values, unread.values)
+    np.testing.assert_array_equal(read.effective_seconds, unread.effective_seconds)
+    np.testing.assert_array_equal(read.per_allocatable, unread.per_allocatable)
+    np.testing.assert_array_equal(cast("object", read.own_limits), cast("object", unread.own_limits))
 
 
 def test_a_matching_heartbeat_renews_a_quiet_node_only() -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +51,21 @@ def test_a_value_is_invalid_for_one_named_reason(value: float, reason: str | Non
 
 def test_minus_zero_is_written_as_zero() -> None:
     assert '"cpu_avg_5m":0.0' in annotations.encode(Reading(AT, {"cpu_avg_5m": -0.0}))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(0, 1.5),
+            st.integers(0, 15000).map(lambda number: (number + 0.5) / 10_000),  # halfway, as near as a double can be
+            st.integers(0, 15000).map(lambda number: math.nextafter((number + 0.5) / 10_000, 2.0)),
+            st.floats(),
+        )
+    )
+)
+def test_many_ratios_are_written_as_each_is_rounded_by_itself(ratios: list[float]) -> None:
+    one_by_one = [round(ratio, 4) if 0 <= ratio <= 1.5 else math.nan for ratio in ratios]
+    np.testing.assert_array_equal(annotations.written(np.array(ratios, dtype=np.float64)), one_by_one)
 
 
 _NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
@@ -139,6 +155,20 @@ def test_wrong_hot_counts_are_dropped_because_they_are_information(hot: str) -> 
 
 
 CROSSINGS = {"cpu_avg_5m": (0.6, 0.65)}
+METRICS = ("cpu_avg_5m", "x")
+
+
+def columns(*readings: Reading) -> annotations.Columns:
+    ratios = np.array([[reading.values.get(name, math.nan) for name in METRICS] for reading in readings])
+    return annotations.Columns(annotations.written(ratios), np.array([any(one.hot.values()) for one in readings]))
+
+
+def must_write(
+    old: Reading, new: Reading, min_change_ratio: float, crossings: annotations.Crossings = CROSSINGS
+) -> bool:
+    limits = annotations.limits(crossings, METRICS)
+    (found,) = annotations.must_write(columns(old), columns(new), min_change_ratio, limits).tolist()
+    return bool(found)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +190,25 @@ CROSSINGS = {"cpu_avg_5m": (0.6, 0.65)}
 def test_a_reading_is_written_when_it_says_something_new(
     old: dict[str, float], new: dict[str, float], written: bool
 ) -> None:
-    assert annotations.must_write(Reading(AT, old), Reading(AT + 30, new), 0.02, CROSSINGS) is written
+    assert must_write(Reading(AT, old), Reading(AT + 30, new), 0.02) is written
 
 
 def test_a_first_reading_is_written_and_an_equal_one_is_not_even_if_every_move_counts() -> None:
     reading = Reading(AT, {"cpu_avg_5m": 0.3})
-    assert annotations.must_write(None, reading, 0.02, {})
-    assert not annotations.must_write(reading, reading, 0.0, {})
-    assert annotations.must_write(reading, Reading(AT, {"cpu_avg_5m": 0.3001}), 0.0, {})
+    assert must_write(Reading(AT, {}), reading, 0.02, {})
+    assert not must_write(reading, reading, 0.0, {})
+    assert must_write(reading, Reading(AT, {"cpu_avg_5m": 0.3001}), 0.0, {})
+
+
+def test_each_node_may_have_limits_of_its_own() -> None:
+    old, new = columns(*[Reading(AT, {"cpu_avg_5m": 0.645})] * 2), columns(*[Reading(AT, {"cpu_avg_5m": 0.651})] * 2)
+    limits = np.stack([annotations.limits({"cpu_avg_5m": (limit,)}, METRICS) for limit in (0.65, 0.9)])
+    assert annotations.must_write(old, new, 0.02, limits).tolist() == [True, False]
+
+
+def test_limits_are_columns_with_nothing_where_a_metric_has_fewer() -> None:
+    np.testing.assert_array_equal(annotations.limits(CROSSINGS, METRICS), [[0.6, 0.65], [math.nan, math.nan]])
+    assert annotations.limits({}, METRICS).shape == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -183,4 +224,4 @@ def test_hot_counts_alone_are_written_from_and_to_zero_only(
     old: dict[str, int], new: dict[str, int], written: bool
 ) -> None:
     values = {"cpu_avg_5m": 0.3}
-    assert annotations.must_write(Reading(AT, values, old), Reading(AT, values, new), 0.02, CROSSINGS) is written
+    assert must_write(Reading(AT, values, old), Reading(AT, values, new), 0.02) is written
