@@ -255,13 +255,9 @@ class Service:
         terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
         outcomes = parts.evicter.carry_out(report.plan, terms)
         parts.telemetry.carried_out(outcomes, report.run.mode)
-        if self._memory is not None:
-            moved = (
-                (one.eviction.overload.node, one.eviction.overload.metric)
-                for one in outcomes
-                if one.result == "evicted"
-            )
-            self._memory = overload.with_relief(self._memory, moved)
+        moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
+        if moved and self._memory is not None:
+            self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
         return dataclasses.replace(report, outcomes=outcomes)
 
     def _may_go_on(self, run: Run) -> bool:

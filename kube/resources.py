@@ -74,8 +74,8 @@ def resources(amounts: Amounts) -> Resources:
     if not amounts:
         return NOTHING
     given = tuple(amounts.items())
-    short = sum(len(name) + len(str(amount)) for name, amount in given) <= REMEMBERED_CHARACTERS
-    return _remembered(given) if short else _resources(given)
+    characters = sum(map(len, amounts)) + sum(map(len, map(str, amounts.values())))
+    return _remembered(given) if characters <= REMEMBERED_CHARACTERS else _resources(given)
 
 
 def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
