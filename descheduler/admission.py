@@ -38,7 +38,7 @@ class LoadFilter:
         self._exempt = policy.filter.exempt
         compiled = filtering.rules(policy.filter, self._metrics)
         self._rules = compiled._replace(keep_coolest=False)  # what is kept of an all-hot sample is no place to aim at
-        self._rows = {node.name: row for row, node in enumerate(nodes)}
+        self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
         self._nodes = nodes
         self._values = self._readings(valid)
         self._expected = expected.copy()
@@ -70,7 +70,7 @@ class LoadFilter:
     def _readings(self, valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]]) -> Floats:
         """[nodes, metrics], NaN where there is no fresh and valid reading."""
         names, nan = [metric.name for metric in self._metrics], math.nan
-        found = [valid[node.name] for node in self._nodes]
+        found = [valid[name] for name in self._rows]
         values = [[ratios.get(name, nan) for name in names] for ratios in found]
         return np.array(values, dtype=np.float64).reshape(len(found), len(names))
 
@@ -78,7 +78,7 @@ class LoadFilter:
         """[nodes, metrics] thresholds of the nodes' own, NaN where a node has none; None where no node has any."""
         limits = np.full(self._values.shape, np.nan)
         for row, node in enumerate(self._nodes):
-            own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-            if own is not None:
-                limits[row] = [own.limits.get(metric.name, np.nan) for metric in self._metrics]
+            if node_thresholds.KEY in node.metadata.annotations:
+                own = node_thresholds.decode(node.metadata.annotations[node_thresholds.KEY])
+                limits[row] = [own.limits.get(metric.name, np.nan) if own else np.nan for metric in self._metrics]
         return None if np.isnan(limits).all() else limits

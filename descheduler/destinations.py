@@ -61,17 +61,22 @@ class Destinations:
         self._volumes = taken.volumes
         self._attachments = attachments.Attachments(taken)
         peaks = peaks_of(policy)
-        valid = {node.name: _valid(taken, node.name, policy) for node in taken.nodes}
+        every = {node.metadata.name: node for node in taken.nodes}
+        valid = {name: _valid(taken, name, policy) for name in every}
         judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
-        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, judged[node.name], excluded))}
-        nodes = [node for node in taken.nodes if node.name not in self._out]
+        closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
+        self._out = {name: why for name, why in closed.items() if why}
+        nodes = [node for name, node in every.items() if not closed[name]]
         expected = expected_ratios(nodes, taken, policy)
         self._filter = admission.LoadFilter(nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         self._rooms = {
-            node.name: Room(
+            node.metadata.name: Room(
                 node,
-                {metric: ratio + float(expected[row, columns[metric]]) for metric, ratio in judged[node.name].items()},
+                {
+                    metric: ratio + float(expected[row, columns[metric]])
+                    for metric, ratio in judged[node.metadata.name].items()
+                },
             )
             for row, node in enumerate(nodes)
         }
@@ -146,7 +151,7 @@ class Destinations:
 
     def _coolness(self, room: Room) -> tuple[float, str]:
         distances = (room.ratios[name] - band.evict_until_ratio for name, band in self._bands.items())
-        return max(distances, default=0.0), room.node.name
+        return max(distances, default=0.0), room.node.metadata.name
 
     def _slack(self, room: Room, metric: str) -> float:
         whole = usage.size(room.node.allocatable, self._resources[metric])
@@ -211,7 +216,7 @@ def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, poli
 
     A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
     """
-    rows = {node.name: row for row, node in enumerate(nodes)}
+    rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
     pods = _lately_bound(taken, longest_seconds) if policy.recent_pods.enabled else ()
     ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in pods)

@@ -46,7 +46,7 @@ def plan(
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
-    nodes = {node.name: node for node in taken.nodes}
+    nodes = {node.metadata.name: node for node in taken.nodes}
     resources = usage.resources_of(policy)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))

@@ -154,11 +154,11 @@ class Reader:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
         if not nodes:
             return {}
-        above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
+        replica_sets = {one.uid: one for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:
             if pod.spec.node_name in nodes and pod.owner is not None:
-                owner = above.get(pod.owner.uid, pod.owner)
+                owner = replica_sets[pod.owner.uid].owner if pod.owner.uid in replica_sets else pod.owner
                 if owner is not None and owners.is_custom(owner):
                     asked.add(Custom(pod.namespace, owner))
         return owners.workloads(self._kube, asked)

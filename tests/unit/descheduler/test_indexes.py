@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from descheduler import budgets, reading, usage, workloads
-from kube.objects import Pod
+from kube.objects import Deployment, Pod
 from promql.door import Answer, Sample
 from tests import builders
 from tests.unit.descheduler import doors, scenes
@@ -76,7 +76,7 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
             "spec": {"replicas": 3},
             "status": {"readyReplicas": 3},
         },
-        scenes.objects.Deployment,
+        Deployment,
     )
     index = workloads.index({"ReplicaSet": [old, new], "Deployment": [deployment]})
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
