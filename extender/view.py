@@ -31,6 +31,7 @@ class InForce(NamedTuple):
     content_hash: str
     metric_names: tuple[str, ...]
     rules: filtering.Rules
+    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps nobody
     weighing: scoring.Weighing
     columns_of_resource: tuple[int, ...]
 
@@ -38,11 +39,13 @@ class InForce(NamedTuple):
 def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
     """Compile a policy for the columns of its metrics."""
     in_force = policy.metrics_in_force
+    rules = filtering.rules(policy.filter, in_force)
     return InForce(
         policy,
         content_hash,
         metrics.names(in_force),
-        filtering.rules(policy.filter, in_force),
+        rules,
+        rules._replace(keep_coolest=False),
         scoring.weighing(policy.score, in_force),
         tuple(metrics.RESOURCES.index(metric.resource) for metric in in_force),
     )
@@ -90,9 +93,7 @@ class Candidates:
         """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
         about, so that `coolest` keeps nobody.
         """
-        rules = self.in_force.rules
-        if each_alone:
-            rules = rules._replace(keep_coolest=False)
+        rules = self.in_force.rules_alone if each_alone else self.in_force.rules
         return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
 
     @property
