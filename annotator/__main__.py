@@ -99,7 +99,8 @@ def main(
 
 
 def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[LoadPolicy], output: str) -> Exit:
-    world = cycle.World(writer.list(kinds.NODES).items, writer.list(lean_pods.PODS).items)
+    pods = {pod.key: pod for pod in writer.list(lean_pods.PODS).items}
+    world = cycle.World(writer.list(kinds.NODES).items, pods)
     outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
     for text in once.lines(outcome, writer, output):
         click.echo(text)

@@ -56,10 +56,10 @@ class Settings:
 
 
 class World(NamedTuple):
-    """The cluster as a sync finds it."""
+    """The cluster as a sync finds it; pods by "namespace/name". Neither the mapping nor what is in it ever changes."""
 
     nodes: Sequence[Node]
-    pods: Collection[Pod]
+    pods: Mapping[str, Pod]
 
 
 class Rulebook(NamedTuple):
@@ -92,6 +92,7 @@ class Annotator:
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.plan
         self._standing = Standing()
+        self._digester = heartbeat.Digester()
         self._complaints = complaints.Complaints()
         self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
@@ -109,11 +110,11 @@ class Annotator:
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
         self._telemetry.spread_is(spread.of(self._book, rules.policy))
-        self._telemetry.placeholders_are(*bindings.placeholders(world.pods))
+        self._telemetry.placeholders_are(*bindings.placeholders(world.pods.values()))
         self.last = outcome
         return outcome
 
-    def _look_aside(self, pods: Collection[Pod], policy: LoadPolicy) -> None:
+    def _look_aside(self, pods: Mapping[str, Pod], policy: LoadPolicy) -> None:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
         if not self._usage.sync(pods, policy):
             self.scrapes.look(policy, now_seconds=self._clock.now())
@@ -151,7 +152,7 @@ class Annotator:
         if len(failures) == len(asked):
             return Outcome(len(world.nodes), (), failures, 0, 0, {})
         self._hold(asked, fleet, rules.policy, now_seconds)
-        published = self._publish(fleet, world.pods, rules, now_seconds)
+        published = self._publish(fleet, world.pods.values(), rules, now_seconds)
         without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(world.nodes, without, asked, known, label)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
@@ -218,7 +219,7 @@ class Annotator:
     def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)
         texts, excluded = vouched
-        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), heartbeat.digest(texts), excluded)
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), self._digester.digest(texts), excluded)
         try:
             publishing.beat(self._kube, self._settings.namespace, data)
         except kube_errors.KubeError as error:

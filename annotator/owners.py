@@ -2,13 +2,18 @@
 
 `annotator.usage` hands in the answers of the two pod queries. A replica counts when its whole window shows it at work:
 Ready for as long as the queries look back. Pods whose like the scheduler never places (DaemonSet, static, placeholder)
-and pods that end do not count.
+and pods that end do not count. Whose a pod is and since when it works is asked once of each pod as it is (`Replicas`):
+a hundred thousand are there, and a few change between two looks.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from annotator import bindings
+from annotator.book import Floats
 from kube.lean_pods import Pod
 from policy import owner_usage
 
@@ -31,37 +36,70 @@ def key(pod: Pod) -> str:
     return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
 
 
-def means(pods: Iterable[Pod], usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
+class Replicas:
+    """Which pods, by "namespace/name", count for which owner, followed from snapshot to snapshot.
+
+    The pods handed in never change: whoever changes one puts another object in its place, in another mapping.
+    """
+
+    def __init__(self) -> None:
+        self._pods: Mapping[str, Pod] = {}
+        self.owners: dict[str, str] = {}  # of the pods that have not ended and are not ending
+        self.ready_since_seconds: dict[str, float] = {}  # of those of them that are Ready
+
+    def follow(self, pods: Mapping[str, Pod]) -> None:
+        """Take over what changed since the last mapping."""
+        before = self._pods
+        for name in [name for name, pod in pods.items() if name not in before or before[name] is not pod]:
+            self._forget(name)
+            self._note(name, pods[name])
+        for name in before.keys() - pods.keys():
+            self._forget(name)
+        self._pods = pods
+
+    def at_work(self, since_seconds: float) -> list[str]:
+        """Those that have been Ready since a moment, in the order of the pods."""
+        ready = self.ready_since_seconds
+        return [name for name in self._pods if name in ready and ready[name] <= since_seconds]
+
+    def _note(self, name: str, pod: Pod) -> None:
+        owner = key(pod)
+        if not owner or pod.finished or pod.deleting:
+            return
+        self.owners[name] = owner
+        if pod.ready_since_seconds is not None:
+            self.ready_since_seconds[name] = pod.ready_since_seconds
+
+    def _forget(self, name: str) -> None:
+        self.owners.pop(name, None)
+        self.ready_since_seconds.pop(name, None)
+
+
+def means(replicas: Replicas, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
     """The mean of each owner with at least one replica that is measured, each resource over those that have it."""
-    measured: dict[str, list[tuple[float | None, float | None]]] = {}
-    since_seconds = now_seconds - usage.window_seconds
-    for pod in pods:
-        if not _at_work(pod, since_seconds):
-            continue
-        name = pod.key
-        amounts = usage.cpu_millicores.get(name), usage.memory_bytes.get(name)
-        if amounts != (None, None) and (owner := key(pod)):
-            measured.setdefault(owner, []).append(amounts)
-    return {owner: _mean(rows) for owner, rows in measured.items()}
+    working = replicas.at_work(now_seconds - usage.window_seconds)
+    pods = [name for name in working if name in usage.cpu_millicores or name in usage.memory_bytes]
+    every = [replicas.owners[name] for name in pods]
+    places = {owner: place for place, owner in enumerate(dict.fromkeys(every))}
+    rows = np.array([places[owner] for owner in every], dtype=np.int64)
+    cpu, memory = (_averages(rows, _amounts(pods, each), len(places)) for each in usage[:2])
+    counts = np.bincount(rows, minlength=len(places)).tolist()
+    return {owner: owner_usage.Mean(*mean) for owner, *mean in zip(places, cpu, memory, counts, strict=True)}
+
+
+def _amounts(pods: list[str], amounts: Mapping[str, float]) -> Floats:
+    """In the order of the pods, NaN where a pod is not measured."""
+    return np.array([amounts[name] if name in amounts else np.nan for name in pods], dtype=np.float64)  # noqa: SIM401 - half the time of .get(), for 100,000
+
+
+def _averages(rows: npt.NDArray[np.int64], amounts: Floats, count: int) -> list[float | None]:
+    """The mean amount of each row, over those that are known."""
+    known = ~np.isnan(amounts)
+    sums, counts = (np.bincount(rows[known], each, count) for each in (amounts[known], None))
+    return [total / number if number else None for total, number in zip(sums.tolist(), counts.tolist(), strict=True)]
 
 
 def placed_lately(pods: Iterable[Pod], *, now_seconds: float) -> frozenset[str]:
     """The owners that had a pod placed within the last hour."""
     since_seconds = now_seconds - RECENT_SECONDS
-    return frozenset(key(pod) for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > since_seconds)
-
-
-def _at_work(pod: Pod, since_seconds: float) -> bool:
-    ready_since_seconds = pod.ready_since_seconds
-    ended = pod.finished or pod.deleting
-    return not ended and ready_since_seconds is not None and ready_since_seconds <= since_seconds
-
-
-def _mean(rows: list[tuple[float | None, float | None]]) -> owner_usage.Mean:
-    cpu = [amount for amount, _ in rows if amount is not None]
-    memory = [amount for _, amount in rows if amount is not None]
-    return owner_usage.Mean(_average(cpu), _average(memory), len(rows))
-
-
-def _average(amounts: list[float]) -> float | None:
-    return sum(amounts) / len(amounts) if amounts else None
+    return frozenset([key(pod) for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > since_seconds])

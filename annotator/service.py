@@ -82,7 +82,7 @@ class Service:
         since_seconds = self._led_until() or self._since_seconds
         pods = self.pods.snapshot
         self.results.begin(lambda: pods().values(), since_seconds=since_seconds, now_seconds=self._clock.now())
-        world = cycle.World(tuple(self.nodes.snapshot().values()), pods().values())
+        world = cycle.World(tuple(self.nodes.snapshot().values()), pods())
         self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
         self.results.settle(self._levels(), now_seconds=self._clock.now())
         self._look_back(world)
@@ -106,7 +106,8 @@ class Service:
         levels, pods = self._levels(), self._annotator.pod_usage
         look = None
         if levels is not None and pods is not None:
-            by_uid, by_name = {pod.uid: pod for pod in world.pods}, {node.name: node for node in world.nodes}
+            by_uid = {pod.metadata.uid: pod for pod in world.pods.values()}
+            by_name = {node.metadata.name: node for node in world.nodes}
             look = looking_back.Look(levels, pods, by_uid, by_name)
         spacing_seconds = usage.PERIODS * self._policy.current.sync.period_seconds
         looks_per_hour = looking_back.SPAN_SECONDS / spacing_seconds

@@ -8,7 +8,7 @@ in time. So does an answer without a single pod while measured ones still run: a
 that all kubelets missed, gives it with a good conscience (`annotator.collecting.doubted` has the same of nodes).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from annotator import complaints, owners
@@ -40,12 +40,13 @@ class OwnerUsage:
         self._telemetry = telemetry
         self._now = now
         self._complaints = complaints.Complaints()
+        self._replicas = owners.Replicas()
         self._published = owner_usage.NOTHING
         self._look_at_seconds = 0.0
         self.problem = ""
         self.read: owners.PodUsage | None = None  # what every pod uses, if the last sync asked
 
-    def sync(self, pods: Collection[Pod], policy: LoadPolicy) -> bool:
+    def sync(self, pods: Mapping[str, Pod], policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
         now_seconds = self._now()
         self.read = None
@@ -59,23 +60,24 @@ class OwnerUsage:
         self._complaints.update("owners' usage not published", self.problem)
         return True
 
-    def _look(self, pods: Collection[Pod], policy: LoadPolicy, now_seconds: float) -> str:
+    def _look(self, pods: Mapping[str, Pod], policy: LoadPolicy, now_seconds: float) -> str:
+        self._replicas.follow(pods)
         try:
-            usage = self._read(pods, policy)
+            usage = self._read(policy)
         except errors.PromqlError as error:
             return str(error)
         if isinstance(usage, str):
             return usage
         self.read = usage
-        found = owners.means(pods, usage, now_seconds=now_seconds)
-        kept = owner_usage.fitting(found, owners.placed_lately(pods, now_seconds=now_seconds))
+        found = owners.means(self._replicas, usage, now_seconds=now_seconds)
+        kept = owner_usage.fitting(found, owners.placed_lately(pods.values(), now_seconds=now_seconds))
         self._telemetry.owners.labels("published").set(len(kept))
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
         if not self._worth_writing(kept, policy, now_seconds):
             return ""
         return self._write(owner_usage.encode(now_seconds, kept), owner_usage.Published(now_seconds, kept))
 
-    def _read(self, pods: Collection[Pod], policy: LoadPolicy) -> owners.PodUsage | str:
+    def _read(self, policy: LoadPolicy) -> owners.PodUsage | str:
         """What pods use, or why the answers are not to be used: a mean over some replicas only is another number."""
         windows = _windows_seconds(policy)
         texts = {
@@ -88,7 +90,7 @@ class OwnerUsage:
                 answer = self._prometheus.query(text)
             if answer.partial:
                 return f"Prometheus calls its answer about pods partial: {answer.warnings[0]}"
-            if not answer.samples and self._is_measured(resource, pods):
+            if not answer.samples and self._is_measured(resource):
                 return (
                     f"{resource} of pods was answered without a single pod, although measured ones run; "
                     "check whether Prometheus lost its data, and whether it scrapes the kubelets"
@@ -100,9 +102,9 @@ class OwnerUsage:
         millicores = {pod: cores * 1000.0 for pod, cores in amounts[load_metrics.CPU].items()}
         return owners.PodUsage(millicores, amounts[load_metrics.MEMORY], max(windows.values()))
 
-    def _is_measured(self, resource: str, pods: Collection[Pod]) -> bool:
+    def _is_measured(self, resource: str) -> bool:
         """Whether pods run whose owner has a published mean of the resource."""
-        running = {owners.key(pod) for pod in pods if not (pod.finished or pod.deleting)}
+        running = frozenset(self._replicas.owners.values())
         means = [mean for owner, mean in self._published.means.items() if owner in running]
         amounts = (mean.cpu_millicores if resource == load_metrics.CPU else mean.memory_bytes for mean in means)
         return any(amount is not None for amount in amounts)

@@ -8,12 +8,12 @@ rule keeps no pod.
 """
 
 import collections.abc
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from descheduler import usage
-from descheduler.snapshot import Snapshot
 from descheduler.usage import PodUsage
 from kube.objects import Node, Pod
 from policy import filtering, node_thresholds, opting_out
@@ -23,18 +23,24 @@ Floats = npt.NDArray[np.float64]
 
 
 class LoadFilter:
-    """The extender's filter over the nodes of one plan, in rows; `expected` [nodes, metrics in force] are ratios."""
+    """The extender's filter over the nodes of one plan, in rows; `expected` [nodes, metrics in force] are ratios,
+    `valid` the fresh and valid readings of each node by metric.
+    """
 
     def __init__(
-        self, nodes: collections.abc.Sequence[Node], expected: Floats, taken: Snapshot, policy: LoadPolicy
+        self,
+        nodes: collections.abc.Sequence[Node],
+        expected: Floats,
+        valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]],
+        policy: LoadPolicy,
     ) -> None:
         self._metrics = policy.metrics_in_force
         self._exempt = policy.filter.exempt
         compiled = filtering.rules(policy.filter, self._metrics)
         self._rules = compiled._replace(keep_coolest=False)  # what is kept of an all-hot sample is no place to aim at
-        self._rows = {node.name: row for row, node in enumerate(nodes)}
+        self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
         self._nodes = nodes
-        self._values = self._readings(taken, policy)
+        self._values = self._readings(valid)
         self._expected = expected.copy()
         self._own = self._own_limits()
         self._reasons: tuple[str, ...] | None = None
@@ -61,20 +67,18 @@ class LoadFilter:
         )
         return bool(named or opting_out.exempt(self._exempt.opt_out, pod.annotations, pod.namespace))
 
-    def _readings(self, taken: Snapshot, policy: LoadPolicy) -> Floats:
+    def _readings(self, valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]]) -> Floats:
         """[nodes, metrics], NaN where there is no fresh and valid reading."""
-        values = np.full((len(self._nodes), len(self._metrics)), np.nan)
-        for row, node in enumerate(self._nodes):
-            ratios = usage.fresh_ratios(taken.node_usage.get(node.name), taken.at_seconds, policy)
-            for column, metric in enumerate(self._metrics):
-                values[row, column] = ratios.get(metric.name, np.nan)
-        return values
+        names, nan = [metric.name for metric in self._metrics], math.nan
+        found = [valid[name] for name in self._rows]
+        values = [[ratios.get(name, nan) for name in names] for ratios in found]
+        return np.array(values, dtype=np.float64).reshape(len(found), len(names))
 
     def _own_limits(self) -> Floats | None:
         """[nodes, metrics] thresholds of the nodes' own, NaN where a node has none; None where no node has any."""
         limits = np.full(self._values.shape, np.nan)
         for row, node in enumerate(self._nodes):
-            own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-            for column, metric in enumerate(self._metrics):
-                limits[row, column] = own.limits.get(metric.name, np.nan) if own is not None else np.nan
+            if node_thresholds.KEY in node.metadata.annotations:
+                own = node_thresholds.decode(node.metadata.annotations[node_thresholds.KEY])
+                limits[row] = [own.limits.get(metric.name, np.nan) if own else np.nan for metric in self._metrics]
         return None if np.isnan(limits).all() else limits

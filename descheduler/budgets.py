@@ -14,6 +14,7 @@ from descheduler.verdicts import Cause, Verdict
 from kube.objects import DisruptionBudget, Pod
 
 ALWAYS_ALLOW = "AlwaysAllow"
+Label = tuple[str, str]
 
 
 class BudgetLeft(NamedTuple):
@@ -29,16 +30,20 @@ class Headroom:
     """What the budgets still allow while one plan is made."""
 
     def __init__(self, budgets: collections.abc.Iterable[DisruptionBudget]) -> None:
-        self._by_namespace: dict[str, list[DisruptionBudget]] = {}
-        for budget in sorted(budgets, key=_key):
-            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._by_label: dict[tuple[str, Label | None], list[DisruptionBudget]] = collections.defaultdict(list)
+        for budget in budgets:
+            if budget.selector is not None:
+                label = next(iter(budget.selector.match_labels.items()), None)
+                self._by_label[budget.namespace, label].append(budget)
         self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
         self._asked: dict[tuple[str, str], DisruptionBudget] = {}
 
     def over(self, pod: Pod) -> list[DisruptionBudget]:
-        """The budgets that select the pod."""
-        several = self._by_namespace.get(pod.namespace, [])
-        return [budget for budget in several if budget.selector is not None and budget.selector.matches(pod.labels)]
+        """The budgets that select the pod, by name: of those that ask for one of its labels first, or for none."""
+        namespace = pod.namespace
+        several = (self._by_label.get((namespace, label), ()) for label in (*pod.labels.items(), None))
+        asking = (budget for those in several for budget in those)
+        return sorted((one for one in asking if one.selector and one.selector.matches(pod.labels)), key=_key)
 
     def verdict(self, pod: Pod) -> Verdict | None:
         """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the

@@ -61,24 +61,31 @@ class Destinations:
         self._volumes = taken.volumes
         self._attachments = attachments.Attachments(taken)
         peaks = peaks_of(policy)
-        judged = {node.name: judged_ratios(taken, node.name, policy, peaks) for node in taken.nodes}
-        self._out = {node.name: why for node in taken.nodes if (why := self._closed(node, judged[node.name], excluded))}
-        nodes = [node for node in taken.nodes if node.name not in self._out]
+        every = {node.metadata.name: node for node in taken.nodes}
+        valid = {name: _valid(taken, name, policy) for name in every}
+        judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
+        closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
+        self._out = {name: why for name, why in closed.items() if why}
+        nodes = [node for name, node in every.items() if not closed[name]]
         expected = expected_ratios(nodes, taken, policy)
-        self._filter = admission.LoadFilter(nodes, expected, taken, policy)
+        self._filter = admission.LoadFilter(nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         self._rooms = {
-            node.name: Room(
+            node.metadata.name: Room(
                 node,
-                {metric: ratio + float(expected[row, columns[metric]]) for metric, ratio in judged[node.name].items()},
+                {
+                    metric: ratio + float(expected[row, columns[metric]])
+                    for metric, ratio in judged[node.metadata.name].items()
+                },
             )
             for row, node in enumerate(nodes)
         }
         self._ranking: Ranking | None = None
+        self._unsettled: dict[str, list[Pod]] = {name: [] for name in ("", *self._rooms)}
         for pod in taken.pods:
-            room = self._rooms.get(pod.node_name or pod.nominated_node)
-            if room is not None and not pod.finished:
-                room.settle(pod)
+            place = pod.spec.node_name or pod.status.nominated_node_name
+            if place in self._unsettled:
+                self._unsettled[place].append(pod)
 
     def find(self, pod: Pod, used: PodUsage) -> Found:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
@@ -99,7 +106,7 @@ class Destinations:
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
-        room = self._rooms[name]
+        room = self._settled(self._rooms[name])
         room.take(pod)
         for metric in self._bands:
             room.ratios[metric] += usage.share(used, room.node.allocatable, self._resources[metric])
@@ -144,16 +151,23 @@ class Destinations:
 
     def _coolness(self, room: Room) -> tuple[float, str]:
         distances = (room.ratios[name] - band.evict_until_ratio for name, band in self._bands.items())
-        return max(distances, default=0.0), room.node.name
+        return max(distances, default=0.0), room.node.metadata.name
 
     def _slack(self, room: Room, metric: str) -> float:
         whole = usage.size(room.node.allocatable, self._resources[metric])
         return (self._bands[metric].evict_until_ratio + ROUNDING - room.ratios[metric]) * whole
 
+    def _settled(self, room: Room) -> Room:
+        """The room with the pods that are there, who are counted when it is first looked at: few are."""
+        for pod in self._unsettled.pop(room.node.name, ()):
+            if not pod.finished:
+                room.settle(pod)
+        return room
+
     def _why_not(self, room: Room, pod: Pod, judgement: Judgement) -> str:
         return (
             placement.why_not(room.node, pod)
-            or room.why_not(pod)
+            or self._settled(room).why_not(pod)
             or self._filter.why_not(room.node.name, pod)
             or ("" if self._mounts(room.node, pod) else "volume")
             or ("" if self._attachments.allow(pod, room.node.name) else "volume limit")
@@ -174,18 +188,24 @@ def peaks_of(policy: LoadPolicy) -> dict[str, str]:
     return {metric: peak for metric, peak in found.items() if peak is not None}
 
 
-def judged_ratios(
-    taken: Snapshot, node: str, policy: LoadPolicy, peaks: collections.abc.Mapping[str, str] | None = None
-) -> dict[str, float]:
+def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
     """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
     maximum (`peaks_of`).
 
     Metrics without a fresh, valid reading are absent.
     """
-    valid = usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
-    known = peaks_of(policy) if peaks is None else peaks
+    return _judged(_valid(taken, node, policy), policy, peaks_of(policy))
+
+
+def _valid(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+    return usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
+
+
+def _judged(
+    valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, str]
+) -> dict[str, float]:
     return {
-        metric: max(valid[metric], valid.get(known.get(metric, ""), 0.0))
+        metric: max(valid[metric], valid.get(peaks.get(metric, ""), 0.0))
         for metric in policy.descheduler.thresholds
         if metric in valid
     }
@@ -196,9 +216,10 @@ def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, poli
 
     A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
     """
-    rows = {node.name: row for row, node in enumerate(nodes)}
+    rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
-    ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in taken.pods if policy.recent_pods.enabled)
+    pods = _lately_bound(taken, longest_seconds) if policy.recent_pods.enabled else ()
+    ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in pods)
     recents = [
         (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy))
         for pod, age_seconds in ages
@@ -215,6 +236,17 @@ def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, poli
         np.array(sizes, dtype=np.float64).reshape(len(nodes), 2),
         policy.metrics_in_force,
     )
+
+
+def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Iterable[Pod]:
+    """Those of all pods that were bound within the span or wait for a node: few, so that few are looked at closely."""
+    now_seconds = taken.at_seconds
+    return [
+        pod
+        for pod in taken.pods
+        if not pod.spec.node_name
+        or ((at_seconds := pod.scheduled_at_seconds) is not None and now_seconds - at_seconds < span_seconds)
+    ]
 
 
 def _age_seconds(pod: Pod, now_seconds: float) -> float | None:

@@ -54,8 +54,9 @@ class Sight(NamedTuple):
     def of(cls, pods: Pods, owners: collections.abc.Iterable[str], at_seconds: float) -> "Sight":
         """What these pods show, of their owners (uids) those in question."""
         by_owner: dict[str, list[Pod]] = {uid: [] for uid in owners}
-        for pod in pods:
-            owner = pod.owner
+        theirs = [pod for pod in pods for one in pod.metadata.owner_references if one.uid in by_owner]
+        for pod in theirs:
+            owner = pod.owner  # the one that controls it
             if owner is not None and owner.uid in by_owner:
                 by_owner[owner.uid].append(pod)
         return cls(at_seconds, {pod.metadata.uid: pod for pod in pods}, by_owner)

@@ -142,10 +142,14 @@ class Ledger:
 
     def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
         """What rows of this mode in the last `window_seconds` (at least an hour) say to the next plan."""
-        since_seconds = now_seconds - max(HOUR_SECONDS, window_seconds)
-        rows = self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
+        rows = self._since(mode, now_seconds - max(HOUR_SECONDS, window_seconds))
         kept = Kept(rows, self._failing(mode), self._resets())
         return past.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
+
+    def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
+        """The same of `History.in_last_hour` alone, for a run that plans nothing."""
+        kept = Kept(self._since(mode, now_seconds - HOUR_SECONDS), (), {})
+        return past.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
 
     def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
         """The newest Events about objects of that name ("" for any), newest first."""
@@ -168,6 +172,10 @@ class Ledger:
         with self._file.reading() as reader:
             found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
         return str(found[0]) if found else ""
+
+    def _since(self, mode: str, since_seconds: float) -> list[Row]:
+        """Oldest first."""
+        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
 
     def _failing(self, mode: str) -> list[Row]:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any

@@ -17,7 +17,7 @@ import msgspec
 from descheduler import keys
 from kube import kinds, lean_pods, objects, pods
 from kube.lean_pods import shared
-from kube.metadata import Moment, seconds
+from kube.metadata import seconds
 from policy import opting_out
 
 SORTS: Final = 8192  # remembered; each takes some 3 KB
@@ -64,8 +64,8 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     metadata: Metadata = Metadata()
     sort: Sort = msgspec.field(name="-sort", default=NO_SORT)
     is_ready: bool = msgspec.field(name="-ready", default=False)
-    ready_since: Moment = msgspec.field(name="-readySince", default=None)
-    bound_at: Moment = msgspec.field(name="-boundAt", default=None)
+    ready_since_seconds: float | None = msgspec.field(name="-readySince", default=None)
+    scheduled_at_seconds: float | None = msgspec.field(name="-boundAt", default=None)
 
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
@@ -84,25 +84,15 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         for one in self.status.conditions:
             if one.type == lean_pods.READY and one.status == "True":
                 put(self, "is_ready", True)
-                put(self, "ready_since", one.last_transition_time)
+                put(self, "ready_since_seconds", seconds(one.last_transition_time))
             elif one.type == lean_pods.SCHEDULED and one.status == "True":
-                put(self, "bound_at", one.last_transition_time)
+                put(self, "scheduled_at_seconds", seconds(one.last_transition_time))
         put(self.status, "conditions", ())
 
     @property
     def ready(self) -> bool:
         """As of any pod."""
         return self.is_ready
-
-    @property
-    def ready_since_seconds(self) -> float | None:
-        """As of any pod."""
-        return seconds(self.ready_since)
-
-    @property
-    def scheduled_at_seconds(self) -> float | None:
-        """As of any pod."""
-        return seconds(self.bound_at)
 
     @property
     def requests(self) -> objects.Resources:

@@ -79,14 +79,14 @@ class Neighbours:
     """
 
     def __init__(self, taken: Snapshot) -> None:
-        self._nodes = {node.name: node for node in taken.nodes}
+        self._nodes = {node.metadata.name: node for node in taken.nodes}
         self._namespaces = taken.namespaces
-        self._pods = [pod for pod in taken.pods if pod.node_name and not pod.finished]
+        self._pods = [pod for pod in taken.pods if pod.spec.node_name and not pod.finished]
         self._moved: list[tuple[Pod, str]] = []
         self._counted: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] | None = None
         self._repellers: dict[tuple[str, str], list[Repeller]] = {}
         for pod in self._pods:
-            if pod.affinity is not None and _anti_affinity(pod):
+            if pod.spec.affinity is not None and _anti_affinity(pod):
                 self._repeller(pod).places[pod.node_name] += 1
 
     def move(self, pod: Pod, node: str) -> None:

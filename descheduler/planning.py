@@ -16,6 +16,7 @@ protection, usage, cap, cool-down, budget and destination verdicts all agree. Wh
 
 import collections.abc
 import dataclasses
+import functools
 import itertools
 
 from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage
@@ -45,7 +46,7 @@ def plan(
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
-    nodes = {node.name: node for node in taken.nodes}
+    nodes = {node.metadata.name: node for node in taken.nodes}
     resources = usage.resources_of(policy)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
@@ -111,14 +112,16 @@ class _Draft:
         self._headroom = budgets.Headroom(taken.budgets)
         self._caps = limits.Caps(policy, history, now_seconds=taken.at_seconds)
         self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
-        self._destinations = destinations.Destinations(taken, policy, excluded=overloaded)
+        self._overloaded = overloaded
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(
             (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
         )
-        self._pods_on: dict[str, list[Pod]] = {}
-        for pod in taken.pods:
-            self._pods_on.setdefault(pod.node_name, []).append(pod)
+
+    @functools.cached_property
+    def _destinations(self) -> destinations.Destinations:
+        """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
+        return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded)
 
     def headroom(self) -> Headroom:
         """What the plan so far leaves."""
@@ -127,7 +130,7 @@ class _Draft:
 
     def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
-        here = self._pods_on.get(node.name, [])
+        here = self._taken.on_nodes.get(node.name, ())
         projected = self._echoes.without_the_gone(node, overloads, here)
         left_alone = placement.leaving(node) or self._unfit(node, overloads)
         if left_alone:
@@ -204,7 +207,7 @@ class _Draft:
 
     def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Work:
         work = _Work(node, projected)
-        for pod in self._pods_on.get(node.name, []):
+        for pod in self._taken.on_nodes.get(node.name, ()):
             case = protections.Case(
                 pod, self._standing(pod), self._policy, self._taken.at_seconds, self._movable_claims
             )

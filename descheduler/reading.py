@@ -9,6 +9,7 @@ simply absent.
 
 import collections.abc
 import contextlib
+import functools
 import math
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from descheduler.usage import NodeUsage, PodUsage, Resource
 from descheduler.workloads import Workload
 from kube import kinds
 from kube.door import ScalesDoor
-from kube.objects import Node, PersistentVolume, Pod
+from kube.objects import Address, Node, PersistentVolume, Pod
 from policy import annotations
 from policy.metrics import Metric
 from policy.schema import LoadPolicy
@@ -67,6 +68,7 @@ class Reader:
         self._label = label
         self._begun: Begun | None = begun
         self._listing = listing
+        self._known: tuple[list[tuple[str, tuple[Address, ...]]], identity.Directory] | None = None
 
     def take(self, policy: LoadPolicy, *, now_seconds: float, hot: Hot | None = None) -> Snapshot:
         """The cluster as it is now; raises KubeError and PromqlError.
@@ -119,7 +121,9 @@ class Reader:
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
         figures = self._pod_figures(policy, gaps) if hot else None
         pods = begun.items()
-        pod_usage = _used(figures, {pod.key for pod in pods if pod.node_name in hot}) if figures is not None else {}
+        pod_usage = (
+            _used(figures, {pod.key for pod in pods if pod.spec.node_name in hot}) if figures is not None else {}
+        )
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=seen.at_seconds,
@@ -150,11 +154,11 @@ class Reader:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
         if not nodes:
             return {}
-        above = {one.uid: one.owner for one in controllers["ReplicaSet"]}
+        replica_sets = {one.uid: one for one in controllers["ReplicaSet"]}
         asked: set[Custom] = set()
         for pod in pods:
-            if pod.node_name in nodes and pod.owner is not None:
-                owner = above.get(pod.owner.uid, pod.owner)
+            if pod.spec.node_name in nodes and pod.owner is not None:
+                owner = replica_sets[pod.owner.uid].owner if pod.owner.uid in replica_sets else pod.owner
                 if owner is not None and owners.is_custom(owner):
                     asked.add(Custom(pod.namespace, owner))
         return owners.workloads(self._kube, asked)
@@ -170,26 +174,34 @@ class Reader:
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are.
         """
-        directory = identity.build(_addressed(node) for node in nodes)
+        directory = self._directory(nodes)
         by_name = {metric.name: metric for metric in policy.metrics_in_force}
         metrics = [by_name[name] for name in usage.metrics_read(policy, nodes)]
-        values: dict[str, dict[str, float]] = {}
+        ratios = {}
         for metric in metrics:
             answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
-            for node, value in self._by_node(answer, directory, annotations.invalid_reason).items():
-                values.setdefault(node, {})[metric.name] = value
-        times = self._node_times(directory, {Resource(metric.resource) for metric in metrics}, gaps, at_seconds)
-        return {node: NodeUsage(node, ratios, times[node]) for node, ratios in values.items() if node in times}
+            ratios[metric.name] = self._by_node(answer, directory, annotations.invalid_reason)
+        times = self._node_times(directory, {metric.resource for metric in metrics}, gaps, at_seconds)
+        return usage.of_nodes(ratios, times)
+
+    def _directory(self, nodes: collections.abc.Iterable[Node]) -> identity.Directory:
+        """Which series are whose: the last directory, while nodes have the names and addresses that they had."""
+        named = [(node.metadata.name, node.status.addresses) for node in nodes]
+        if self._known is None or self._known[0] != named:
+            addressed = (identity.NodeAddress(name, tuple(one.address for one in several)) for name, several in named)
+            self._known = named, identity.build(addressed)  # in one piece: previews come by here on other threads
+        return self._known[1]
 
     def _node_times(
-        self, directory: identity.Directory, resources: set[Resource], gaps: list[str], at_seconds: float | None
-    ) -> dict[str, float]:
+        self, directory: identity.Directory, resources: set[str], gaps: list[str], at_seconds: float | None
+    ) -> collections.abc.Mapping[str, float]:
         """The older of the newest scrapes behind the resources, for nodes that have one of each."""
-        found = []
+        found: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
             answer = self._ask(node_queries.data_time(resource, selector=self._label.selector), gaps, at_seconds)
-            found.append(self._by_node(answer, directory, _invalid_amount))
-        return {node: min(times[node] for times in found) for node in found[0] if all(node in times for times in found)}
+            times = self._by_node(answer, directory, _invalid_amount)
+            found = times if found is None else _older(found, times)
+        return found or {}
 
     def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
         """Of every pod: cores and bytes over the longest averaging window of each resource, and the times of both.
@@ -209,7 +221,7 @@ class Reader:
 
     def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
         """The volumes behind the pods' claims; nothing is asked where no pod has a claim."""
-        used = {f"{pod.namespace}/{volume.claim}" for pod in pods for volume in pod.volumes if volume.claim}
+        used = {f"{pod.namespace}/{volume.claim}" for pod in pods for volume in pod.spec.volumes if volume.claim}
         if not used:
             return {}
         by_name = {volume.name: volume for volume in self._kube.list(kinds.VOLUMES).items}
@@ -234,6 +246,11 @@ class Reader:
         return answer
 
 
+def _older(one: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
+    """The earlier of both times where both are known; written out, since it is asked of every node in every run."""
+    return {node: at if at < other[node] else other[node] for node, at in one.items() if node in other}
+
+
 def _used(figures: Figures, keys: set[str]) -> dict[str, PodUsage]:
     """The usage of those of the pods that have all figures, as old as the older of the data."""
     known = keys.intersection(*figures)
@@ -251,6 +268,7 @@ def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy
     )
 
 
+@functools.lru_cache(maxsize=256)
 def expression(metric: Metric, selector: str) -> str:
     """The metric's own query, or the built-in one: the same text that the annotator asks."""
     if metric.query is not None:
@@ -267,10 +285,6 @@ def pod_windows(policy: LoadPolicy) -> dict[Resource, float]:
         found[resources[name]] = max(found[resources[name]], usage.window_of(policy, name))
     longest = max(found.values())
     return {resource: seconds or longest for resource, seconds in found.items()}
-
-
-def _addressed(node: Node) -> identity.NodeAddress:
-    return identity.NodeAddress(node.name, tuple(address.address for address in node.addresses))
 
 
 def _invalid_amount(value: float) -> str | None:

@@ -8,12 +8,11 @@ acts on what it remembers of the run before.
 import collections
 import collections.abc
 import dataclasses
-import math
 import random
 import threading
 from typing import NamedTuple
 
-from descheduler import breakers, following, keeping, overload, planning, schedule, telling, usage
+from descheduler import breakers, following, keeping, overload, planning, priming, schedule, telling, usage
 from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger
@@ -28,7 +27,6 @@ from descheduler.telling import Announcer
 from kube import reloads
 from kube.door import KubeDoor
 from kube.errors import KubeError
-from kube.objects import Node
 from policy.schema import LoadPolicy
 from promql.errors import PromqlError
 from runtime import logs
@@ -37,7 +35,6 @@ from runtime.reloading import Reloading
 
 log = logs.get(__name__)
 
-PRIMING_STEPS = 4
 FOLLOWER_SECONDS = 1.0
 VERBS = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
 PREVIEW_SECONDS = 2.0
@@ -141,12 +138,14 @@ class Service:
         """The nodes now, and the overloads that are known with them. With an overload, or where `whole` is asked for,
         everything else as well; of which pods use is read depends on the overloads.
         """
-        reader = self._parts.reader
+        reader, ledger = self._parts.reader, self._parts.ledger
         found: list[tuple[Memory, tuple[Overload, ...]]] = []
 
         def hot(nodes: Overview) -> frozenset[str]:
-            primed = self._primed(nodes.nodes, policy, now_seconds)
-            memory = overload.observe(primed, nodes.node_usage, policy, now_seconds=now_seconds)
+            before = self._memory
+            if before is None:
+                before = priming.memory(reader, ledger, nodes.nodes, policy, now_seconds=now_seconds)
+            memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
             found.append((memory, overload.confirmed(memory, nodes.node_usage, policy, now_seconds=now_seconds)))
             return frozenset(one.node for one in found[-1][1])
 
@@ -222,13 +221,14 @@ class Service:
         permission = self._permission(policy, now_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, parts.policy.content_hash)
         if seen.whole is None:
-            history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=0.0)
+            in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
             plan, gaps = planning.idle(seen.nodes, policy), seen.nodes.gaps
         else:
             window_seconds = max(cooldown.returned.window_seconds, cooldown.workload_seconds)
             history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
             plan, gaps = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom), seen.whole.gaps
-        hour_left = max(0, policy.descheduler.limits.per_hour - history.in_last_hour)
+            in_last_hour = history.in_last_hour
+        hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
         return Report(run, permission.why, plan, hour_left, partial=bool(gaps))
 
     def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
@@ -255,13 +255,9 @@ class Service:
         terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
         outcomes = parts.evicter.carry_out(report.plan, terms)
         parts.telemetry.carried_out(outcomes, report.run.mode)
-        if self._memory is not None:
-            moved = (
-                (one.eviction.overload.node, one.eviction.overload.metric)
-                for one in outcomes
-                if one.result == "evicted"
-            )
-            self._memory = overload.with_relief(self._memory, moved)
+        moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
+        if moved and self._memory is not None:
+            self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
         return dataclasses.replace(report, outcomes=outcomes)
 
     def _may_go_on(self, run: Run) -> bool:
@@ -313,30 +309,6 @@ class Service:
     def _post(self, several: tuple[telling.Announcement, ...]) -> None:
         for said in several:
             self._parts.announcer.post(said)
-
-    def _primed(self, nodes: tuple[Node, ...], policy: LoadPolicy, now_seconds: float) -> Memory:
-        """The memory of the run before, or after a start what Prometheus still knows of the last `overloadedFor`.
-
-        So a restart, or `--once`, need not watch an overload for minutes that has lasted for hours.
-        """
-        if self._memory is not None:
-            return self._memory
-        span_seconds = policy.descheduler.overloaded_for_seconds
-        steps = PRIMING_STEPS if span_seconds > 0 else 0
-        step_seconds = math.ceil(span_seconds / PRIMING_STEPS)
-        memory = Memory(relieving=self._still_relieving(policy, now_seconds))
-        for number in range(steps + 1, 0, -1) if steps else ():
-            at_seconds = now_seconds - number * step_seconds
-            usages = self._parts.reader.node_usage(nodes, policy, gaps=[], at_seconds=at_seconds)
-            memory = overload.observe(memory, usages, policy, now_seconds=at_seconds)
-        return memory
-
-    def _still_relieving(self, policy: LoadPolicy, now_seconds: float) -> frozenset[overload.Key]:
-        """Nodes from which pods were evicted shortly before a restart: relief goes on where it was."""
-        cooldown, interval_seconds = policy.descheduler.cooldown, policy.descheduler.interval_seconds
-        since_seconds = now_seconds - 2 * (cooldown.node_seconds + interval_seconds)
-        rows = self._parts.ledger.rows(Query(since_seconds=since_seconds, outcome="evicted"))
-        return frozenset((row.node, row.metric) for row in rows)
 
 
 def _door(error: KubeError | PromqlError | LedgerError) -> str:

@@ -5,8 +5,10 @@ they see the nodes only (`Overview`), and no plan about pods can be made of that
 moment (`at_seconds`), usage carries its own times, and whatever could not be read is absent and named in `gaps`.
 """
 
+import collections
 import collections.abc
 import dataclasses
+import functools
 
 from descheduler import workloads as workload_index
 from descheduler.usage import NodeUsage, PodUsage
@@ -29,7 +31,7 @@ class Overview:
     gaps: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Snapshot(Overview):
     """Nodes, pods, budgets, owners and usage at one moment.
 
@@ -55,9 +57,27 @@ class Snapshot(Overview):
         """The workload that would replace the pod, if it is one we know."""
         return self.workloads.get(pod.owner.uid) if pod.owner is not None else None
 
-    def standings(self) -> dict[str, workload_index.Standing]:
+    @functools.cached_property
+    def on_nodes(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
+        """The pods by the node they are bound to, "" for none."""
+        found: dict[str, list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods:
+            found[pod.spec.node_name].append(pod)
+        return dict(found)
+
+    @functools.cached_property
+    def owned(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
+        """The pods by the uid of their controlling owner, without those that have none."""
+        found: dict[str, list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods:
+            owner = pod.owner
+            if owner is not None:
+                found[owner.uid].append(pod)
+        return dict(found)
+
+    def standings(self) -> workload_index.Standings:
         """How every workload stands, by its uid."""
-        return workload_index.standings(self.pods, self.workloads)
+        return workload_index.Standings(self.owned, self.workloads)
 
     def movable_claims(self) -> frozenset[str]:
         """The claims whose volume can be mounted on at least two of the nodes."""

@@ -8,7 +8,9 @@ pod it cannot see.
 import collections.abc
 import dataclasses
 import enum
+import functools
 import math
+from typing import NamedTuple
 
 from kube.objects import Node, Resources
 from policy import annotations, freshness, node_thresholds
@@ -22,8 +24,10 @@ class Resource(enum.StrEnum):
     MEMORY = "memory"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeUsage:
+_RESOURCES = {str(one): one for one in Resource}
+
+
+class NodeUsage(NamedTuple):
     """One node's windows (metric name -> ratio of the node) and when the newest sample behind them was taken (Unix
     seconds).
     """
@@ -45,6 +49,24 @@ class PodUsage:
     at_seconds: float
 
 
+_node_usage = functools.partial(tuple.__new__, NodeUsage)  # half the time of calling it, for all nodes in every run
+
+
+def of_nodes(
+    ratios: collections.abc.Mapping[str, collections.abc.Mapping[str, float]],
+    at_seconds: collections.abc.Mapping[str, float],
+) -> dict[str, NodeUsage]:
+    """Usage by node out of ratios by metric and node; a node without any ratio, or without a time, is left out."""
+    found: dict[str, dict[str, float]] = {node: {} for node in at_seconds}
+    for metric, by_node in ratios.items():
+        for node, value in by_node.items():
+            if node in found:
+                found[node][metric] = value
+    known = [node for node, values in found.items() if values]
+    made = map(_node_usage, zip(known, map(found.__getitem__, known), map(at_seconds.__getitem__, known), strict=True))
+    return dict(zip(known, made, strict=True))
+
+
 def fresh(at_seconds: float, now_seconds: float, stale_after_seconds: float) -> bool:
     """Whether data of that time may be acted on: not stale, not from the future."""
     return freshness.usable(at_seconds, now_seconds, stale_after_seconds) == "usable"
@@ -59,12 +81,13 @@ def fresh_ratios(seen: NodeUsage | None, now_seconds: float, policy: LoadPolicy)
     """A node's valid ratios by metric; none at all without a reading, or with one that may not be acted on."""
     if seen is None or not fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
         return {}
-    return {name: value for name, value in seen.ratios.items() if usable_ratio(value)}
+    limit = annotations.MAX_RATIO
+    return {name: value for name, value in seen.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
 
 
 def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
     """The resource behind every metric in force."""
-    return {metric.name: Resource(metric.resource) for metric in policy.metrics_in_force}
+    return {metric.name: _RESOURCES[metric.resource] for metric in policy.metrics_in_force}
 
 
 def window_of(policy: LoadPolicy, metric_name: str) -> float:
@@ -89,13 +112,10 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     resources = resources_of(policy)
     peaks = [peak for name in lines if (peak := peak_metric(policy, resources[name])) is not None]
     filtered = [name for name, limit in policy.filter.thresholds.items() if limit > 0]
-    own = {name for node in nodes for name in _own_thresholds(node)}
+    key = node_thresholds.KEY
+    written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
+    own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
     return tuple(name for name in dict.fromkeys((*lines, *peaks, *filtered, *sorted(own))) if name in resources)
-
-
-def _own_thresholds(node: Node) -> collections.abc.Iterable[str]:
-    own = node_thresholds.decode(node.annotations.get(node_thresholds.KEY))
-    return own.limits if own is not None else ()
 
 
 def amount(usage: PodUsage, resource: Resource) -> float:

@@ -5,7 +5,6 @@
 not in the index, so their pods stay protected: nobody knows what replaces them.
 """
 
-import collections
 import collections.abc
 import dataclasses
 from typing import NamedTuple, Protocol
@@ -66,44 +65,51 @@ def index(
     A ReplicaSet leads to the Deployment or the custom owner above it, and is left out where that is not known: it is
     one version of something. Any other controller replaces its pods itself, whoever made it (an operator, a CronJob).
     """
-    every = {one.uid: (kind, one) for kind, several in controllers.items() for one in several}
-    found = dict(custom or {})
-    for uid, (kind, one) in every.items():
-        workload = _above(one, every, found) if kind == "ReplicaSet" and one.owner is not None else _workload(kind, one)
+    replica_sets = controllers.get("ReplicaSet", ())
+    others = {kind: several for kind, several in controllers.items() if kind != "ReplicaSet"}
+    found = {**(custom or {}), **{one.uid: _workload(kind, one) for kind, several in others.items() for one in several}}
+    deployments = {uid: found[uid] for uid in (one.uid for one in others.get("Deployment", ()))}
+    above = {**(custom or {}), **deployments}
+    for one in replica_sets:
+        owner = one.owner
+        workload = _workload("ReplicaSet", one) if owner is None else above.get(owner.uid)
         if workload is not None:
-            found[uid] = workload
+            found[one.uid] = workload
     return found
 
 
-def _above(
-    replica_set: Controller,
-    every: collections.abc.Mapping[str, tuple[str, Controller]],
-    custom: collections.abc.Mapping[str, Workload],
-) -> Workload | None:
-    above = replica_set.owner
-    if above is None:
-        return None
-    if above.uid in every and every[above.uid][0] == "Deployment":
-        return _workload(*every[above.uid])
-    return custom.get(above.uid)
-
-
-def standings(
-    pods: collections.abc.Iterable[Pod], workloads: collections.abc.Mapping[str, Workload]
-) -> dict[str, Standing]:
-    """Every workload's standing by workload uid.
+class Standings(collections.abc.Mapping[str, Standing]):
+    """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
 
     The smaller of the status's count and our own is believed: a pod that is terminating still counts as ready in many
-    a status.
+    a status. `owned` are pods by the uid of their controlling owner, `workloads` as `index` gives them.
     """
-    counted: collections.Counter[str] = collections.Counter()
-    for pod in pods:
-        owner = pod.owner
-        workload = workloads.get(owner.uid) if owner is not None else None
-        if workload is not None and pod.ready and not pod.deleting and not pod.finished:
-            counted[workload.uid] += 1
-    unique = {workload.uid: workload for workload in workloads.values()}
-    return {uid: Standing(workload, min(workload.ready, counted[uid])) for uid, workload in unique.items()}
+
+    def __init__(
+        self,
+        owned: collections.abc.Mapping[str, collections.abc.Sequence[Pod]],
+        workloads: collections.abc.Mapping[str, Workload],
+    ) -> None:
+        self._owned = owned
+        self._workloads = {workload.uid: workload for workload in workloads.values()}
+        self._owners: dict[str, list[str]] = {uid: [] for uid in self._workloads}
+        for owner, workload in workloads.items():
+            self._owners[workload.uid].append(owner)
+        self._counted: dict[str, Standing] = {}
+
+    def __getitem__(self, uid: str) -> Standing:
+        if uid not in self._counted:
+            workload = self._workloads[uid]
+            pods = (pod for owner in self._owners[uid] for pod in self._owned.get(owner, ()))
+            ready = sum(1 for pod in pods if pod.ready and not pod.deleting and not pod.finished)
+            self._counted[uid] = Standing(workload, min(workload.ready, ready))
+        return self._counted[uid]
+
+    def __iter__(self) -> collections.abc.Iterator[str]:
+        return iter(self._workloads)
+
+    def __len__(self) -> int:
+        return len(self._workloads)
 
 
 def _workload(kind: str, one: Controller) -> Workload:

@@ -1,6 +1,7 @@
 """The answers of this second, row by row: verdict, reason, base, raw score and the bytes each node adds to a reply.
 
-`lean` takes a `Board` per request and only picks rows from it. A board never changes; `Boards` makes the next one when
+`lean` takes a `Board` per request and picks rows from it; where the policy adds the incoming pod's own load, that is
+added to what stands ready in these rows. A board never changes; `Boards` makes the next one when
 a placement, a reading, the policy or the second has changed since: from the rows that changed where only placements
 did (or grew older), from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both
 give the same replies (tests/unit/extender/test_lean.py holds them to it).
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline, directory, nodes, protocol, view
-from policy import filtering, scoring
+from policy import filtering, recent, scoring
 
 Bytes = npt.NDArray[np.object_]
 CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_metric")  # bit i of `lacking`
@@ -26,7 +27,7 @@ CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_me
 @dataclasses.dataclass(frozen=True, slots=True)
 class Labels:
     """What depends on the names alone: by row the name as JSON and the opening of its part of a prioritize reply, and
-    the row of a name as its bytes stand in JSON.
+    the row of a name as its bytes stand in JSON; `named` marks the rows that are some node's.
 
     Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
     `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
@@ -37,6 +38,7 @@ class Labels:
     directory: directory.Directory
     rows: dict[bytes, int]
     longest_bytes: int
+    named: view.Mask
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ class Board:
     """Everything by row. `standing` holds the arrays it follows from.
 
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
-    `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES. `base` is the node's own, NaN
-    without one, `whole` where no weighted metric is missing; `raw` and `scores` hold where it is whole, has a base and
-    no `stretch` makes them depend on the others.
+    `"name":"reason"` where it is not allowed; `lacking` has a bit for each of CAUSES, and `sound` is that no node
+    lacks anything. `base` is the node's own, NaN without one, `whole` where no weighted metric is missing; `raw` and
+    `scores` hold where it is whole, has a base, no `stretch` makes them depend on the others and no pod's load is
+    added.
     """
 
     standing: view.Candidates
@@ -55,6 +58,7 @@ class Board:
     reasons: npt.NDArray[np.object_]
     refusals: Bytes
     lacking: npt.NDArray[np.uint8]
+    sound: bool
     whole: view.Mask
     base: nodes.Floats
     penalty: nodes.Floats
@@ -63,16 +67,32 @@ class Board:
 
     def causes(self, rows: nodes.Rows) -> tuple[str, ...]:
         """What some of the rows lack, as `view.Candidates.degradations`."""
+        if self.sound:
+            return ()
         bits = int(np.bitwise_or.reduce(self.lacking[rows], initial=np.uint8(0)))
         return tuple(cause for at, cause in enumerate(CAUSES) if bits >> at & 1)
 
-    def ranking(self, rows: nodes.Rows) -> scoring.Ranking:
-        """The ranking of these candidates."""
-        base, penalty, whole = self.base[rows], self.penalty[rows], self.whole[rows]
-        if self.standing.in_force.weighing.stretch or not whole.all() or np.isnan(base).any():
-            return scoring.rank(base, penalty, whole=whole, stretch=self.standing.in_force.weighing.stretch)
-        none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own: they stand ready
-        return scoring.Ranking(base, none, none, penalty, self.raw[rows], self.scores[rows])
+    def ranking(self, rows: nodes.Rows, load: recent.Load | None = None) -> scoring.Ranking:
+        """The ranking of these candidates: for a pod that brings this load, or for any (None)."""
+        weighing = self.standing.in_force.weighing
+        base = self.base[rows] if load is None else self._bases_with(load, rows)
+        penalty = self.penalty[rows]
+        if weighing.stretch or not weighing.weighted or not (self.sound or self.whole[rows].all()):
+            return scoring.rank(base, penalty, whole=self.whole[rows], stretch=weighing.stretch)
+        none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
+        result = (self.raw[rows], self.scores[rows]) if load is None else scoring.clamped(base, penalty)
+        return scoring.Ranking(base, none, none, penalty, *result)
+
+    def _bases_with(self, load: recent.Load, rows: nodes.Rows) -> nodes.Floats:
+        """The bases of these nodes with a pod's load on each."""
+        every = self.standing
+        predicted = every.values.take(rows, axis=0)
+        predicted += every.expected.take(rows, axis=0)
+        columns = np.ascontiguousarray(predicted.T)
+        incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
+        for column, ratios in zip(columns, incoming, strict=True):
+            column += ratios
+        return scoring.bases(columns.T, every.in_force.weighing)
 
 
 class Boards:
@@ -112,14 +132,15 @@ def _made(standing: view.Candidates, before: Board | None) -> Board:
     loads = standing.loads
     kept = before if before is not None and before.standing.loads.names is loads.names else None
     labels = _labels(loads) if kept is None else kept.labels
-    size = len(loads.names)
+    size, lacking = len(loads.names), _bits(list(standing.lacking().values()))
     blank = Board(
         standing,
         labels,
         allowed=np.ones(size, dtype=np.bool_),
         reasons=np.full(size, "", dtype=np.object_) if kept is None else kept.reasons.copy(),
         refusals=np.full(size, b"", dtype=np.object_) if kept is None else kept.refusals.copy(),
-        lacking=_bits(list(standing.lacking().values())),
+        lacking=lacking,
+        sound=not lacking[labels.named].any(),
         whole=scoring.whole(standing.values, standing.in_force.weighing),
         base=np.full(size, np.nan),
         penalty=np.zeros(size),
@@ -142,6 +163,7 @@ def _repaired(before: Board, changed: view.Candidates) -> Board:
         before.allowed.copy(),
         *texts,
         before.lacking,
+        before.sound,
         before.whole,
         before.base.copy(),
         before.penalty.copy(),
@@ -187,7 +209,8 @@ def _labels(loads: nodes.NodeLoads) -> Labels:
     rows = {text: row for row, text in enumerate(inside) if text}
     openings = list(map(protocol.score_opening, quoted))
     longest_bytes = 2 + sum(len(text) + 3 for text in rows)
-    return Labels(_column(quoted), _column(openings), directory.of(inside), rows, longest_bytes)
+    named = np.array(list(map(bool, loads.names)), dtype=np.bool_)
+    return Labels(_column(quoted), _column(openings), directory.of(inside), rows, longest_bytes, named)
 
 
 def _column(texts: list[bytes]) -> Bytes:

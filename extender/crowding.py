@@ -121,9 +121,11 @@ class Rows:
         few and none is `asked` for (None: all are). With `aging` also those whose expected load is another one at every
         moment.
         """
-        if asked is not None and not self._touched[asked].any() and np.count_nonzero(self._touched) < PUT_OFF:
-            return _NO_ROWS
-        found = np.flatnonzero(self._touched | self._aging if aging else self._touched)
+        if not aging:
+            number = np.count_nonzero(self._touched)
+            if not number or (asked is not None and number < PUT_OFF and not self._touched[asked].any()):
+                return _NO_ROWS
+        (found,) = (self._touched | self._aging if aging else self._touched).nonzero()
         self._touched[found] = False
         return found
 

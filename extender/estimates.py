@@ -31,13 +31,17 @@ class Asked(NamedTuple):
 
 
 def asked(pod: counting.Countable) -> Asked:
+    """What a pod asks for, and who owns it."""
+    return Asked(owner_of(pod), request_of(pod))
+
+
+def request_of(pod: counting.Countable) -> recent.Load:
     """What a pod asks for; requests that cannot be read are no requests, as the apiserver lets none of them in."""
     try:
         requests = pod.requests
     except (ValueError, OverflowError):
         requests = objects.NOTHING
-    amounts = (min(amount, LARGEST_AMOUNT) for amount in (requests.cpu_millicores, requests.memory_bytes))
-    return Asked(owner_of(pod), recent.Load(*amounts))
+    return recent.Load(min(requests.cpu_millicores, LARGEST_AMOUNT), min(requests.memory_bytes, LARGEST_AMOUNT))
 
 
 def owner_of(pod: counting.Countable) -> str:

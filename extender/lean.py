@@ -2,8 +2,8 @@
 
 It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
 routes, whole nodes, names we do not know, lower-case keys, pods that are exempt or ask to be, pods that already count
-somewhere, relief hints, `incomingPod`, a sample that is hot throughout, and whatever is not the JSON that Go writes. So
-the slow path stays the one definition of every answer, and this one may decline whenever it is in doubt.
+somewhere, relief hints, a sample that is hot throughout, and whatever is not the JSON that Go writes. So the slow path
+stays the one definition of every answer, and this one may decline whenever it is in doubt.
 
 The winner is assumed when the server closes the reply: after its last byte is sent, on the same thread, before the next
 request of that connection is read, so that the next pod of the same scheduler sees the placement; another scheduler may
@@ -23,7 +23,7 @@ import numpy as np
 
 from extender import app, board, deadline, decisions, directory, later, nodes, protocol, verbs, view
 from kube import objects
-from policy import relief, scoring
+from policy import owner_usage, relief, scoring
 from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
@@ -34,14 +34,15 @@ ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each ask
 
 
 class Question(NamedTuple):
-    """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, and the board,
-    which is of this moment in these rows.
+    """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, the board,
+    which is of this moment in these rows, and what the replicas of the pod's owner are known to use.
     """
 
     pod: objects.Pod
     rows: nodes.Rows
     text: bytes
     current: board.Board
+    mean: owner_usage.Mean | None
 
 
 class Reply(NamedTuple):
@@ -161,17 +162,18 @@ class Lean:
         def note() -> None:
             rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
             judged = verbs.Judgement((), rejected, None, causes)
-            self._note("filter", view.Asked(every, asked.rows), asked.pod, judged, assumed=winner)
+            self._note("filter", asked, judged, assumed=winner)
 
         later.do(note)
 
     def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
         asked = self._question(body, now_seconds)
-        if asked is None or asked.current.standing.in_force.weighing.incoming_pod:
+        if asked is None:
             return None
         current, rows = asked.current, asked.rows
-        causes = current.causes(rows)
-        ranking = current.ranking(rows)
+        every, causes = current.standing, current.causes(rows)
+        load = every.estimate(asked.pod, asked.mean).load if every.in_force.weighing.incoming_pod else None
+        ranking = current.ranking(rows, load)
         reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
@@ -184,22 +186,22 @@ class Lean:
         def note() -> None:
             best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
             judged = verbs.Judgement((), {}, None, causes)
-            self._note("prioritize", view.Asked(every, asked.rows), asked.pod, judged, best=best, assumed=winner)
+            self._note("prioritize", asked, judged, best=best, assumed=winner)
 
         later.do(note)
 
     def _note(
         self,
         verb: str,
-        seen: view.Asked,
-        pod: objects.Pod,
+        asked: Question,
         judged: verbs.Judgement,
         *,
         best: tuple[decisions.Ranked, ...] = (),
         assumed: str,
     ) -> None:
-        mean = self._parts.view.mean(pod, seen.standing.now_seconds)
-        app.note(self._parts, verbs.decision(verb, seen, pod, judged, best=best, assumed=assumed, mean=mean))
+        seen = view.Asked(asked.current.standing, asked.rows)
+        found = verbs.decision(verb, seen, asked.pod, judged, best=best, assumed=assumed, mean=asked.mean)
+        app.note(self._parts, found)
 
     def _assume(self, asked: Question, winner: str) -> None:
         """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
@@ -224,7 +226,9 @@ class Lean:
         if rows is None:
             return None
         current = self._boards.current(now_seconds, rows)
-        return Question(pod, rows, text, current) if current.labels is labels else None  # a node came or went just now
+        if current.labels is not labels:
+            return None  # a node came or went just now
+        return Question(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
 
     def _rows(self, text: bytes, labels: board.Labels) -> nodes.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.

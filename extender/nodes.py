@@ -1,6 +1,7 @@
 """What the nodes' annotations say, as columns of numbers that are ready before kube-scheduler asks.
 
-The Node watch puts each node into a `NodeTable` once, when it changes; the ConfigMap watch brings heartbeats. A
+The Node watch puts each node into a `NodeTable` once, when it changes; the ConfigMap watch brings heartbeats, which
+confirm what the nodes say when either is next looked at. A
 request takes the current `NodeLoads`, an immutable view of all rows, and only has to find the rows of the names asked
 for. Whether a reading is still fresh depends on the moment of the request, so the view carries effective times and
 `view` compares them with the clock. Rows are written, all that changed at once, and copied when the view is next read;
@@ -31,8 +32,7 @@ UNKNOWN: Final = 0  # the row of every name that is not known here: it never hol
 _ROWS_AT_FIRST: Final = 64
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(NamedTuple):
     """One node as its object says it: the reading or why there is none, allocatable resources, the relief hint and the
     thresholds of its own.
     """
@@ -98,6 +98,7 @@ class NodeTable:
         self._columns = {name: column for column, name in enumerate(metric_names)}
         self._facts: dict[str, NodeFacts] = {}
         self._unwritten: set[str] = set()  # nodes whose facts are newer than their rows
+        self._unsettled: set[int] = set()  # buckets of texts that were not compared with the last heartbeat yet
         self._times = heartbeat.EffectiveTimes()
         self._heartbeat_problem = "none seen yet"
         self._index: dict[str, int] = {}
@@ -137,14 +138,14 @@ class NodeTable:
             if new is not None:
                 self._put(new)
             elif old is not None:
-                self._times.put(old.name, None)
+                self._put_text(old.name, None)
                 self._leave(old.name)
             self._loads = None
-            self._confirm()
 
     def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the heartbeat ConfigMap; without a usable one readings simply age."""
         with self._lock:
+            self._confirm()  # what matched the heartbeat before keeps its time
             self._heartbeat_problem = self._accept(data, now_seconds)
             self._loads = None
             self._confirm()
@@ -153,6 +154,7 @@ class NodeTable:
         """The current view; the same object until something changes."""
         with self._lock:
             if self._loads is None:
+                self._confirm()
                 self._write_rows()
                 self._loads = self._view()
             return self._loads
@@ -165,6 +167,7 @@ class NodeTable:
     def heartbeat_state(self) -> HeartbeatState:
         """The digest state of this replica's view."""
         with self._lock:
+            self._confirm()
             last = self._times.last
             return HeartbeatState(
                 at_seconds=None if last is None else last.at_seconds,
@@ -178,11 +181,19 @@ class NodeTable:
     def _put(self, node: objects.Node) -> None:
         facts = facts_of(node)  # first: should it raise, text, facts and row still agree with each other
         name = node.name
-        self._times.put(name, node.annotations.get(annotations.KEY))
+        self._put_text(name, node.annotations.get(annotations.KEY))
         self._facts[name] = facts
         if name not in self._index:
             self._take_row(name)
         self._unwritten.add(name)
+
+    def _put_text(self, name: str, text: str | None) -> None:
+        """Tell the digests, which are settled once for many nodes, but not past a bucket that may match just now."""
+        bucket = heartbeat.bucket_of(name)
+        if bucket in self._unsettled:
+            self._confirm()
+        self._times.put(name, text)
+        self._unsettled.add(bucket)
 
     def _take_row(self, name: str) -> None:
         """A row for a new node: one that another left, else the next; arrays that are full are doubled."""
@@ -217,6 +228,7 @@ class NodeTable:
         return "" if accepted else "ignored: older than the last, or ahead of the clock"
 
     def _confirm(self) -> None:
+        self._unsettled.clear()
         renewed = [name for name in self._times.settle() if name in self._index]  # one odd name costs only itself
         if renewed:
             self._write_effective(renewed)

@@ -172,7 +172,8 @@ class PlacementTable:
 
     def _align(self, index: collections.abc.Mapping[str, int], rows: int) -> None:
         """Follow the nodes that came or went."""
-        for node in self._rows.follow(index, rows) & self._by_node.keys():
+        moved = self._rows.follow(index, rows)
+        for node in moved & self._by_node.keys() if moved else ():
             self._write_row(node, self._latest_seconds)
 
     def _put(self, pod: counting.Countable, now_seconds: float) -> None:

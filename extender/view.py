@@ -31,18 +31,28 @@ class InForce(NamedTuple):
     content_hash: str
     metric_names: tuple[str, ...]
     rules: filtering.Rules
+    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps nobody
     weighing: scoring.Weighing
     columns_of_resource: tuple[int, ...]
+
+    def incoming(self, load: recent.Load, per_allocatable: nodes.Floats) -> list[nodes.Floats]:
+        """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
+        as in `nodes.NodeLoads`.
+        """
+        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
+        return [ratios[resource] for resource in self.columns_of_resource]
 
 
 def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
     """Compile a policy for the columns of its metrics."""
     in_force = policy.metrics_in_force
+    rules = filtering.rules(policy.filter, in_force)
     return InForce(
         policy,
         content_hash,
         metrics.names(in_force),
-        filtering.rules(policy.filter, in_force),
+        rules,
+        rules._replace(keep_coolest=False),
         scoring.weighing(policy.score, in_force),
         tuple(metrics.RESOURCES.index(metric.resource) for metric in in_force),
     )
@@ -90,9 +100,7 @@ class Candidates:
         """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
         about, so that `coolest` keeps nobody.
         """
-        rules = self.in_force.rules
-        if each_alone:
-            rules = rules._replace(keep_coolest=False)
+        rules = self.in_force.rules_alone if each_alone else self.in_force.rules
         return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
 
     @property
@@ -104,14 +112,12 @@ class Candidates:
         """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
         if not self.in_force.weighing.incoming_pod:
             return None
-        load = self.estimate(pod, mean).load
-        columns = list(self.in_force.columns_of_resource)
-        per_metric: nodes.Floats = np.array(load)[columns] * self.loads.per_allocatable[self.rows][:, columns]
-        return per_metric
+        by_metric = self.in_force.incoming(self.estimate(pod, mean).load, self.loads.per_allocatable[self.rows])
+        return np.array(by_metric).T
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> recent.Estimate:
         """What a pod is expected to use; `mean` is its owner's."""
-        return recent.estimate(estimates.asked(pod).request, self.in_force.policy.recent_pods, mean)
+        return recent.estimate(estimates.request_of(pod), self.in_force.policy.recent_pods, mean)
 
     def degradations(self) -> tuple[str, ...]:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is

@@ -5,7 +5,6 @@ k8s.io/component-helpers/resource (PodRequests): the larger of the running conta
 in its turn, native sidecars counted in both, then pod-level requests, then overhead.
 """
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
@@ -17,6 +16,7 @@ from kube import quantities
 Quantity = str | int | float  # the API writes strings; hand-made bodies also numbers
 Amounts = Mapping[str, Quantity]
 _NONE: Mapping[str, float] = MappingProxyType({})
+REMEMBERED_MAPS = 8192  # some 8 MB at most
 REMEMBERED_CHARACTERS = 256  # of a map's names and amounts; cpu, memory, storage and two kinds of devices have some 120
 
 
@@ -74,8 +74,14 @@ def resources(amounts: Amounts) -> Resources:
     if not amounts:
         return NOTHING
     given = tuple(amounts.items())
-    characters = sum(map(len, amounts)) + sum(map(len, map(str, amounts.values())))
-    return _remembered(given) if characters <= REMEMBERED_CHARACTERS else _resources(given)
+    found = _remembered.get(given)
+    if found is None:
+        found = _resources(given)
+        if sum(len(name) + len(str(amount)) for name, amount in given) <= REMEMBERED_CHARACTERS:
+            if len(_remembered) >= REMEMBERED_MAPS:
+                _remembered.clear()
+            _remembered[given] = found
+    return found
 
 
 def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
@@ -90,7 +96,7 @@ def _resources(amounts: tuple[tuple[str, Quantity], ...]) -> Resources:
 
 
 _OWN_FIELDS = ("cpu", "memory", "pods")
-_remembered = functools.lru_cache(maxsize=8192)(_resources)  # some 8 MB at most
+_remembered: dict[tuple[tuple[str, Quantity], ...], Resources] = {}  # asked for each version of each node and pod
 
 
 class Requirements(msgspec.Struct, frozen=True, gc=False):

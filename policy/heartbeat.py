@@ -67,13 +67,48 @@ def bucket_of(node: str) -> int:
 
 def digest(annotations: collections.abc.Mapping[str, str]) -> Digest:
     """Checksums over the lines `name=annotation\\n`, sorted by name; `annotations` holds the raw text by node name."""
-    whole = hashlib.sha256()
-    buckets: list[list[bytes]] = [[] for _ in range(BUCKETS)]
-    for node in sorted(annotations):
-        line = _line(node, annotations[node])
-        whole.update(line)
-        buckets[bucket_of(node)].append(line)
-    return Digest(_PREFIX + whole.hexdigest(), tuple(_checksum(lines) if lines else _EMPTY for lines in buckets))
+    return Digester().digest(annotations)
+
+
+class Digester:
+    """`digest` from time to time: of what did not change since the last time nothing is computed anew but the whole.
+
+    Not thread-safe: one owner.
+    """
+
+    def __init__(self) -> None:
+        self._texts: collections.abc.Mapping[str, str] = {}
+        self._lines: dict[str, bytes] = {}  # by node, sorted
+        self._buckets: list[dict[str, bytes]] = [{} for _ in range(BUCKETS)]
+        self._checksums = [_EMPTY] * BUCKETS
+
+    def digest(self, annotations: collections.abc.Mapping[str, str]) -> Digest:
+        """See `heartbeat.digest`; the mapping must not change afterwards."""
+        before, self._texts = self._texts, annotations
+        changed = [node for node, text in annotations.items() if node not in before or before[node] != text]
+        for bucket in self._forget(before.keys() - annotations.keys()) | self._note(changed):
+            lines = self._buckets[bucket]
+            self._checksums[bucket] = _checksum([lines[node] for node in sorted(lines)])
+        whole = hashlib.sha256(b"".join(self._lines.values()))
+        return Digest(_PREFIX + whole.hexdigest(), tuple(self._checksums))
+
+    def _forget(self, nodes: collections.abc.Set[str]) -> set[int]:
+        """Drop the lines of these nodes; the buckets that changed."""
+        for node in nodes:
+            del self._lines[node], self._buckets[bucket_of(node)][node]
+        return {bucket_of(node) for node in nodes}
+
+    def _note(self, nodes: collections.abc.Sequence[str]) -> set[int]:
+        """Make the lines of these nodes anew; the buckets that changed."""
+        known = len(self._lines)
+        buckets = set()
+        for node in nodes:
+            bucket = bucket_of(node)
+            self._lines[node] = self._buckets[bucket][node] = _line(node, self._texts[node])
+            buckets.add(bucket)
+        if len(self._lines) > known:
+            self._lines = {node: self._lines[node] for node in sorted(self._lines)}
+        return buckets
 
 
 def _line(node: str, annotation: str) -> bytes:
@@ -85,7 +120,7 @@ def _checksum(lines: collections.abc.Iterable[bytes]) -> str:
 
 
 def _checksum_of(texts: collections.abc.Mapping[str, str]) -> str:
-    return _checksum(_line(node, texts[node]) for node in sorted(texts))
+    return _checksum([_line(node, texts[node]) for node in sorted(texts)])
 
 
 _EMPTY: Final = _checksum(())
@@ -184,26 +219,30 @@ class EffectiveTimes:
         """Compare what changed with the last heartbeat; returns the nodes that were confirmed by it anew."""
         if self.last is None:
             return frozenset()
-        confirmed: set[str] = set()
-        for bucket in self._dirty:
-            confirmed |= self._settle_bucket(bucket, self.last)
-        self._dirty.clear()
+        at_seconds, excluded = self.last.at_seconds, self.last.excluded
+        dirty, self._dirty = self._dirty, set()
+        differing = self._unlike(self.last, dirty)
+        self._differing = (self._differing - dirty) | differing
+        matched = self._matched
+        confirmed = [
+            node
+            for bucket in dirty - differing
+            for node in self._texts[bucket]
+            if node not in excluded and (node not in matched or matched[node] != at_seconds)
+        ]
+        matched.update(dict.fromkeys(confirmed, at_seconds))
         return frozenset(confirmed)
 
-    def _settle_bucket(self, bucket: int, heartbeat: Heartbeat) -> set[str]:
-        texts = self._texts[bucket]
-        if not heartbeat.excluded.isdisjoint(texts):
-            texts = {node: text for node, text in texts.items() if node not in heartbeat.excluded}
-            ours = _checksum_of(texts)
-        else:
-            ours = self._checksums[bucket] = self._checksums[bucket] or _checksum_of(texts)
-        if ours != heartbeat.digest.buckets[bucket]:
-            self._differing.add(bucket)
-            return set()
-        self._differing.discard(bucket)
-        renewed = {node for node in texts if self._matched.get(node) != heartbeat.at_seconds}
-        self._matched.update(dict.fromkeys(renewed, heartbeat.at_seconds))
-        return renewed
+    def _unlike(self, heartbeat: Heartbeat, dirty: set[int]) -> set[int]:
+        """Which of these buckets are not as the heartbeat says, without the nodes that it leaves out."""
+        for bucket in [bucket for bucket in dirty if self._checksums[bucket] is None]:
+            self._checksums[bucket] = _checksum_of(self._texts[bucket])
+        theirs, ours = heartbeat.digest.buckets, self._checksums
+        differing = {bucket for bucket in dirty if ours[bucket] != theirs[bucket]}
+        for bucket in {bucket_of(node) for node in self._unvouched()} & dirty:
+            vouched = {node: text for node, text in self._texts[bucket].items() if node not in heartbeat.excluded}
+            (differing.discard if _checksum_of(vouched) == theirs[bucket] else differing.add)(bucket)
+        return differing
 
     def matched_seconds(self, node: str) -> float:
         """The time of the last heartbeat that confirmed the node's annotation as it is now; -inf when none did."""

@@ -7,6 +7,7 @@ metrics] with the columns of `metrics_in_force`; NaN in the readings means missi
 
 import collections.abc
 import dataclasses
+import functools
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,13 +29,15 @@ _DECIMALS: Final = 9
 class Weighing(NamedTuple):
     """The policy's score, compiled: a weight per column, and the columns of which each mean is taken.
 
-    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `points` are those
-    that a node without load gets from each column of a group, for the groups that have a weight.
+    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `weighted` are
+    their columns of a weight over 0, for the groups that have any; `points` [metrics, 1] are those that a node without
+    load gets from each metric.
     """
 
     weights: Floats
     groups: tuple[tuple[int, ...], ...]
-    points: tuple[tuple[tuple[int, ...], Floats], ...]
+    weighted: tuple[tuple[int, ...], ...]
+    points: Floats
     stretch: bool
     incoming_pod: bool
 
@@ -93,9 +96,12 @@ def weighing(score: schema.Score, in_force: collections.abc.Sequence[metrics.Met
         for resource in metrics.RESOURCES
     )
     groups = by_resource if score.combine == "worst" else everything
-    totals = ((group, weights[list(group)]) for group in groups)
-    points = tuple((group, MAX_SCORE * (mine / mine.sum())) for group, mine in totals if mine.sum() > 0)
-    return Weighing(weights, groups, points, score.spread == "stretch", score.incoming_pod)
+    with_weight = [list(group) for group in groups if weights[list(group)].any()]
+    points = np.zeros((len(weights), 1))
+    for group in with_weight:
+        points[group, 0] = MAX_SCORE * (weights[group] / weights[group].sum())
+    weighted = tuple(tuple(column for column in group if weights[column] > 0) for group in with_weight)
+    return Weighing(weights, groups, weighted, points, score.spread == "stretch", score.incoming_pod)
 
 
 def scores(
@@ -128,16 +134,25 @@ def bases(predicted: Floats, compiled: Weighing) -> Floats:
     `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
     that have one.
     """
-    return _terms(predicted, compiled)[1] if np.isnan(predicted).any() else _whole_bases(predicted, compiled)
+    found = _whole_bases(predicted, compiled)
+    return _terms(predicted, compiled)[1] if np.isnan(found).any() else found
 
 
 def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
-    """`bases` where every metric is usable, the same to the bit: in a board's few rows each step of numpy counts."""
-    headroom = 1.0 - np.minimum(np.maximum(predicted, 0.0), 1.0)
-    found = np.full(len(predicted), np.nan)
-    for group, points in compiled.points:
-        np.fmin(found, (points * headroom.take(group, axis=1)).sum(axis=1), out=found)
-    return found
+    """`bases` of the nodes that have every metric of a weight, the same to the bit, and NaN for the others. Here each
+    step of numpy counts: it is asked of a few rows with every placement, and of all candidates with every pod.
+    """
+    points = np.maximum(predicted.T, 0.0)
+    np.minimum(points, 1.0, out=points)
+    np.subtract(1.0, points, out=points)
+    np.multiply(points, compiled.points, out=points)
+    means = [_summed(points[column] for column in group) for group in compiled.weighted]
+    return functools.reduce(np.minimum, means) if means else np.full(len(predicted), np.nan)
+
+
+def _summed(columns: collections.abc.Iterable[Floats]) -> Floats:
+    """The sum from left to right: the order of numpy's own sums depends on how many there are and lie in memory."""
+    return functools.reduce(np.add, columns)
 
 
 def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
@@ -153,7 +168,7 @@ def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
         share = np.divide(mine, total[:, None], where=total[:, None] > 0, out=np.zeros_like(mine))
         points = MAX_SCORE * share * headroom.take(columns, axis=1)
         terms[:, columns] = np.where(usable[:, columns], points, np.nan)
-        means[:, at] = np.where(total > 0, points.sum(axis=1), np.nan)
+        means[:, at] = np.where(total > 0, _summed(points.T), np.nan)
     return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
 
 

@@ -28,20 +28,26 @@ Tolerations = tuple[Toleration, ...]
 
 
 class Topology(NamedTuple):
-    """The domains of one topology key: each row's domain as a number, -1 where the node has no such label."""
+    """The domains of one topology key: each row's domain as a number, -1 where the node has no such label; `whole` if
+    there is no such node.
+    """
 
     codes: Ints
     numbers: Mapping[str, int]
     labelled: Bools
+    whole: bool
 
     def sums(self, per_row: Ints, where: Bools | None = None) -> Ints:
         """Amounts of rows added up by domain, of the rows of `where` only; the last number, which -1 reads, is 0."""
-        kept = self.labelled if where is None else self.labelled & where
-        return np.bincount(self.codes[kept], weights=per_row[kept], minlength=len(self.numbers) + 1).astype(np.int64)
+        codes = self.codes
+        if where is not None or not self.whole:
+            kept = self.labelled if where is None else self.labelled & where
+            codes, per_row = codes[kept], per_row[kept]
+        return np.bincount(codes, weights=per_row, minlength=len(self.numbers) + 1).astype(np.int64)
 
-    def domains(self, rows: Ints) -> int:
-        """How many domains the rows are in; those without the label are one together."""
-        return int(np.count_nonzero(np.bincount(self.codes[rows] + 1)))
+    def domains(self, codes: Ints) -> int:
+        """How many domains some rows' codes are; rows without the label are one together."""
+        return int(np.count_nonzero(np.bincount(codes + 1)))
 
 
 class Barred(NamedTuple):
@@ -55,7 +61,7 @@ class Barred(NamedTuple):
 class Columns:
     """Nodes by row. `given` and `requested` have a line for each resource of BASE, in millicores, bytes and pods; of
     the SCORED among them `scored` is what LeastAllocated counts, `divisors` what is given, at least 1; `kinds` is how
-    many of them a node has, at least 1, and `whole` whether it has all.
+    many of them a node has, at least 1, `whole` whether it has all, and `all_whole` whether every node has.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -73,6 +79,7 @@ class Columns:
         offered = self.given[: len(SCORED)] > 0
         self.divisors = np.maximum(self.given[: len(SCORED)], 1)
         self.whole, self.kinds = offered.all(axis=0), np.maximum(offered.sum(axis=0), 1)
+        self.all_whole = bool(self.whole.all())
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
         self._barred: dict[object, Barred] = {}
@@ -111,12 +118,17 @@ class Columns:
                 if key in node.labels:
                     numbers.setdefault(node.labels[key], len(numbers))
             codes = self._each(lambda node: numbers[node.labels[key]] if key in node.labels else -1)
-            found = self._topologies[key] = Topology(codes, numbers, codes >= 0)
+            labelled = codes >= 0
+            found = self._topologies[key] = Topology(codes, numbers, labelled, bool(labelled.all()))
         return found
 
     def named(self, rows: Ints) -> tuple[str, ...]:
         """The names of rows, in their order."""
         return self.names if rows is self.all_rows else tuple(map(self.names.__getitem__, rows.tolist()))
+
+    def at(self, per_row: Ints, rows: Ints) -> Ints:
+        """What some rows have of an amount by row; mostly all have, in their order."""
+        return per_row if rows is self.all_rows else per_row[rows]
 
     def rows_of(self, names: Sequence[str]) -> Ints:
         """The rows of names, in their order. KeyError for one without a node."""

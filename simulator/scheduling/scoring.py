@@ -79,8 +79,7 @@ def _least_allocated(columns: Columns, demand: Demand, rows: Ints) -> Ints:
     """
     left = np.maximum(columns.given[:SCORED] - columns.scored - demand.scored, 0)
     points = left * BEST // columns.divisors
-    found: Ints = (points[0] + points[1]) // columns.kinds
-    return found[rows]
+    return columns.at((points[0] + points[1]) // columns.kinds, rows)
 
 
 def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
@@ -88,11 +87,12 @@ def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
     deviation is half the difference of CPU's and memory's requested shares, at most 1 each, and 0 for a node that lacks
     one of them; None for a pod that requests neither.
     """
-    if not demand.base[:SCORED].any():
+    if not any(resource in SCORED_RESOURCES for resource, _ in demand.amounts):
         return None
     without = columns.requested[:SCORED]
     shares = np.minimum(np.array((without + demand.base[:SCORED], without)) / columns.divisors, 1.0)
-    deviation: Floats = np.abs((shares[:, 0] - shares[:, 1]) / 2) * columns.whole
+    deviation: Floats = np.abs((shares[:, 0] - shares[:, 1]) / 2)
+    if not columns.all_whole:
+        deviation *= columns.whole
     even = ((1 - deviation) * float(BEST)).astype(np.int64)
-    found: Ints = HALF + (HALF + even[0] - even[1]) // 2
-    return found[rows]
+    return columns.at(HALF + (HALF + even[0] - even[1]) // 2, rows)

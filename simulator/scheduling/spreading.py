@@ -118,12 +118,13 @@ def _raw(
     """One rule's part, by scored row; nothing for a node without the label."""
     topology = columns.topology(rule.topology_key)
     if rule.topology_key == HOSTNAME:
-        domains, found = len(scored), matching[scored]
+        domains, found = len(scored), columns.at(matching, scored)
     else:
-        domains = topology.domains(scored)
-        found = topology.sums(matching, _counted(columns, pod, rule, eligible))[topology.codes[scored]]
-    weighted = found * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
-    return np.where(topology.labelled[scored], weighted, 0.0)
+        codes = columns.at(topology.codes, scored)
+        domains = topology.domains(codes)
+        found = topology.sums(matching, _counted(columns, pod, rule, eligible))[codes]
+    weighted: Floats = found * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
+    return weighted if topology.whole else np.where(topology.labelled[scored], weighted, 0.0)
 
 
 def _normalised(raw: Ints) -> Ints:

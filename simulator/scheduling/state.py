@@ -80,6 +80,8 @@ class State:
 
     def nominate(self, pod: Pod, node: str) -> None:
         """Remember that room is being made for a pod on a node; "" for none."""
+        if not self.nominated and not node:
+            return
         for name in [name for name, waiting in self.nominated.items() if pod.uid in waiting and name != node]:
             del self.nominated[name][pod.uid]
             if not self.nominated[name]:

@@ -63,7 +63,7 @@ class Bench:
 
     def sync(self) -> Outcome:
         done = len(self.kube.patches)
-        outcome = self.annotator.sync(cycle.World(self.nodes(), ()), cycle.Rulebook(POLICY, "hash"))
+        outcome = self.annotator.sync(cycle.World(self.nodes(), {}), cycle.Rulebook(POLICY, "hash"))
         for name, body in self.kube.patches[done:]:
             self.texts[name] = body["metadata"]["annotations"][annotations.KEY]
         return outcome
@@ -104,7 +104,7 @@ def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(
 
 def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
     pods = [placeholder("a", "node-1"), placeholder("b", "")]
-    bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
+    bench.annotator.sync(cycle.World(bench.nodes(), {pod.key: pod for pod in pods}), cycle.Rulebook(POLICY, "hash"))
     states = ("placed", "waiting")
     assert [bench.value("evenload_annotator_placeholders", state=state) for state in states] == [1, 1]
 
@@ -234,7 +234,7 @@ def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench)
 def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
     pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
-    world = cycle.World(bench.nodes(), pods)
+    world = cycle.World(bench.nodes(), {pod.key: pod for pod in pods})
     bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
     assert bench.value("evenload_annotator_wakeups_total") == 2
     bench.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
@@ -274,7 +274,7 @@ def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
     bench.load(node_1=0.3, node_2=0.7)
     pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
     bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
-    bench.annotator.sync(cycle.World(bench.nodes(), pods), cycle.Rulebook(POLICY, "hash"))
+    bench.annotator.sync(cycle.World(bench.nodes(), {pod.key: pod for pod in pods}), cycle.Rulebook(POLICY, "hash"))
     written = {name: json.loads(body["metadata"]["annotations"][annotations.KEY]) for name, body in bench.kube.patches}
     assert written["node-1"]["hot"] == {"1m": 0, "5m": 3, "30m": 3}
     assert written["node-2"]["hot"] == {"1m": 0, "5m": 0, "30m": 0}

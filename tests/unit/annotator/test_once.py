@@ -26,7 +26,7 @@ def synced(*, dry_run: bool, refused: str = "") -> tuple[outcome.Outcome, writin
     settings = cycle.Settings("ours", collecting.NodeLabel())
     annotator = cycle.Annotator(prometheus, writer, settings, clock=clock, telemetry=telemetry)
     nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
-    return annotator.sync(cycle.World(nodes, ()), cycle.Rulebook(POLICY, "hash")), writer
+    return annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(POLICY, "hash")), writer
 
 
 def test_every_write_of_a_dry_run_is_a_line_that_says_so() -> None:

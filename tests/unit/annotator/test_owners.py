@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotator import owners
 from kube.lean_pods import Pod
@@ -25,7 +27,9 @@ def means(
         {f"default/{name}": amount for name, amount in (memory or {}).items()},
         300.0,
     )
-    return owners.means(pods, usage, now_seconds=now)
+    replicas = owners.Replicas()
+    replicas.follow({pod.key: pod for pod in pods})
+    return owners.means(replicas, usage, now_seconds=now)
 
 
 def pod(name: str, **fields: Any) -> Pod:
@@ -72,3 +76,37 @@ def test_owners_with_a_pod_placed_within_the_hour_are_recent() -> None:
     pods = [pod("a"), builders.lean_pod("b", owner=("ReplicaSet", "waiting"))]
     assert owners.placed_lately(pods, now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
     assert owners.placed_lately(pods, now_seconds=READY + 3600) == frozenset()
+
+
+KINDS = [
+    pod("x"),
+    pod("x", owner=("StatefulSet", "db")),
+    pod("x", owner=None),
+    pod("x", phase="Failed"),
+    pod("x", mutate=lambda body: body["status"].update(conditions=[])),
+]
+SNAPSHOTS = st.lists(st.dictionaries(st.sampled_from(["default/a", "default/b", "default/c"]), st.sampled_from(KINDS)))
+AMOUNTS = st.dictionaries(st.sampled_from(["default/a", "default/b", "default/c"]), st.floats(0, 1e6))
+
+
+@given(snapshots=SNAPSHOTS, cpu=AMOUNTS, memory=AMOUNTS)
+def test_who_follows_the_pods_knows_what_who_asks_each_of_them_knows(
+    snapshots: list[dict[str, Pod]], cpu: dict[str, float], memory: dict[str, float]
+) -> None:
+    followed = owners.Replicas()
+    for pods in snapshots:
+        followed.follow(pods)
+        counted = {name: one for name, one in pods.items() if owners.key(one) and not one.finished}
+        assert followed.owners == {name: owners.key(one) for name, one in counted.items()}
+        measured: dict[str, list[str]] = {}
+        for name, one in counted.items():
+            if one.ready_since_seconds is not None and (name in cpu or name in memory):
+                measured.setdefault(owners.key(one), []).append(name)
+        assert owners.means(followed, owners.PodUsage(cpu, memory, 300.0), now_seconds=NOW) == {
+            owner: Mean(mean_of(names, cpu), mean_of(names, memory), len(names)) for owner, names in measured.items()
+        }
+
+
+def mean_of(names: list[str], amounts: Mapping[str, float]) -> float | None:
+    known = [amounts[name] for name in names if name in amounts]
+    return sum(known) / len(known) if known else None

@@ -54,7 +54,7 @@ class Bench:
         """One sync over two nodes, outside the service's empty caches."""
         nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
         self.service.results.begin(lambda: (), since_seconds=self.clock.now(), now_seconds=self.clock.now())
-        self.annotator.sync(cycle.World(nodes, ()), cycle.Rulebook(self.policy.current, "hash"))
+        self.annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(self.policy.current, "hash"))
 
     def caches_are_full(self) -> None:
         """As if the first lists were through."""

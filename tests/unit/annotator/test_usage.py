@@ -40,7 +40,7 @@ class Bench:
 
     def sync(self, policy: schema.LoadPolicy = POLICY, *, after_seconds: float = 60) -> str:
         self.clock.advance(after_seconds)
-        self.usage.sync(self.pods, policy)
+        self.usage.sync({pod.key: pod for pod in self.pods}, policy)
         return self.usage.problem
 
     def written(self) -> owner_usage.Published:

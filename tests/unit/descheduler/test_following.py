@@ -90,7 +90,7 @@ def test_nothing_is_decided_about_an_intent_while_the_cluster_cannot_be_asked(le
 def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
     """The cluster so long after the eviction of web-0, with these pods."""
     taken = scenes.Scene().node("hot", memory=hot).node("cool").snapshot()
-    usages = {name: dataclasses.replace(one, at_seconds=NOW + seconds) for name, one in taken.node_usage.items()}
+    usages = {name: one._replace(at_seconds=NOW + seconds) for name, one in taken.node_usage.items()}
     return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
 
 

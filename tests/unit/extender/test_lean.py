@@ -23,6 +23,7 @@ from tests.unit.extender import worlds
 NAMES = tuple(f"node-{at}" for at in range(12))
 METRICS = tuple(worlds.IDLE)
 OWNERS = (("ReplicaSet", "web"), ("StatefulSet", "db"), None)
+SIZES: tuple[dict[str, Any], ...] = ({}, {"cpu": "6", "memory": "1Gi"}, {"cpu": "0", "memory": "30Gi"}, {"cpu": "x"})
 PODS = tuple(f"b{at}" for at in range(12))
 
 
@@ -198,7 +199,7 @@ POLICIES = st.builds(
         {
             "combine": st.sampled_from(["mean", "worst"]),
             "spread": st.sampled_from(["none", "none", "stretch"]),
-            "incomingPod": st.sampled_from([False, False, True]),
+            "incomingPod": st.booleans(),
         }
     ),
     hotSpots=st.sampled_from(
@@ -274,6 +275,7 @@ def ask_as_the_scheduler_does(
     """Filter, then prioritize over those that passed, as Go writes it."""
     names = [name for name in order[:count] if not known_only or name in pair.nodes]
     fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": OPTED_OUT if opts_out else None}
+    fields |= SIZES[pod % len(SIZES)]
     passed = pair.ask("filter", go_body(names, f"p{pod}", **fields))["NodeNames"]
     if len(passed) > 1:
         pair.ask("prioritize", go_body(passed, f"p{pod}", **fields))
@@ -300,6 +302,29 @@ def test_the_usual_questions_never_reach_flask(pair: Pair) -> None:
             side.clock.advance(0.4)
     assert (pair.asked, pair.fast.declined) == (10, 0)
     pair.compare()
+
+
+@pytest.mark.parametrize("combine", ["mean", "worst"])
+def test_the_pods_own_load_is_added_without_flask(pair: Pair, combine: str) -> None:
+    pair.policy(worlds.policy(score={"combine": combine, "incomingPod": True}))
+    pair.usage({"default/ReplicaSet/web": owner_usage.Mean(3000.0, None, 3)}, 0)
+    pair.node("node-1", {**worlds.IDLE, "memory_max_1d": 0.9})
+    for at in range(4):
+        ask_as_the_scheduler_does(pair, NAMES, 12, at, True)
+    small, large, measured = (scores(pair, at) for at in (4, 1, 3))
+    assert large["node-2"] < small["node-2"]
+    assert measured["node-2"] < small["node-2"], "the mean of its owner's replicas"
+    pair.node("node-1", {"cpu_avg_5m": 0.2})
+    pair.policy(worlds.policy(score={"combine": combine, "incomingPod": True, "spread": "stretch"}))
+    ask_as_the_scheduler_does(pair, NAMES, 12, 5, True)
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
+def scores(pair: Pair, at: int) -> dict[str, int]:
+    """What prioritize says of all nodes about the pod of a size and an owner."""
+    body = go_body(list(NAMES), f"s{at}", owner=OWNERS[at % len(OWNERS)], **SIZES[at % len(SIZES)])
+    return {row["Host"]: row["Score"] for row in pair.ask("prioritize", body)}
 
 
 def test_prioritize_knows_the_list_that_filter_passed(pair: Pair) -> None:

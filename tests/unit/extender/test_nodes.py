@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender import nodes
-from policy import annotations, metrics, relief
+from policy import annotations, heartbeat, metrics, relief
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -100,13 +100,17 @@ def test_more_nodes_than_rows_make_more_rows() -> None:
     assert [loads.values[loads.index[f"n{at}"], 0] for at in range(300)] == [at / 1000 for at in range(300)]
 
 
+BUCKET_MATES = ("node-3", "node-27", "b")  # the first two are confirmed together
 TEXTS = (None, worlds.load_text(worlds.IDLE), worlds.load_text(worlds.HOT, worlds.NOW + 30), "{")
+OWN = '{"cpu_avg_5m": 0.9}'
 EVENTS = st.lists(
     st.one_of(
         st.tuples(
-            st.sampled_from("abc"), st.sampled_from((*TEXTS, "gone")), st.sampled_from((None, '{"cpu_avg_5m":0.9}'))
+            st.sampled_from(BUCKET_MATES),
+            st.sampled_from((*TEXTS, "gone")),
+            st.sampled_from((None, OWN)),
         ),
-        st.dictionaries(st.sampled_from("abc"), st.sampled_from(TEXTS[1:3])),
+        st.dictionaries(st.sampled_from(BUCKET_MATES), st.sampled_from(TEXTS[1:3])),
     ),
     max_size=12,
 )
@@ -116,6 +120,7 @@ EVENTS = st.lists(
 def test_when_the_view_is_read_makes_no_difference(
     events: list[tuple[str, str | None, str | None] | dict[str, str]],
 ) -> None:
+    assert heartbeat.bucket_of("node-3") == heartbeat.bucket_of("node-27")
     often, once = nodes.NodeTable(NAMES), nodes.NodeTable(NAMES)
     for number, event in enumerate(events):
         at_seconds = worlds.NOW + 30 * number

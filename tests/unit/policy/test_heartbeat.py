@@ -47,6 +47,21 @@ def test_the_digest_does_not_depend_on_the_order_of_the_nodes(texts: dict[str, s
     assert heartbeat.digest(shuffled) == heartbeat.digest(texts)
 
 
+_SETS = st.dictionaries(st.sampled_from(["b", "a", "c", *_mates("a")[:2]]), st.sampled_from(["x", "y"]))
+
+
+@given(st.lists(_SETS, max_size=6))
+def test_who_digests_from_time_to_time_finds_what_who_begins_anew_finds(sets: list[dict[str, str]]) -> None:
+    digester = heartbeat.Digester()
+    for texts in sets:
+        lines = {node: f"{node}={text}\n".encode() for node, text in sorted(texts.items())}
+        found = digester.digest(texts)
+        assert found.whole == f"sha256:{hashlib.sha256(b''.join(lines.values())).hexdigest()}"
+        for bucket in {heartbeat.bucket_of(node) for node in ("b", "a", "c")}:
+            of_it = b"".join(line for node, line in lines.items() if heartbeat.bucket_of(node) == bucket)
+            assert found.buckets[bucket] == hashlib.sha256(of_it).hexdigest()[:8]
+
+
 def test_a_changed_text_changes_the_whole_and_one_bucket() -> None:
     before, after = heartbeat.digest(TEXTS), heartbeat.digest({**TEXTS, "node-3": "other"})
     assert before.whole != after.whole

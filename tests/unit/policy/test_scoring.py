@@ -231,3 +231,28 @@ def test_a_nodes_base_is_the_same_to_the_bit_whoever_stands_beside_it(
     alone = scoring.bases(_array(*whole), weighing)
     among = _scored(*rows, MISSING, *whole, weighing=weighing).own_base[-len(whole) :]
     np.testing.assert_array_equal(alone, among)
+
+
+_MANY = schema.LoadPolicy.of(
+    {
+        "metrics": [
+            {"name": f"extra_{at}", "resource": "cpu" if at % 2 else "memory", "statistic": "avg", "window": "5m"}
+            for at in range(14)
+        ]
+    }
+).metrics_in_force
+
+
+@given(
+    weights=st.lists(st.sampled_from([0.0, 0.1, 0.3, 7.0]), min_size=len(_MANY), max_size=len(_MANY)).filter(any),
+    combine=st.sampled_from(["mean", "worst"]),
+    whole=st.lists(st.lists(_LOAD, min_size=len(_MANY), max_size=len(_MANY)), min_size=1, max_size=5),
+)
+def test_however_many_metrics_there_are_their_sum_has_one_order(
+    weights: list[float], combine: str, whole: list[list[float]]
+) -> None:
+    given_weights = {metric.name: weight for metric, weight in zip(_MANY, weights, strict=True)}
+    score = schema.LoadPolicy.of({"score": {"combine": combine, "weights": given_weights}}).score
+    compiled, values = scoring.weighing(score, _MANY), np.array([[NAN] * len(_MANY), *whole])
+    among = scoring.scores(values, np.zeros_like(values), np.zeros(len(values)), compiled).own_base[1:]
+    np.testing.assert_array_equal(scoring.bases(values[1:], compiled), among)

@@ -1,0 +1,124 @@
+"""What a plan looks up at once is what looking through everything finds: budgets, standings, readings, directories."""
+
+from collections import Counter
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from descheduler import budgets, reading, usage, workloads
+from kube.objects import Deployment, Pod
+from promql.door import Answer, Sample
+from tests import builders
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.test_plan_invariants import clusters
+
+LABELS = st.dictionaries(st.sampled_from(["app", "tier", "zone"]), st.sampled_from(["a", "b"]), max_size=3)
+EXPRESSIONS = st.lists(
+    st.fixed_dictionaries(
+        {"key": st.sampled_from(["app", "tier"]), "operator": st.sampled_from(["Exists", "DoesNotExist"])}
+    ),
+    max_size=1,
+)
+SELECTORS = st.none() | st.fixed_dictionaries({"matchLabels": LABELS, "matchExpressions": EXPRESSIONS})
+NAMESPACES = st.sampled_from(["default", "other"])
+
+
+@hypothesis.given(st.lists(st.tuples(NAMESPACES, SELECTORS), max_size=8), NAMESPACES, LABELS)
+def test_the_budgets_over_a_pod(
+    drawn: list[tuple[str, dict[str, object] | None]], namespace: str, labels: dict[str, str]
+) -> None:
+    several = []
+    for number, (where, selector) in enumerate(drawn):
+
+        def select(body: builders.Body, selector: dict[str, object] | None = selector) -> None:
+            body["spec"]["selector"] = selector
+
+        several.append(builders.budget(f"b{number}", namespace=where, allowed=1, mutate=select))
+    pod = builders.pod("web-0", namespace=namespace, labels=labels)
+    expected = [
+        one.name
+        for one in several
+        if one.namespace == namespace and one.selector is not None and one.selector.matches(labels)
+    ]
+    assert [one.name for one in budgets.Headroom(reversed(several)).over(pod)] == expected
+
+
+def counts(pod: Pod) -> bool:
+    """Whether it serves."""
+    return pod.ready and not pod.deleting and not pod.finished
+
+
+@hypothesis.given(clusters())
+@hypothesis.settings(max_examples=30)
+def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
+    taken = scene.snapshot()
+    ready = Counter(pod.owner.uid for pod in taken.pods if pod.owner is not None and counts(pod))
+    assert dict(taken.standings()) == {
+        uid: workloads.Standing(workload, min(workload.ready, ready[uid])) for uid, workload in taken.workloads.items()
+    }
+    by_node = {
+        name: [pod for pod in taken.pods if pod.node_name == name] for name in {pod.node_name for pod in taken.pods}
+    }
+    assert taken.on_nodes == by_node
+
+
+def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
+    def owned(body: builders.Body) -> None:
+        body["metadata"]["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-d", "controller": True}
+        ]
+
+    old, new = (builders.replica_set(name, replicas=1, mutate=owned) for name in ("old", "new"))
+    deployment = builders.decoded(
+        {
+            "metadata": {"name": "web", "namespace": "default", "uid": "uid-d"},
+            "spec": {"replicas": 3},
+            "status": {"readyReplicas": 3},
+        },
+        Deployment,
+    )
+    index = workloads.index({"ReplicaSet": [old, new], "Deployment": [deployment]})
+    pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
+    standing = workloads.Standings({f"uid-{name}": several for name, several in pods.items()}, index)["uid-d"]
+    assert (standing.workload.name, standing.ready, standing.unavailable) == ("web", 2, 1)
+    assert index["uid-old"] == index["uid-new"] == index["uid-d"]
+
+
+RATIOS = {"cpu": {"a": 0.1, "b": 0.2, "elsewhere": 0.3}, "memory": {"a": 0.4}}
+
+
+def test_usage_of_nodes_needs_a_time_and_a_ratio() -> None:
+    found = usage.of_nodes(RATIOS, {"a": 1.0, "b": 2.0, "silent": 3.0})
+    assert found == {
+        "a": usage.NodeUsage("a", {"cpu": 0.1, "memory": 0.4}, 1.0),
+        "b": usage.NodeUsage("b", {"cpu": 0.2}, 2.0),
+    }
+    assert [type(one) for one in found.values()] == [usage.NodeUsage] * 2
+
+
+class OneAnswer:
+    """A Prometheus that says 0.5 of a target, whatever is asked."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+
+    def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
+        return Answer((Sample({"instance": self.instance}, 0.5, scenes.NOW),))
+
+    def query_range(self, expression: str, **_: float) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "10.0.0.8"])
+def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
+    def addressed(to: str) -> builders.Mutator:
+        return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
+
+    prometheus = OneAnswer("10.0.0.7:9100")
+    reader = reading.Reader(doors.FakeDoor(), prometheus, reading.NodeLabel())  # type: ignore[arg-type]
+    first = [builders.node("n", mutate=addressed("10.0.0.7"))]
+    then = [builders.node("n", mutate=addressed(address))]
+    policy = scenes.policy()
+    assert set(reader.node_usage(first, policy, gaps=[])) == {"n"}
+    assert set(reader.node_usage(then, policy, gaps=[])) == ({"n"} if address == "10.0.0.7" else set())
