@@ -71,12 +71,11 @@ def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds
     times: dict[str, list[float]] = {}
     for placed in filter(None, map(binding, recent)):
         times.setdefault(placed.node, []).append(placed.at_seconds)
-    texts = [spot.window for spot in hot_spots]
     counted = {
-        node: dict(zip(texts, hotspots.counts(sorted(each), now_seconds, windows_seconds), strict=True))
+        node: hotspots.hot_value(hotspots.counts(sorted(each), now_seconds, windows_seconds), hot_spots).counts
         for node, each in times.items()
     }
-    return Hot(counted, dict.fromkeys(texts, 0))
+    return Hot(counted, {spot.window: 0 for spot in hot_spots})
 
 
 def is_placed_by_load(pod: Pod) -> bool:
