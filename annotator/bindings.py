@@ -9,7 +9,7 @@ ones, DaemonSet pods (one per node by definition), static pods (never scheduled)
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kube.lean_pods import PLACEHOLDER_LABEL, Pod
+from kube.lean_pods import Pod
 from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
@@ -67,20 +67,17 @@ def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds
     """The placements within each window of the hot spots."""
     windows_seconds = hotspots.windows(hot_spots)
     oldest_seconds = now_seconds - max(windows_seconds, default=0.0)
-    times = [(pod, pod.status.scheduled_at_seconds) for pod in pods]
-    recent = [pod for pod, at_seconds in times if at_seconds is not None and at_seconds > oldest_seconds]
-    placements = hotspots.Placements()
-    nodes: set[str] = set()
+    recent = [pod for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > oldest_seconds]
+    times: dict[str, list[float]] = {}
     for placed in filter(None, map(binding, recent)):
-        placements.add(placed)
-        nodes.add(placed.node)
+        times.setdefault(placed.node, []).append(placed.at_seconds)
     counted = {
-        node: hotspots.hot_value(placements.counts(node, now_seconds, windows_seconds), hot_spots).counts
-        for node in nodes
+        node: hotspots.hot_value(hotspots.counts(sorted(each), now_seconds, windows_seconds), hot_spots).counts
+        for node, each in times.items()
     }
     return Hot(counted, {spot.window: 0 for spot in hot_spots})
 
 
 def is_placed_by_load(pod: Pod) -> bool:
     """Whether the scheduler chooses a node for such a pod, and for its own sake."""
-    return not (pod.is_daemonset or pod.is_from_node or pod.labels.get(PLACEHOLDER_LABEL) == "true")
+    return not (pod.metadata.labels.placeholder == "true" or pod.is_daemonset or pod.is_from_node)

@@ -55,14 +55,6 @@ class Book:
         both = np.array(rows, dtype=np.float64).reshape(len(held), len(metrics), 2)
         return cls(tuple(held), tuple(metrics), both[:, :, 0], both[:, :, 1])
 
-    def held(self, node: str) -> dict[str, Held]:
-        """What is held of one node; nothing of one that is not known."""
-        if node not in self.nodes:
-            return {}
-        row = self.nodes.index(node)
-        pairs = zip(self.ratios[row].tolist(), self.confirmed_seconds[row].tolist(), strict=True)
-        return {name: Held(*pair) for name, pair in zip(self.metrics, pairs, strict=True) if pair[0] == pair[0]}
-
     def column(self, metric: str) -> dict[str, float]:
         """The ratio of each node that has the metric."""
         if metric not in self.metrics:

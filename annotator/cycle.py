@@ -33,7 +33,7 @@ from annotator.standing import Standing
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
-from kube.objects import Node
+from kube.objects import Address, Node
 from policy import heartbeat
 from policy import metrics as load_metrics
 from policy.metrics import Metric
@@ -89,6 +89,8 @@ class Annotator:
         self._book = EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
+        self._addressed: list[tuple[str, tuple[Address, ...]]] = []  # the nodes that `_known` is of
+        self._known = directory(())
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.plan
         self._standing = Standing()
@@ -141,7 +143,7 @@ class Annotator:
 
     def _sync(self, world: World, rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        fleet, known, label = Fleet.of(world.nodes), directory(world.nodes), self._settings.label
+        fleet, known, label = Fleet.of(world.nodes), self._directory(world.nodes), self._settings.label
         self._resume(fleet, rules.policy)
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
         asked = collecting.doubted(asked, self._book)
@@ -161,6 +163,13 @@ class Annotator:
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
+
+    def _directory(self, nodes: Sequence[Node]) -> identity.Directory:
+        """The directory of these nodes; the last one while all go by what they went by."""
+        addressed = [(node.metadata.name, node.status.addresses) for node in nodes]
+        if addressed != self._addressed:
+            self._addressed, self._known = addressed, directory(nodes)
+        return self._known
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         with self._telemetry.query_seconds.labels(metric.name).time():
@@ -264,7 +273,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def directory(nodes: Iterable[Node]) -> identity.Directory:
-    """The names and addresses of the cluster's nodes, for matching series; built once a sync."""
+    """The names and addresses of the cluster's nodes, for matching series."""
     return identity.build(
         identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
     )

@@ -70,12 +70,15 @@ class LookBack:
 
     def look(self, seen: Look) -> None:
         """Compare every followed placement's node with the median."""
+        levels = seen.levels
+        known = levels.cpu.keys() & levels.memory.keys() & seen.nodes.keys()
         for one in self._followed:
-            others = _without(one.placed, seen)
-            if others is not None:
+            node, uid, _ = one.placed
+            used = _used(uid, seen.nodes[node], seen) if node in known else None
+            if used is not None:
                 one.looks += 1
-                one.cpu_over += others[0] - seen.levels.cpu_median
-                one.memory_over += others[1] - seen.levels.memory_median
+                one.cpu_over += levels.cpu[node] - used[0] - levels.cpu_median
+                one.memory_over += levels.memory[node] - used[1] - levels.memory_median
 
     def over(self, *, now_seconds: float, looks_per_hour: float) -> Stayed:
         """The placements whose hour is over; they are followed no longer."""
@@ -88,16 +91,14 @@ class LookBack:
         return Stayed(len(known), stayed, len(ended) - len(known))
 
 
-def _without(placed: Binding, seen: Look) -> tuple[float, float] | None:
-    """CPU and memory ratio of the node without the pod; None where one of the amounts is not known."""
-    node, pod = seen.nodes.get(placed.node), seen.pods.get(placed.uid)
-    cpu, memory = seen.levels.cpu.get(placed.node), seen.levels.memory.get(placed.node)
-    if node is None or cpu is None or memory is None:
-        return None
+def _used(uid: str, node: Node, seen: Look) -> tuple[float, float] | None:
+    """What a pod uses of its node, ratios of CPU and memory; None where one of the amounts is not known."""
+    pod = seen.pods.get(uid)
     if pod is None or pod.finished:
-        return cpu, memory
-    millicores, size_bytes = seen.usage.cpu_millicores.get(pod.key), seen.usage.memory_bytes.get(pod.key)
-    capacity = node.capacity
-    if millicores is None or size_bytes is None or not capacity.cpu_millicores or not capacity.memory_bytes:
+        return 0.0, 0.0
+    usage, capacity, name = seen.usage, node.capacity, pod.key
+    if name not in usage.cpu_millicores or name not in usage.memory_bytes:
         return None
-    return cpu - millicores / capacity.cpu_millicores, memory - size_bytes / capacity.memory_bytes
+    if not capacity.cpu_millicores or not capacity.memory_bytes:
+        return None
+    return usage.cpu_millicores[name] / capacity.cpu_millicores, usage.memory_bytes[name] / capacity.memory_bytes

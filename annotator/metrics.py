@@ -27,7 +27,7 @@ class Telemetry:
         self._now = now
         self._registry = registry
         self._oldest: dict[str, float] = {}
-        self._told: set[str] = set()  # the metrics that metric_nodes has
+        self._told: dict[str, list[Gauge]] = {}  # what metric_nodes has of each metric, by state
         self._spread = Spread({}, {})
         build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
@@ -150,13 +150,15 @@ class Telemetry:
 
     def metric_nodes_are(self, unusable: Mapping[str, Unusable], nodes: int) -> None:
         """Set of each metric how many of the nodes have it fresh, stale or not at all."""
-        for gone in self._told - unusable.keys():
+        for gone in self._told.keys() - unusable.keys():
+            del self._told[gone]
             for state in STATES:
                 self.metric_nodes.remove(gone, state)
-        self._told = set(unusable)
         for metric, (missing, stale) in unusable.items():
-            for state, count in zip(STATES, (nodes - missing - stale, stale, missing), strict=True):
-                self.metric_nodes.labels(metric, state).set(count)
+            if metric not in self._told:
+                self._told[metric] = [self.metric_nodes.labels(metric, state) for state in STATES]
+            for gauge, count in zip(self._told[metric], (nodes - missing - stale, stale, missing), strict=True):
+                gauge.set(count)
 
     def spread_is(self, spread: Spread) -> None:
         """Set how load is spread over the nodes, and the lines of the policy."""

@@ -6,7 +6,7 @@ and pods that end do not count. Whose a pod is and since when it works is asked 
 a hundred thousand are there, and a few change between two looks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +44,8 @@ class Replicas:
 
     def __init__(self) -> None:
         self._pods: Mapping[str, Pod] = {}
-        self.owners: dict[str, str] = {}  # of the pods that have not ended and are not ending
-        self.ready_since_seconds: dict[str, float] = {}  # of those of them that are Ready
+        self.owners: dict[str, str] = {}  # of the pods that have one and are placed by load
+        self.ready_since_seconds: dict[str, float] = {}  # of those of them that are Ready and neither end nor have
 
     def follow(self, pods: Mapping[str, Pod]) -> None:
         """Take over what changed since the last mapping."""
@@ -62,12 +62,23 @@ class Replicas:
         ready = self.ready_since_seconds
         return [name for name in self._pods if name in ready and ready[name] <= since_seconds]
 
+    def running(self) -> frozenset[str]:
+        """The owners that have a pod which neither has ended nor is ending."""
+        living = [name for name, pod in self._pods.items() if not (pod.finished or pod.deleting)]
+        return frozenset([self.owners[name] for name in living if name in self.owners])
+
+    def placed_lately(self, *, now_seconds: float) -> frozenset[str]:
+        """The owners that had a pod placed within the last hour."""
+        since_seconds = now_seconds - RECENT_SECONDS
+        lately = [name for name, pod in self._pods.items() if (pod.status.scheduled_at_seconds or 0.0) > since_seconds]
+        return frozenset([self.owners[name] for name in lately if name in self.owners])
+
     def _note(self, name: str, pod: Pod) -> None:
         owner = key(pod)
-        if not owner or pod.finished or pod.deleting:
+        if not owner:
             return
         self.owners[name] = owner
-        if pod.ready_since_seconds is not None:
+        if pod.ready_since_seconds is not None and not (pod.finished or pod.deleting):
             self.ready_since_seconds[name] = pod.ready_since_seconds
 
     def _forget(self, name: str) -> None:
@@ -97,9 +108,3 @@ def _averages(rows: npt.NDArray[np.int64], amounts: Floats, count: int) -> list[
     known = ~np.isnan(amounts)
     sums, counts = (np.bincount(rows[known], each, count) for each in (amounts[known], None))
     return [total / number if number else None for total, number in zip(sums.tolist(), counts.tolist(), strict=True)]
-
-
-def placed_lately(pods: Iterable[Pod], *, now_seconds: float) -> frozenset[str]:
-    """The owners that had a pod placed within the last hour."""
-    since_seconds = now_seconds - RECENT_SECONDS
-    return frozenset([key(pod) for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > since_seconds])

@@ -149,9 +149,10 @@ class _Readings(NamedTuple):
 
     def cranes(self, place: int) -> dict[str, str | None]:
         """crane's keys of one node."""
-        held = self.book.held(self.book.nodes[place])
-        reading = Reading(float(self.at_seconds[place]), {name: one.ratio for name, one in held.items()})
-        return crane.annotations(reading)
+        held = zip(self.book.metrics, self.book.ratios[place].tolist(), strict=True)
+        return crane.annotations(
+            Reading(float(self.at_seconds[place]), {name: ratio for name, ratio in held if ratio == ratio})
+        )
 
 
 def _worth_writing(readings: _Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:

@@ -70,7 +70,7 @@ class OwnerUsage:
             return usage
         self.read = usage
         found = owners.means(self._replicas, usage, now_seconds=now_seconds)
-        kept = owner_usage.fitting(found, owners.placed_lately(pods.values(), now_seconds=now_seconds))
+        kept = owner_usage.fitting(found, self._replicas.placed_lately(now_seconds=now_seconds))
         self._telemetry.owners.labels("published").set(len(kept))
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
         if not self._worth_writing(kept, policy, now_seconds):
@@ -104,7 +104,7 @@ class OwnerUsage:
 
     def _is_measured(self, resource: str) -> bool:
         """Whether pods run whose owner has a published mean of the resource."""
-        running = frozenset(self._replicas.owners.values())
+        running = self._replicas.running()
         means = [mean for owner, mean in self._published.means.items() if owner in running]
         amounts = (mean.cpu_millicores if resource == load_metrics.CPU else mean.memory_bytes for mean in means)
         return any(amount is not None for amount in amounts)

@@ -9,12 +9,12 @@
 * the dry run: the apiserver checks every write (rights, admission) and stores none; `done` lists them.
 """
 
-import functools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+from prometheus_client import Counter
 
 from annotator.metrics import Telemetry
 from kube import errors
@@ -85,6 +85,7 @@ class Writer:
         self._stop = stop
         self._leads = leads
         self._pace = Pace(clock)
+        self._sent_bytes: dict[str, Counter] = {}  # of each kind
         self.dry_run = dry_run
         self.done: list[Write] = []  # of a dry run only: a service would collect them for ever
 
@@ -107,8 +108,8 @@ class Writer:
     ) -> None:
         """See KubeDoor."""
         dry = dry_run or self.dry_run
-        send = functools.partial(self._door.merge_patch, kind, name, body, namespace=namespace, subresource=subresource)
-        self._write(kind, name, body, functools.partial(send, dry_run=dry))
+        where = {"namespace": namespace, "subresource": subresource}
+        self._write(kind, name, body, lambda: self._door.merge_patch(kind, name, body, **where, dry_run=dry))
 
     def replace(
         self,
@@ -122,8 +123,8 @@ class Writer:
     ) -> None:
         """See KubeDoor."""
         dry = dry_run or self.dry_run
-        send = functools.partial(self._door.replace, kind, name, body, namespace=namespace, subresource=subresource)
-        self._write(kind, name, body, functools.partial(send, dry_run=dry))
+        where = {"namespace": namespace, "subresource": subresource}
+        self._write(kind, name, body, lambda: self._door.replace(kind, name, body, **where, dry_run=dry))
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """See KubeDoor."""
@@ -188,18 +189,19 @@ class Writer:
 
     def _send(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
         size_bytes = len(msgspec.json.encode(body))
-
-        def attempt() -> None:
+        if kind.plural not in self._sent_bytes:
+            self._sent_bytes[kind.plural] = self._telemetry.sent_bytes.labels(kind.plural)
+        for left in range(ATTEMPTS - 1, -1, -1):
             self._take_turn(f"{kind.name} {name}")
-            self._telemetry.sent_bytes.labels(kind.plural).inc(size_bytes)
-            send()
-
-        for _ in range(ATTEMPTS - 1):
+            self._sent_bytes[kind.plural].inc(size_bytes)
             try:
-                return attempt()
+                send()
             except errors.TooManyRequests as refusal:
+                if not left:
+                    raise
                 self._hold(refusal)
-        return attempt()
+            else:
+                return
 
     def _take_turn(self, what: str) -> None:
         self._pace.turn(self._stop)

@@ -4,8 +4,8 @@ The Node watch puts each node into a `NodeTable` once, when it changes; the Conf
 confirm what the nodes say when either is next looked at. A
 request takes the current `NodeLoads`, an immutable view of all rows, and only has to find the rows of the names asked
 for. Whether a reading is still fresh depends on the moment of the request, so the view carries effective times and
-`view` compares them with the clock. Rows are written, all that changed at once, and copied when the view is next read;
-only a node that comes or goes renumbers them.
+`view` compares them with the clock. Rows are written several at once and copied when the view is next read; only a node
+that comes or goes renumbers them.
 """
 
 import collections.abc
@@ -30,6 +30,7 @@ Rows = npt.NDArray[np.intp]
 NO_ANNOTATION: Final = "no annotation"
 UNKNOWN: Final = 0  # the row of every name that is not known here: it never holds a reading
 _ROWS_AT_FIRST: Final = 64
+_UNWRITTEN_MOST: Final = 256  # rows that a request may have to write before it reads: half a millisecond
 
 
 class NodeFacts(NamedTuple):
@@ -140,6 +141,8 @@ class NodeTable:
             elif old is not None:
                 self._put_text(old.name, None)
                 self._leave(old.name)
+            if len(self._unwritten) > _UNWRITTEN_MOST:
+                self._write_rows()
             self._loads = None
 
     def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:

@@ -11,13 +11,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kube import kinds, objects, pods
+from kube import kinds, metadata, objects, pods
 
 T = TypeVar("T")
 
 PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets it to "true"
 SCHEDULED: Final = "PodScheduled"
 READY: Final = "Ready"
+_TIMES: Final = {SCHEDULED: "scheduled_at_seconds", READY: "ready_since_seconds"}
 
 
 @functools.lru_cache(maxsize=65536)  # the values of a cluster of 5,000 nodes several times over; then the oldest go
@@ -65,17 +66,12 @@ class Status(msgspec.Struct, frozen=True, gc=False):
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
 
     def __post_init__(self) -> None:
-        """Read the conditions."""
+        """Read the conditions; pods of the same moment hold the same number."""
         put = msgspec.structs.force_setattr
-        put(self, "scheduled_at_seconds", since_seconds(self.conditions, SCHEDULED))
-        put(self, "ready_since_seconds", since_seconds(self.conditions, READY))
+        for one in self.conditions:
+            if one.status == "True" and one.type in _TIMES:
+                put(self, _TIMES[one.type], shared(metadata.seconds(one.last_transition_time)))
         put(self, "conditions", ())
-
-
-def since_seconds(conditions: tuple[objects.Condition, ...], kind: str) -> float | None:
-    """When a condition became True; the same object for pods of the same moment."""
-    found = objects.holding_since_seconds(conditions, kind)
-    return None if found is None else shared(found)
 
 
 def kept(conditions: tuple[objects.Condition, ...], types: tuple[str, ...]) -> tuple[objects.Condition, ...]:
@@ -98,13 +94,13 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Let pods of one workload, node or namespace hold the same values instead of equal ones."""
-        share = msgspec.structs.force_setattr
-        share(self.metadata, "namespace", shared(self.metadata.namespace))
-        share(self.metadata, "annotations", shared(self.metadata.annotations))
-        share(self.metadata, "labels", shared(self.metadata.labels))
-        share(self.metadata, "owner_references", shared(self.metadata.owner_references))
-        share(self.spec, "node_name", shared(self.spec.node_name))
-        share(self.status, "phase", shared(self.status.phase))
+        share, own, spec, status = msgspec.structs.force_setattr, self.metadata, self.spec, self.status
+        share(own, "namespace", shared(own.namespace))
+        share(own, "annotations", shared(own.annotations))
+        share(own, "labels", shared(own.labels))
+        share(own, "owner_references", shared(own.owner_references))
+        share(spec, "node_name", shared(spec.node_name))
+        share(status, "phase", shared(status.phase))
 
     @property
     def node_name(self) -> str:

@@ -265,5 +265,5 @@ class Reflector(Generic[T]):
         if isinstance(batch, threading.Event):
             batch.set()
         elif batch is not None and self._on_change is not None:
-            for old, new in batch:
-                loop.attempt(self._handling, functools.partial(self._on_change, old, new))
+            for change in batch:
+                loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))

@@ -11,7 +11,9 @@ object back to an older version.
 import threading
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from kube.door import WatchEvent
 from kube.objects import Identified
@@ -19,7 +21,7 @@ from kube.objects import Identified
 T = TypeVar("T", bound=Identified)
 
 
-class Change(NamedTuple, Generic[T]):
+class Change(msgspec.Struct, Generic[T], frozen=True):
     """From old to new: None as old is an addition, None as new a deletion. A replaced object (new uid) gives both."""
 
     old: T | None
@@ -51,10 +53,13 @@ class Store(Generic[T]):
         listed = {item.key: item for item in items}
         changes = [Change(held, None) for key, held in self._objects.items() if key not in listed]
         for key, item in listed.items():
-            changes.extend(_between(self._objects.get(key), item))
+            held = self._objects.get(key)
+            if held is None or held.uid != item.uid or held.resource_version != item.resource_version:
+                changes.extend(_between(held, item))
         with self._lock:
             self._objects = listed
-            self._changed(len(changes))
+            self._view = None if changes else self._view
+            self.generation += len(changes)
         return changes
 
     def apply(self, event: WatchEvent[T]) -> list[Change[T]]:
@@ -71,19 +76,16 @@ class Store(Generic[T]):
         changes = _between(held, item)
         with self._lock:
             self._objects[key] = item
-            self._changed(len(changes))
+            self._view = None
+            self.generation += len(changes)
         return changes
 
     def _remove(self, key: str, held: T) -> list[Change[T]]:
         with self._lock:
             del self._objects[key]
-            self._changed(1)
-        return [Change(held, None)]
-
-    def _changed(self, changes: int) -> None:
-        if changes:
             self._view = None
-            self.generation += changes
+            self.generation += 1
+        return [Change(held, None)]
 
 
 def is_newer(version: str, held: str) -> bool:
@@ -95,9 +97,7 @@ def is_newer(version: str, held: str) -> bool:
 
 
 def _between(old: T | None, new: T) -> list[Change[T]]:
-    if old is None:
-        return [Change(None, new)]
-    before, after = old.metadata, new.metadata
-    if before.uid != after.uid:
-        return [Change(old, None), Change(None, new)]
-    return [] if before.resource_version == after.resource_version else [Change(old, new)]
+    """The changes from one version to another."""
+    if old is None or old.metadata.uid == new.metadata.uid:
+        return [Change(old, new)]
+    return [Change(old, None), Change(None, new)]

@@ -30,6 +30,7 @@ _SCALE: Final = 10.0**DECIMALS
 _HALFWAY: Final = 1e-6  # far more than the error of a product up to 15,000, far less than what ratios differ by
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder()
 
 Crossings = collections.abc.Mapping[str, tuple[float, ...]]
 
@@ -127,7 +128,7 @@ def _object(text: str) -> dict[str, object]:
     if len(text) > MAX_LENGTH:
         raise AnnotationError("too_long", text)
     try:
-        body = json.loads(text)
+        body = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise AnnotationError("not_json", text) from error
     if not isinstance(body, dict):

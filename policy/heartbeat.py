@@ -230,7 +230,8 @@ class EffectiveTimes:
             for node in self._texts[bucket]
             if node not in excluded and (node not in matched or matched[node] != at_seconds)
         ]
-        matched.update(dict.fromkeys(confirmed, at_seconds))
+        for node in confirmed:
+            matched[node] = at_seconds
         return frozenset(confirmed)
 
     def _unlike(self, heartbeat: Heartbeat, dirty: set[int]) -> set[int]:
@@ -239,7 +240,8 @@ class EffectiveTimes:
             self._checksums[bucket] = _checksum_of(self._texts[bucket])
         theirs, ours = heartbeat.digest.buckets, self._checksums
         differing = {bucket for bucket in dirty if ours[bucket] != theirs[bucket]}
-        for bucket in {bucket_of(node) for node in self._unvouched()} & dirty:
+        unvouched = self._unvouched() if heartbeat.excluded else ()
+        for bucket in dirty.intersection([bucket_of(node) for node in unvouched]):
             vouched = {node: text for node, text in self._texts[bucket].items() if node not in heartbeat.excluded}
             (differing.discard if _checksum_of(vouched) == theirs[bucket] else differing.add)(bucket)
         return differing

@@ -30,8 +30,9 @@ _STALE_PER_READING: Final = 12
 _RENEWALS_UNTIL_STALE: Final = 3
 _PREFIX: Final = "ns."
 _MEBIBYTE: Final = 2.0**20
-_CPU: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9])?)m")
-_MEMORY: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9])?)Mi")
+_NUMBER: Final = r"([0-9]{1,9}(?:\.[0-9])?)"
+_LINE: Final = re.compile(rf"([^ ]*) (?:{_NUMBER}m|-) (?:{_NUMBER}Mi|-) ([0-9]{{1,7}})")
+_MOST_FIGURES_BYTES: Final = 29  # of a line behind the owner, as in " 1000000m 16777216Mi 9999999", and its end
 _UNKNOWN: Final = "-"
 # What a Deployment's controller appends to its name (8 to 10 of k8s.io/apimachinery's safe letters), and the minutes a
 # CronJob's controller appends.
@@ -104,13 +105,11 @@ def encode(at_seconds: float, means: Means) -> dict[str, str]:
 
 
 def _line(owner: str, mean: Mean) -> str:
-    cpu = _UNKNOWN if mean.cpu_millicores is None else f"{_amount(mean.cpu_millicores)}m"
-    memory = _UNKNOWN if mean.memory_bytes is None else f"{_amount(mean.memory_bytes / _MEBIBYTE)}Mi"
-    return f"{owner} {cpu} {memory} {mean.replicas}"
-
-
-def _amount(number: float) -> str:
-    return f"{number:.0f}" if number >= 10 else f"{number:.1f}"
+    millicores, size_bytes, replicas = mean
+    cpu = _UNKNOWN if millicores is None else f"{millicores:.{int(millicores < 10)}f}m"
+    mebibytes = None if size_bytes is None else size_bytes / _MEBIBYTE
+    memory = _UNKNOWN if mebibytes is None else f"{mebibytes:.{int(mebibytes < 10)}f}Mi"
+    return f"{owner} {cpu} {memory} {replicas}"
 
 
 def decode(data: collections.abc.Mapping[str, str]) -> Published:
@@ -134,25 +133,15 @@ def decode(data: collections.abc.Mapping[str, str]) -> Published:
 
 
 def _read(line: str) -> tuple[str, Mean | None]:
-    words = line.split(" ")
-    if len(words) != 4 or not (words[3].isascii() and words[3].isdecimal() and len(words[3]) < 8):
+    match = _LINE.fullmatch(line)
+    if match is None:
         return "", None
-    try:
-        cpu = _quantity(_CPU, words[1], 1.0, MOST_CPU_MILLICORES)
-        memory = _quantity(_MEMORY, words[2], _MEBIBYTE, MOST_MEMORY_BYTES)
-    except ValueError:
+    owner, cpu, memory, replicas = match.groups()
+    millicores = None if cpu is None else float(cpu)
+    size_bytes = None if memory is None else float(memory) * _MEBIBYTE
+    if (millicores or 0.0) > MOST_CPU_MILLICORES or (size_bytes or 0.0) > MOST_MEMORY_BYTES:
         return "", None
-    return words[0], Mean(cpu, memory, int(words[3]))
-
-
-def _quantity(shape: "re.Pattern[str]", text: str, unit: float, most: float) -> float | None:
-    """The amount in the resource's unit, None for an unknown one; ValueError for what is no amount a pod can use."""
-    if text == _UNKNOWN:
-        return None
-    match = shape.fullmatch(text)
-    if match is None or float(match[1]) * unit > most:
-        raise ValueError(text)
-    return float(match[1]) * unit
+    return owner, Mean(millicores, size_bytes, int(replicas))
 
 
 def stale_after_seconds(sync: schema.Sync) -> float:
@@ -175,6 +164,8 @@ def fitting(means: Means, recent: collections.abc.Container[str], most_bytes: in
 
     `recent` are the owners that had a pod placed lately: what was placed lately will be placed again. Ties by key.
     """
+    if size_bytes(means) <= most_bytes:
+        return means
     order = sorted(means, key=lambda key: (key not in recent, -means[key].replicas, key))
     kept: dict[str, Mean] = {}
     used_bytes = 0
@@ -187,8 +178,8 @@ def fitting(means: Means, recent: collections.abc.Container[str], most_bytes: in
 
 
 def size_bytes(means: Means) -> int:
-    """About how large the ConfigMap of these means is."""
-    return sum(len(_line(key, mean)) + 1 for key, mean in means.items())
+    """How large the ConfigMap of these means is at the most."""
+    return sum(map(len, means)) + _MOST_FIGURES_BYTES * len(means)
 
 
 def moved(before: Means, after: Means, *, tolerance_ratio: float = 0.2) -> bool:

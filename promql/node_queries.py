@@ -14,6 +14,7 @@ numbers. Written against node_exporter's series as they come, without recording 
   step = max(W/4, window/288): at most 288 evaluations, 48 for 1h and 288 for 1d with W = 5m.
 """
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -36,6 +37,11 @@ def expression(window: Window, *, selector: str = "") -> str:
     memory u = 1 - mean(MemAvailable) / mean(MemTotal)
     Both are ratios 0..1. Raises ValueError for a resource or statistic that is not known.
     """
+    return _expression(window, selector)
+
+
+@functools.lru_cache(maxsize=256)  # a policy has a dozen, asked at every sync and cycle
+def _expression(window: Window, selector: str) -> str:
     if window.statistic == "avg":
         return (
             f"({_average(window.resource, window.window_seconds, selector)}) and {_present(window.resource, selector)}"

@@ -63,13 +63,24 @@ def _said(answer: door.Answer, label: str) -> list[str]:
 
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
-    named = [
-        (labels["namespace"], labels["pod"], value)
-        for labels, value, _ in answer.samples
-        if "namespace" in labels and "pod" in labels
-    ]
-    keys = [f"{namespace}/{pod}" for namespace, pod, _ in named if namespace and pod]
-    return judged(keys, [value for namespace, pod, value in named if namespace and pod], judge)
+    keys = _pod_keys(answer)
+    values = [value for _, value, _ in answer.samples]
+    if "" in keys:
+        values = [value for key, value in zip(keys, values, strict=True) if key]
+        keys = [key for key in keys if key]
+    return judged(keys, values, judge)
+
+
+def _pod_keys(answer: door.Answer) -> list[str]:
+    """By series; "" for one that names no pod."""
+    try:
+        return [
+            f"{labels['namespace']}/{labels['pod']}" if labels["namespace"] and labels["pod"] else ""
+            for labels, _, _ in answer.samples
+        ]
+    except KeyError:  # seldom: a query of other labels
+        names = [(labels.get("namespace"), labels.get("pod")) for labels, _, _ in answer.samples]
+        return [f"{namespace}/{pod}" if namespace and pod else "" for namespace, pod in names]
 
 
 def judged(keys: Sequence[str], values: Sequence[float], judge: Judge) -> tuple[dict[str, float], dict[str, str]]:

@@ -93,7 +93,8 @@ def updated(what: str, shelf: Shelf, old: Version, body: Body, subresource: str)
     if metadata is old.metadata:
         body["metadata"] = dict(old.metadata)
     elif isinstance(metadata, dict):
-        _keep_fixed(what, metadata, old)
+        if [*map(metadata.get, FIXED)] != [*map(old.metadata.get, FIXED)]:
+            _keep_fixed(what, metadata, old)
         check_metadata(what, metadata, old.metadata)
     else:
         raise refusals.bad_request(f"{what}: metadata is {metadata!r}, expected an object")
@@ -113,9 +114,9 @@ def _keep_fixed(what: str, metadata: Body, old: Version) -> None:
     before = old.metadata
     for name in FIXED:
         given, held = metadata.get(name), before.get(name)
-        if given is held:
+        if given == held:
             continue
-        if given is not None and given != held:
+        if given is not None:
             _refuse(what, name, given, old)
         if held is None:
             del metadata[name]

@@ -41,10 +41,8 @@ class SimulatedDoor(Writer):
         with self._state.lock:
             shelf = self._state.shelf(kind)
             self._state.refresh(shelf)
-            found = shelf.within(namespace)
-            if matches is not selecting.everything:
-                found = [one for one in found if one.selected(matches)]
-            return Listing(tuple([one.decoded(kind.type) for one in found]), str(self._state.number))
+            found = shelf.listed(kind.type, namespace, None if matches is selecting.everything else matches)
+            return Listing(found, str(self._state.number))
 
     def watch(
         self,

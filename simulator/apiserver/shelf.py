@@ -7,7 +7,7 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 import bisect
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,46 +21,40 @@ Body = dict[str, Any]
 KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
 
 
-def _struct(body: Body, type_: type[T]) -> T:
-    """Straight from the body where that can be, else by way of its text."""
-    if _reads_text(type_):
-        return decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
-    return msgspec.convert(body, type_)
-
-
 @functools.cache
-def _reads_text(type_: type[Identified]) -> bool:
-    """Whether some of its fields keep the text that they were decoded from, which a body has not."""
-    return "RawType" in repr(msgspec.inspect.type_info(type_))
+def _maker(type_: type[T]) -> "Callable[[Body], T]":
+    """What makes the struct of a body."""
+    if "RawType" in repr(msgspec.inspect.type_info(type_)):  # some fields keep their text, which a body has not
+        return lambda body: decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return functools.partial(msgspec.convert, type=type_)
 
 
 class Version:
     """An object as it was at one resourceVersion. `body` and its `metadata` are never changed."""
 
-    __slots__ = ("_decoded", "_selected", "body", "key", "metadata", "number")
+    __slots__ = ("_known", "body", "key", "metadata", "number")
 
     def __init__(self, key: str, number: int, body: Body) -> None:
         self.key = key
         self.number = number
         self.body = body
         self.metadata: Body = body["metadata"]
-        self._decoded: dict[type[Identified], Any] = {}
-        self._selected: dict[object, bool] = {}  # by predicate; few, as selectors are the services' own
+        self._known: dict[object, Any] = {}  # structs by type, and what predicates said, which are the services' few
 
     def selected(self, matches: "Callable[[Version], bool]") -> bool:
         """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
         try:
-            return self._selected[matches]
+            found: bool = self._known[matches]
         except KeyError:
-            self._selected[matches] = matches(self)
-            return self._selected[matches]
+            found = self._known[matches] = matches(self)
+        return found
 
     def decoded(self, type_: type[T]) -> T:
         """The struct of a type; msgspec.ValidationError where the body breaks it."""
         try:
-            found: T = self._decoded[type_]  # lists of thousands come by here
+            found: T = self._known[type_]  # lists of thousands come by here
         except KeyError:
-            found = self._decoded[type_] = _struct(self.body, type_)
+            found = self._known[type_] = _maker(type_)(self.body)
         return found
 
     @property
@@ -75,7 +69,7 @@ class Version:
         return str(self.metadata["uid"])
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """An entry of the log: None as old is an addition, None as new a deletion; `last` is what a deleted object was,
     at the version of its deletion.
     """
@@ -103,6 +97,8 @@ class Shelf:
         self._objects: dict[str, Version] = {}
         self._keys: list[str] = []
         self._log: list[Change] = []
+        self._numbers: list[int] = []  # of the log's changes
+        self._lists: dict[object, tuple[Any, ...]] = {}  # what was listed since the last change
         self._dropped = 0  # changes that are no longer kept
         self._oldest_number = 0  # of the newest of those: no watch may begin before it
 
@@ -118,6 +114,17 @@ class Shelf:
             end = bisect.bisect_left(self._keys, f"{namespace}0", begin)  # "0" comes after "/"
         return list(map(self._objects.__getitem__, self._keys[begin:end]))
 
+    def listed(self, type_: type[T], namespace: str, matches: "Callable[[Version], bool] | None") -> tuple[T, ...]:
+        """The structs of a namespace's objects of which a predicate holds (None is all), in the order of their keys."""
+        asked = (type_, namespace, matches)
+        found = self._lists.get(asked)
+        if found is None:
+            versions = self.within(namespace)
+            if matches is not None:
+                versions = [one for one in versions if one.selected(matches)]
+            found = self._lists[asked] = tuple([one.decoded(type_) for one in versions])
+        return found
+
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""
         new = change.new
@@ -126,11 +133,18 @@ class Shelf:
         else:
             self._objects[new.key] = new
         self._log.append(change)
-        kept = self._kept_changes
-        if len(self._log) >= 2 * kept:
-            self._dropped += kept
-            self._oldest_number = self._log[kept - 1].number
-            del self._log[:kept]
+        self._numbers.append(change.number)
+        if self._lists:
+            self._lists.clear()
+        if len(self._log) >= 2 * self._kept_changes:
+            self._forget(self._kept_changes)
+
+    def _forget(self, changes: int) -> None:
+        """Drop the oldest changes."""
+        self._dropped += changes
+        self._oldest_number = self._numbers[changes - 1]
+        del self._log[:changes]
+        del self._numbers[:changes]
 
     def _place(self, change: Change) -> None:
         """An object comes or goes."""
@@ -145,9 +159,7 @@ class Shelf:
         """Where in the log the changes after a resourceVersion begin; None when they are no longer all there."""
         if number < self._oldest_number:
             return None
-        if not self._log or self._log[-1].number <= number:
-            return self._dropped + len(self._log)  # most ask for what comes next
-        return self._dropped + bisect.bisect_right(self._log, number, key=lambda change: change.number)
+        return self._dropped + bisect.bisect_right(self._numbers, number)
 
     def since(self, position: int) -> list[Change]:
         """The changes from a position of the log on; LookupError when they are no longer all there."""

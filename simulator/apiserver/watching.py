@@ -6,7 +6,9 @@ that its reader goes on from the newest version of all.
 """
 
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from kube.door import EventType, WatchEvent
 from kube.objects import Identified
@@ -18,7 +20,7 @@ T = TypeVar("T", bound=Identified)
 LOOK_SECONDS = 1.0  # on a clock of its own, time passes without anybody being told
 
 
-class Selection(NamedTuple):
+class Selection(msgspec.Struct, frozen=True):
     """Which objects of a shelf, and where in its log to begin; `until_seconds` by the monotonic clock."""
 
     namespace: str

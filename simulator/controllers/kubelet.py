@@ -32,8 +32,7 @@ class Kubelet:
         """Its containers have done their work and exited with 0; nothing happens where the pod is gone."""
         body = self._body(pod)
         if body is not None:
-            stopped = [_condition(name, "False", self._api.stamp) for name in SERVING]
-            self._report(pod, body, stopped, phase="Succeeded")
+            self._report(pod, body, _conditions(SERVING, "False", self._api.stamp), phase="Succeeded")
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or not new.node_name:
@@ -48,8 +47,8 @@ class Kubelet:
         body = self._body(pod)
         if body is None or "deletionTimestamp" in body["metadata"] or body["status"]["phase"] != "Pending":
             return
-        begun = [_condition(name, "True", self._api.stamp) for name in STARTED]
-        self._report(pod, body, begun, phase="Running", startTime=self._api.stamp)
+        now = self._api.stamp
+        self._report(pod, body, _conditions(STARTED, "True", now), phase="Running", startTime=now)
 
     def _end(self, pod: Pod) -> None:
         if self._body(pod) is not None:
@@ -71,5 +70,5 @@ class Kubelet:
         return body if body["metadata"]["uid"] == pod.uid else None
 
 
-def _condition(type_: str, status: str, since: str) -> Condition:
-    return {"type": type_, "status": status, "lastTransitionTime": since}
+def _conditions(types: tuple[str, ...], status: str, since: str) -> list[Condition]:
+    return [{"type": one, "status": status, "lastTransitionTime": since} for one in types]

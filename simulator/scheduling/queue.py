@@ -65,6 +65,11 @@ class Queue:
     def __len__(self) -> int:
         return len(self._awake) + len(self._asleep)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod waits, or is taken: nothing that changes may help anybody."""
+        return not (self._awake or self._asleep or self._taken)
+
     def push(self, pod: Pod) -> None:
         """A pod without a node came, or is there in a newer version, which keeps its place."""
         name = pod_name(pod)

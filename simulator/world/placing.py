@@ -55,8 +55,9 @@ class Placing:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)
-        self._queue.node_changed(old, new)
-        self._turns_soon()
+        if not self._queue.is_idle:  # most changes are the annotator's, when nobody waits
+            self._queue.node_changed(old, new)
+            self._turns_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._scheduler.pod_changed(old, new)

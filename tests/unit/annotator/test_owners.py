@@ -73,9 +73,10 @@ def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str
 
 
 def test_owners_with_a_pod_placed_within_the_hour_are_recent() -> None:
-    pods = [pod("a"), builders.lean_pod("b", owner=("ReplicaSet", "waiting"))]
-    assert owners.placed_lately(pods, now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
-    assert owners.placed_lately(pods, now_seconds=READY + 3600) == frozenset()
+    replicas = owners.Replicas()
+    replicas.follow({"default/a": pod("a"), "default/b": builders.lean_pod("b", owner=("ReplicaSet", "waiting"))})
+    assert replicas.placed_lately(now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
+    assert replicas.placed_lately(now_seconds=READY + 3600) == frozenset()
 
 
 KINDS = [
@@ -97,7 +98,8 @@ def test_who_follows_the_pods_knows_what_who_asks_each_of_them_knows(
     for pods in snapshots:
         followed.follow(pods)
         counted = {name: one for name, one in pods.items() if owners.key(one) and not one.finished}
-        assert followed.owners == {name: owners.key(one) for name, one in counted.items()}
+        assert followed.owners == {name: owners.key(one) for name, one in pods.items() if owners.key(one)}
+        assert followed.running() == {owners.key(one) for one in counted.values()}
         measured: dict[str, list[str]] = {}
         for name, one in counted.items():
             if one.ready_since_seconds is not None and (name in cpu or name in memory):

@@ -77,6 +77,30 @@ def test_a_struct_is_made_once_per_kind_and_version_and_handed_to_all() -> None:
     assert door.list(kinds.PODS).items[0] is not first
 
 
+def test_what_a_write_refuses_names_the_path_and_leaves_the_object_as_it_was() -> None:
+    _, _, door = empty()
+    door.create(kinds.NODES, builders.node_body("n"))
+    old = door.get(kinds.NODES, "n")
+    with pytest.raises(errors.Invalid, match=r"\$\.metadata\.annotations"):
+        door.merge_patch(kinds.NODES, "n", {"metadata": {"annotations": {"a": 1}}})
+    with pytest.raises(errors.Invalid, match=r"metadata\.uid is immutable"):
+        door.merge_patch(kinds.NODES, "n", {"metadata": {"uid": "another"}})
+    assert door.get(kinds.NODES, "n") is old
+
+
+def test_what_the_server_says_and_a_write_of_what_is_there_make_no_version() -> None:
+    _, _, door = empty()
+    door.create(kinds.NODES, builders.node_body("n", annotations={"a": "1"}))
+    old = door.get(kinds.NODES, "n")
+    for patch in (
+        {"metadata": {"annotations": {"a": "1", "b": None}}},
+        {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "uid": None}},
+        {"status": {"capacity": None}},
+    ):
+        door.merge_patch(kinds.NODES, "n", patch)
+    assert door.get(kinds.NODES, "n") is old
+
+
 def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None:
     _, _, door = empty()
     door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
