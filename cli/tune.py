@@ -203,6 +203,7 @@ def _said(found: Fitted, halves: Halves, start: Variant) -> tuple[str, ...]:
         halves.words,
         f"where it was searched: {_change(found.given_learned, found.found_learned, wanted)}",
         f"on what was held back: {_change(found.given_held, found.found_held, wanted)}",
+        *(("nothing better was found: this is the given policy",) if found.policy is found.given else ()),
         *(f"warning: {sentence}" for sentence in found.warnings),
     )
 

@@ -91,6 +91,7 @@ def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(kept: pathli
     )
     assert head[1].startswith("# searched on the first 43 of 72 steps of ")
     assert (result.exit_code == 1) == any(line.startswith("# warning: ") for line in head)
+    assert ("# nothing better was found: this is the given policy" in head) != ("   # was " in text)
 
 
 def test_tune_on_generated_workloads_holds_other_seeds_back() -> None:
