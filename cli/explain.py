@@ -137,6 +137,7 @@ def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.St
         omitted=max(decision.omitted for decision in used),
         steps=tuple(map(_step, reversed(newest.values()))),
         estimate=last.estimate,
+        means=last.means,
     )
 
 
@@ -157,6 +158,7 @@ def explained(service: extender_http.Service, asked: Asked) -> explain_text.Stor
         degraded=answer.degraded,
         bound_to=found.node_name,
         estimate=answer.estimate,
+        means=answer.means,
     )
 
 

@@ -13,13 +13,13 @@ from cli import extender_answers as answers
 from cli import output, scheduler_config
 
 HEADERS: Final = ("node", "score", "points", "base", "hot", "terms", "expected", "age", "verdict")
-WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "limit", "term", "age", "verdict")
+WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
 _POINTS_PER_SCORE: Final = scheduler_config.NODE_SCORE // scheduler_config.MAX_SCORE
 
 
 class Story(msgspec.Struct, frozen=True):
     """What was decided about a pod (`source` decision) or would be now; `steps` are the answers it was put together
-    from.
+    from, `means` the metrics whose terms make up each of the means, of which the lowest is the base.
     """
 
     pod: str
@@ -33,6 +33,7 @@ class Story(msgspec.Struct, frozen=True):
     steps: tuple[str, ...] = ()
     bound_to: str = ""
     estimate: answers.Estimate | None = None
+    means: tuple[tuple[str, ...], ...] = ()
 
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
@@ -71,24 +72,33 @@ def verdict(node: answers.Node) -> str:
 
 def _head(story: Story, weight: int) -> list[str]:
     when = "was decided" if story.source == "decision" else "would be decided"
-    names = list(dict.fromkeys(name for node in story.nodes for name in node.terms))
     bound = f"; it is on {story.bound_to}" if story.bound_to else ""
     exempt = [f"not filtered: {story.exempt}"] if story.exempt else []
     return [
         f"pod {story.pod}: what {when} at {story.at}, policy {story.policy}{bound}",
         *story.steps,
         *exempt,
-        *([_expected_of(story.estimate)] if story.estimate else []),
-        f"terms: {' + '.join(names)} = base; base - hot = score, rounded",
+        *([_expected_of(story.estimate, story)] if story.estimate else []),
+        f"terms: {_means(story)}; base - hot = score, rounded",
         scheduler_config.arithmetic(weight)[-1],
     ]
 
 
-def _expected_of(estimate: answers.Estimate) -> str:
-    """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio)`."""
+def _means(story: Story) -> str:
+    """`a + b + c = base`, or `the lower of a + b and c + d = base`."""
+    names = tuple(dict.fromkeys(name for node in story.nodes for name in node.terms))
+    sums = [" + ".join(mean) for mean in story.means or (names,)]
+    return f"{sums[0]} = base" if len(sums) == 1 else f"the lower of {' and '.join(sums)} = base"
+
+
+def _expected_of(estimate: answers.Estimate, story: Story) -> str:
+    """`expected of the pod: cpu 120m (owner's mean over 7 replicas), memory 140Mi (request ratio), counted in the
+    score`.
+    """
+    counted = ", counted in the score" if any(any(node.incoming.values()) for node in story.nodes) else ""
     cpu = f"cpu {estimate.cpu_millicores:.0f}m ({estimate.cpu_by})"
     memory = f"memory {answers.mebibytes(estimate.memory_bytes)} ({estimate.memory_by})"
-    return f"expected of the pod: {cpu}, {memory}"
+    return f"expected of the pod: {cpu}, {memory}{counted}"
 
 
 def _row(node: answers.Node, weight: int) -> list[str]:
@@ -119,9 +129,9 @@ def _metric_rows(node: answers.Node) -> list[list[str]]:
         limit = f"{answers.percent(rule.limit)}{' (own)' if rule.own else ''}" if rule is not None else answers.MISSING
         limit = "off (own)" if name in node.rules_off else limit
         said = answers.MISSING if rule is None else "over" if rule.broken else "under" if rule.value is not None else ""
-        expected, term = f"+{100 * node.expected.get(name, 0.0):.1f}%", answers.points(node.terms[name])
-        cells = [node.name, name, reading or answers.MISSING, expected, limit, term, answers.age(node.age_seconds)]
-        rows.append([*cells, said or "not judged"])
+        added = [f"+{100 * part.get(name, 0.0):.1f}%" for part in (node.expected, node.incoming)]
+        term, age = answers.points(node.terms[name]), answers.age(node.age_seconds)
+        rows.append([node.name, name, reading or answers.MISSING, *added, limit, term, age, said or "not judged"])
     return rows
 
 

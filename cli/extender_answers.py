@@ -39,6 +39,7 @@ class Node(msgspec.Struct, frozen=True):
     unusable: dict[str, str] = {}
     hot: dict[str, int] = {}
     expected: dict[str, float] = {}
+    incoming: dict[str, float] = {}
     terms: dict[str, float | None] = {}
     penalty: float = 0.0
     base: float | None = None
@@ -88,6 +89,7 @@ class Decision(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] | None = None
     omitted: int = 0
     estimate: Estimate | None = None
+    means: tuple[tuple[str, ...], ...] = ()
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -105,6 +107,7 @@ class Explained(msgspec.Struct, frozen=True):
     exempt: str | None = None
     degraded: tuple[str, ...] = ()
     estimate: Estimate | None = None
+    means: tuple[tuple[str, ...], ...] = ()
 
 
 def percent(ratio: float | None) -> str:

@@ -12,7 +12,7 @@ import click
 from cli import output, recording_rules
 from policy import json_schema
 
-PRESETS: Final = ("default", "even", "memory-bound", "crane")
+PRESETS: Final = ("default", "field", "memory-bound", "crane")
 _HERE: Final = pathlib.Path(__file__).parent
 _PLACES: Final = (_HERE / "presets", _HERE.parent / "deploy" / "policies")
 _SCHEMA_COMMENT: Final = "# yaml-language-server: $schema="
@@ -27,7 +27,7 @@ def main(preset: str, schema: str, recorded: bool) -> None:
 
     \b
     default       every key with its default
-    even          the worse resource with the pod's own load: evener where requests mislead
+    field         the field's usual score: one mean, yesterday's maximum most, without the pod's own load
     memory-bound  for nodes that run out of memory long before CPU
     crane         crane-scheduler's own default policy, converted
 

@@ -30,6 +30,7 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
         "at": clock.to_rfc3339(now_seconds),
         "exempt": judged.exempt,
         "estimate": _estimate(candidates.estimate(pod, mean)),
+        "means": _means(candidates.in_force),
         "degraded": list(judged.degraded or candidates.degradations()),
         "nodes": _ranked(candidates, breakdown, seen, judged.rejected),
     }
@@ -70,7 +71,7 @@ def _decided_nodes(decision: decisions.Decision) -> Json:
         else:
             row |= rows.UNRANKED
     estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
-    return {"nodes": made, "omitted": inputs.omitted, "estimate": estimate}
+    return {"nodes": made, "omitted": inputs.omitted, "estimate": estimate, "means": _means(inputs.candidates.in_force)}
 
 
 def _estimate(estimate: recent.Estimate) -> Json:
@@ -81,6 +82,13 @@ def _estimate(estimate: recent.Estimate) -> Json:
         "memory_bytes": estimate.load.memory_bytes,
         "memory_by": estimate.memory_by,
     }
+
+
+def _means(in_force: view.InForce) -> list[list[str]]:
+    """The metrics by the mean that their terms add up to; the lowest of these is a node's base."""
+    weighing = in_force.weighing
+    weighted = [group for group in weighing.groups if weighing.weights[list(group)].any()]
+    return [[in_force.metric_names[column] for column in group] for group in weighted]
 
 
 def all_nodes(seen: view.View, now_seconds: float) -> Json:

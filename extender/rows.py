@@ -128,10 +128,11 @@ def _readings(candidates: view.Candidates, facts: Facts | None, at: int, found: 
 
 
 def _factors(candidates: view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json:
-    """What the node's own numbers give: expected load, the terms and their sum, the penalty."""
+    """What the node's own numbers give: expected load, the pod's own, the terms and what they come to, the penalty."""
     names = candidates.in_force.metric_names
     return {
         "expected": _numbers(names, breakdown.expected[at].tolist()),
+        "incoming": _numbers(names, breakdown.incoming[at].tolist()),
         "predicted": _numbers(names, breakdown.predicted[at].tolist()),
         "terms": _numbers(names, breakdown.terms[at].tolist()),
         "own_base": _number(float(breakdown.own_base[at])),

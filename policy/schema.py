@@ -34,12 +34,12 @@ def _default_thresholds() -> dict[str, float]:
 
 def _default_weights() -> dict[str, float]:
     return {
-        metrics.CPU_AVG_5M: 0.2,
-        metrics.CPU_MAX_1H: 0.3,
-        metrics.CPU_MAX_1D: 0.5,
-        metrics.MEMORY_AVG_5M: 0.2,
-        metrics.MEMORY_MAX_1H: 0.3,
-        metrics.MEMORY_MAX_1D: 0.5,
+        metrics.CPU_AVG_5M: 0.35,
+        metrics.CPU_MAX_1H: 0.35,
+        metrics.CPU_MAX_1D: 0.3,
+        metrics.MEMORY_AVG_5M: 0.35,
+        metrics.MEMORY_MAX_1H: 0.35,
+        metrics.MEMORY_MAX_1D: 0.3,
     }
 
 
@@ -125,24 +125,38 @@ class Filter(sections.Section):
     exempt: Exempt = pydantic.Field(default_factory=Exempt, description="Pods the filter lets pass.")
 
 
+# What weights were written for before other defaults came (docs/decisions/0013-the-default-score-is-the-evener-one.md).
+WEIGHED_AS_BEFORE: Final = {"combine": "mean", "incomingPod": False}
+
+
 class Score(sections.Section):
-    """How the extender ranks the nodes it did not reject."""
+    """How the extender ranks the nodes it did not reject.
+
+    Weights say how much CPU counts beside memory in one mean only: where they are given without `combine` or
+    `incomingPod`, these are as they were when such a file was written.
+    """
 
     weights: dict[str, units.Weight] = pydantic.Field(
         default_factory=_default_weights, description="Weight of each metric in the mean; 0 or absent = not counted."
     )
     combine: Literal["mean", "worst"] = pydantic.Field(
-        default="mean", description="mean: one weighted mean of all metrics; worst: the worse resource's weighted mean."
+        default="worst",
+        description="worst: the worse resource's weighted mean; mean: one of all metrics (if only weights are given).",
     )
     incoming_pod: units.Flag = pydantic.Field(
-        default=False,
+        default=True,
         alias="incomingPod",
-        description="Add the incoming pod's own expected load (score only, never filter).",
+        description="Add the incoming pod's own expected load (score, never filter); off if only weights are given.",
     )
     spread: Literal["none", "stretch"] = pydantic.Field(
         default="none",
         description="stretch: the full 0..10 range, linear between the worst and the best candidate's base.",
     )
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, given: object) -> object:
+        return {**WEIGHED_AS_BEFORE, **given} if isinstance(given, dict) and "weights" in given else given
 
 
 class HotSpot(sections.Section):

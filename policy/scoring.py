@@ -61,7 +61,8 @@ class Ranking:
 class Breakdown:
     """Every factor of the scores of one request.
 
-    `predicted` [nodes, metrics] is u' (reading + recent pods + incoming pod); `terms` [nodes, metrics] are the points
+    `incoming` [nodes, metrics] is what the pod itself adds, 0 where the policy does not want it; `predicted` [nodes,
+    metrics] is u' (reading + recent pods + incoming pod); `terms` [nodes, metrics] are the points
     each metric gives to the mean it belongs to, NaN where unusable; `own_base` [nodes] is the base from the node's
     own readings, NaN for a node that has none; `degraded` [nodes] marks nodes with an unusable metric of a weight
     over 0.
@@ -70,6 +71,7 @@ class Breakdown:
     weights: Floats
     values: Floats
     expected: Floats
+    incoming: Floats
     predicted: Floats
     terms: Floats
     own_base: Floats
@@ -113,13 +115,12 @@ def scores(
     `penalty` [nodes] hot points, `incoming` [nodes, metrics] the incoming pod's own expected load, added only if the
     policy says `incomingPod: true`.
     """
-    predicted = values + expected
-    if compiled.incoming_pod and incoming is not None:
-        predicted = predicted + incoming
+    added = incoming if compiled.incoming_pod and incoming is not None else np.zeros_like(expected)
+    predicted = values + expected + added
     terms, own_base = _terms(predicted, compiled)
     complete = whole(values, compiled)
     ranking = rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
-    return Breakdown(compiled.weights, values, expected, predicted, terms, own_base, ~complete, ranking)
+    return Breakdown(compiled.weights, values, expected, added, predicted, terms, own_base, ~complete, ranking)
 
 
 def whole(values: Floats, compiled: Weighing) -> Mask:

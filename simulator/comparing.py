@@ -25,6 +25,12 @@ OURS: Final = "evenload"
 PARTS: Final = ("tuned", "judged")
 Sections = Mapping[str, object]
 WORST: Final = {"combine": "worst", "incomingPod": True}
+FIELD_BY_WINDOW: Final = {"avg_5m": 0.2, "max_1h": 0.3, "max_1d": 0.5}
+FIELD: Final = {
+    "combine": "mean",
+    "incomingPod": False,
+    "weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in FIELD_BY_WINDOW.items()},
+}
 WEIGHTS_BY_WINDOW: Final = {"avg_5m": 0.35, "max_1h": 0.35, "max_1d": 0.30}
 RECENT: Final = {"weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in WEIGHTS_BY_WINDOW.items()}}
 STRETCH: Final = {"spread": "stretch"}
@@ -64,13 +70,12 @@ def _ours(name: str, sections: Sections, weight: int = setup.EXTENDER_WEIGHT) ->
 OTHERS: Final = (Contestant(PLAIN_NAME), *(Contestant(name, peer=name) for name in company.PEERS))
 VARIANTS: Final = (
     _ours("", {}),
-    _ours("worst, incoming", {"score": WORST}),
+    _ours("field", {"score": FIELD}),
+    _ours("field, worst, incoming", {"score": {**FIELD, **WORST}}),
     _ours("weights", {"score": RECENT}),
-    _ours("worst, incoming, weights", {"score": {**WORST, **RECENT}}),
     _ours("worst, weights", {"score": {"combine": "worst", **RECENT}}),
     _ours("stretch, weight 1", {"score": STRETCH}, weight=1),
     _ours("weight 6", {}, weight=6),
-    _ours("worst, incoming, weight 6", {"score": WORST}, weight=6),
     _ours("no penalty", {"hotSpots": []}),
     _ours("no owners' history", {"recentPods": {"ownerUsage": False}}),
     _ours("no expected load", {"recentPods": {"enabled": False}}),

@@ -89,7 +89,7 @@ def _filter(tree: Tree) -> Iterator[Dimension]:
 
 def _score(tree: Tree) -> Iterator[Dimension]:
     for metric in tree["score"]["weights"]:
-        yield _number(("score", "weights", metric), 0.0, 1.0, 0.1)
+        yield _number(("score", "weights", metric), 0.0, 1.0, 0.05)
     yield _option(("score", "combine"), ("mean", "worst"))
     yield _option(("score", "incomingPod"), (False, True))
     yield _option(("score", "spread"), ("none", "stretch"))

@@ -161,7 +161,7 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
     assert result.stderr.startswith(f"{file}, hash ")
 
 
-@pytest.mark.parametrize("preset", ["default", "even", "memory-bound", "crane", "demo"])
+@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "crane", "demo"])
 def test_show_as_yaml_is_the_same_policy_in_full(preset: str) -> None:
     source = PRESETS / f"{preset}.yaml"
     result = run("show", source, "-o", "yaml")

@@ -37,7 +37,8 @@ def test_explain_gives_the_scores_and_verdicts_that_the_scheduler_gets() -> None
 def test_explain_names_metric_value_limit_and_every_term() -> None:
     world = worlds.seen({"n": worlds.HOT})
     worlds.bind(world, "n", "p", cpu="800m")
-    row = explained(world, "n")["nodes"][0]
+    shown = explained(world, "n")
+    row = shown["nodes"][0]
     assert row["rules"][0] == {
         "metric": "cpu_avg_5m",
         "limit": 0.65,
@@ -51,7 +52,10 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
     assert row["expected"]["cpu_avg_5m"] == 0.07
     assert row["values"]["cpu_avg_5m"] == 0.9
     assert row["age_seconds"] == 0
-    assert abs(sum(row["terms"].values()) - row["own_base"]) < 1e-9
+    assert abs(row["incoming"]["cpu_avg_5m"] - 0.7 * 250 / 8000) < 1e-12
+    assert shown["means"] == [list(worlds.IDLE)[:3], list(worlds.IDLE)[3:]]
+    means = [sum(row["terms"][name] for name in mean) for mean in shown["means"]]
+    assert abs(min(means) - row["own_base"]) < 1e-9
     assert row["raw_score"] == row["base"] - row["penalty"]
     assert row["hot"] == {"1m": 1, "5m": 1, "30m": 1}
 

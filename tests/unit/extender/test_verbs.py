@@ -191,16 +191,26 @@ def test_no_candidates_are_answered_with_none() -> None:
 # prioritize
 
 
+FIELD = worlds.policy(score={"weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, strict=True))})
+
+
+def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it() -> None:
+    load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.83}
+    load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
+    # 10 * (.35*.5 + .35*.4 + .3*.17) = 3.66, and .7 * 250m of 8 cores off: 3.44 -> 3
+    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 3}
+
+
 def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:
     load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.8}
     load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
     # 10 * (.2*.5 + .3*.4 + .5*.2 + .2*.8 + .3*.7 + .5*.6) / 2.0 = 4.95 -> 5
-    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 5}
+    assert scored(worlds.seen({"n": load}, FIELD), ["n"]) == {"n": 5}
 
 
 def test_only_usable_metrics_share_the_weight() -> None:
     # 10 * (.2*.5 + .5*.9) / .7 = 7.857 -> 8
-    assert scored(worlds.seen({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}), ["n"]) == {"n": 8}
+    assert scored(worlds.seen({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}, FIELD), ["n"]) == {"n": 8}
 
 
 def test_a_node_without_readings_gets_the_median_of_the_others() -> None:

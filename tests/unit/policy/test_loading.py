@@ -22,9 +22,9 @@ def test_a_file_that_gives_nothing_but_its_kind_has_the_defaults() -> None:
 
 
 def test_given_keys_change_and_keys_not_given_keep_their_defaults() -> None:
-    policy = loading.load(HEAD + "sync: {period: 10s}\nscore: {combine: worst}\n", "p.yaml")
+    policy = loading.load(HEAD + "sync: {period: 10s}\nscore: {combine: mean}\n", "p.yaml")
     assert (policy.sync.period_seconds, policy.sync.stale_after_seconds) == (10.0, 300.0)
-    assert (policy.score.combine, policy.score.weights) == ("worst", schema.defaults().score.weights)
+    assert (policy.score.combine, policy.score.weights) == ("mean", schema.defaults().score.weights)
 
 
 def test_given_maps_replace_the_default_maps() -> None:

@@ -34,14 +34,14 @@ def test_the_defaults_are_those_the_design_promises() -> None:
     }
     assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "pending")
     assert policy.score.weights == {
-        "cpu_avg_5m": 0.2,
-        "cpu_max_1h": 0.3,
-        "cpu_max_1d": 0.5,
-        "memory_avg_5m": 0.2,
-        "memory_max_1h": 0.3,
-        "memory_max_1d": 0.5,
+        "cpu_avg_5m": 0.35,
+        "cpu_max_1h": 0.35,
+        "cpu_max_1d": 0.3,
+        "memory_avg_5m": 0.35,
+        "memory_max_1h": 0.35,
+        "memory_max_1d": 0.3,
     }
-    assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("mean", False, "none")
+    assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "none")
     assert [(spot.window_seconds, spot.pods, spot.penalty) for spot in policy.hot_spots] == [
         (60, 2, 1),
         (300, 5, 1),
@@ -49,6 +49,28 @@ def test_the_defaults_are_those_the_design_promises() -> None:
     ]
     assert policy.recent_pods.default.cpu_millicores == 250
     assert policy.recent_pods.default.memory_bytes == 200 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("given", "combine", "incoming"),
+    [
+        ({"weights": {"cpu_avg_5m": 1}}, "mean", False),
+        ({"weights": {"cpu_avg_5m": 1}, "combine": "worst"}, "worst", False),
+        ({"weights": {"cpu_avg_5m": 1}, "incomingPod": True}, "mean", True),
+        ({"combine": "mean"}, "mean", True),
+        ({"spread": "stretch"}, "worst", True),
+    ],
+)
+def test_a_file_with_weights_of_its_own_means_what_it_meant(
+    given: dict[str, object], combine: str, incoming: bool
+) -> None:
+    score = schema.LoadPolicy.of({"score": given}).score
+    assert (score.combine, score.incoming_pod) == (combine, incoming)
+
+
+def test_the_score_before_is_a_preset() -> None:
+    score = _preset("field.yaml").score
+    assert (score.combine, score.incoming_pod, score.weights) == ("mean", False, _preset("crane.yaml").score.weights)
 
 
 def test_the_descheduler_observes_by_default_and_relieves_memory_first() -> None:

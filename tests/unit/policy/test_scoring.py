@@ -13,6 +13,7 @@ from policy import schema, scoring
 NAN = float("nan")
 MISSING = [NAN] * 6
 IN_FORCE = schema.defaults().metrics_in_force
+FIELD = dict(zip((metric.name for metric in IN_FORCE), [0.2, 0.3, 0.5] * 2, strict=True))
 
 
 def _weighing(**keys: object) -> scoring.Weighing:
@@ -34,10 +35,18 @@ def _scored(
 def test_the_base_is_the_weighted_mean_of_headroom() -> None:
     row = [0.31, 0.44, 0.5, 0.2, 0.3, 0.35]
     by_hand = 10 * (0.2 * 0.69 + 0.3 * 0.56 + 0.5 * 0.5 + 0.2 * 0.8 + 0.3 * 0.7 + 0.5 * 0.65) / 2.0
-    breakdown = _scored(row)
+    breakdown = _scored(row, weighing=_weighing(weights=FIELD))
     assert breakdown.own_base[0] == pytest.approx(by_hand)
     assert breakdown.terms[0].sum() == pytest.approx(by_hand)
     assert breakdown.scores.tolist() == [6]
+
+
+def test_by_default_the_base_is_the_lower_of_two_means() -> None:
+    breakdown = _scored([0.31, 0.44, 0.5, 0.2, 0.3, 0.35])
+    by_hand = 10 * (0.35 * 0.69 + 0.35 * 0.56 + 0.3 * 0.5)
+    assert breakdown.own_base[0] == pytest.approx(by_hand)
+    assert breakdown.terms[0, :3].sum() == pytest.approx(by_hand)
+    assert breakdown.terms[0, 3:].sum() == pytest.approx(10 * (0.35 * 0.8 + 0.35 * 0.7 + 0.3 * 0.65))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +133,7 @@ def test_penalties_are_taken_off_before_rounding_and_never_below_zero(penalty: f
 
 def test_worst_judges_by_the_worse_resource() -> None:
     row = [0.1, 0.1, 0.1, 0.8, 0.8, 0.8]
-    assert _scored(row).scores.tolist() == [6]
+    assert _scored(row, weighing=_weighing(combine="mean")).scores.tolist() == [6]
     assert _scored(row, weighing=_weighing(combine="worst")).scores.tolist() == [2]
 
 

@@ -30,9 +30,10 @@ no node is skipped for pods of DaemonSets, pods in kube-system or pods of priori
 no node is skipped for pods annotated evenload.io/filter: "off", unless it was just relieved of their workload
 """,
     "score": """
-a node scores 10 (idle) to 0 (full) by the weighted mean of 5-minute CPU average (10 %), 1-hour CPU maximum (15 %), \
-1-day CPU maximum (25 %), 5-minute memory average (10 %), 1-hour memory maximum (15 %) and 1-day memory maximum (25 %)
-the pod being placed does not count in it
+a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (35 %), 1-hour CPU maximum (35 %) \
+and 1-day CPU maximum (30 %) and the mean of 5-minute memory average (35 %), 1-hour memory maximum (35 %) and 1-day \
+memory maximum (30 %)
+the expected load of the pod being placed is added first
 """,
     "hotSpots": """
 a node loses 1 point for every 2 pods placed on it in the last minute
@@ -128,7 +129,7 @@ CHANGES = [
         "a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (25 %) and 1-hour CPU "
         "maximum (75 %) and the mean of 5-minute memory average (100 %)",
     ),
-    ("score", {"score": {"incomingPod": True}}, "the expected load of the pod being placed is added first"),
+    ("score", {"score": {"incomingPod": False}}, "the pod being placed does not count in it"),
     (
         "score",
         {"score": {"spread": "stretch"}},

@@ -49,13 +49,13 @@ def test_a_choice_becomes_the_policy_that_a_file_would_give() -> None:
     dimensions = space.dimensions(policy, EVERY)
     choice = space.present(policy, dimensions) | {
         "filter.thresholds.cpu_avg_5m": 0.55,
-        "score.combine": "worst",
+        "score.combine": "mean",
         "descheduler.thresholds.memory_avg_5m.evictAbove": 0.9,
         "descheduler.thresholds.memory_avg_5m.evictAbove - evictUntil": 0.3,
     }
     made = space.chosen(policy, dimensions, choice)
     assert made is not None
-    assert (limit(made), made.score.combine) == (0.55, "worst")
+    assert (limit(made), made.score.combine) == (0.55, "mean")
     band = made.descheduler.thresholds["memory_avg_5m"]
     assert (band.evict_above_ratio, band.evict_until_ratio) == (0.9, 0.6)
 
@@ -164,7 +164,7 @@ def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> N
         before,
         space.dimensions(before, EVERY),
         space.present(before, space.dimensions(before, EVERY))
-        | {"filter.thresholds.cpu_avg_5m": 0.55, "score.combine": "worst", "descheduler.overloadedFor": "5m"},
+        | {"filter.thresholds.cpu_avg_5m": 0.55, "score.combine": "mean", "descheduler.overloadedFor": "5m"},
     )
     assert made is not None
     text = written.commented(before, made, ("found by a search", "of 40 trials"))
@@ -172,7 +172,7 @@ def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> N
     changed = [line.strip() for line in text.splitlines() if "# was" in line]
     assert changed == [
         "cpu_avg_5m: 0.55   # was 0.65",
-        "combine: worst   # was mean",
+        "combine: mean   # was worst",
         'overloadedFor: "5m"   # was "3m"',
     ]
     assert text.startswith("# found by a search\n# of 40 trials\napiVersion: evenload.io/v1alpha1\n")
