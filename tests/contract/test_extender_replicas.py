@@ -213,7 +213,7 @@ def test_settled_replicas_show_one_digest_and_give_one_answer(world: World) -> N
     answers = world.answers()
     assert answers[0] == answers[1] == answers[2]
     assert answers[0]["node-2"] == "cpu_avg_5m over 0.65"
-    # 250m of 8 cores for each pod: 9 - 3.5 for the two there, 0.6 (less while they age) and 0.3 for the one asked about;
+    # 250m of 8 cores a pod: 9 - 3.5 for the two there, 0.6 (less while they age) and 0.3 for the one asked about;
     # 10 * (1 - 0.4) - 0.3
     assert (answers[0]["node-0"], answers[0]["node-1"]) == (5, 6)
     assert after.view in world.replicas[0].text("/readyz?verbose")
