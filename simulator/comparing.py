@@ -25,14 +25,6 @@ OURS: Final = "evenload"
 PARTS: Final = ("tuned", "judged")
 Sections = Mapping[str, object]
 WORST: Final = {"combine": "worst", "incomingPod": True}
-FIELD_BY_WINDOW: Final = {"avg_5m": 0.2, "max_1h": 0.3, "max_1d": 0.5}
-FIELD: Final = {
-    "combine": "mean",
-    "incomingPod": False,
-    "weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in FIELD_BY_WINDOW.items()},
-}
-WEIGHTS_BY_WINDOW: Final = {"avg_5m": 0.35, "max_1h": 0.35, "max_1d": 0.30}
-RECENT: Final = {"weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in WEIGHTS_BY_WINDOW.items()}}
 STRETCH: Final = {"spread": "stretch"}
 
 
@@ -67,6 +59,15 @@ def _ours(name: str, sections: Sections, weight: int = setup.EXTENDER_WEIGHT) ->
     return Contestant(f"{OURS}, {name}" if name else OURS, sections=sections, weight=weight)
 
 
+def _weights(avg_5m: float, max_1h: float, max_1d: float) -> Sections:
+    """Weights by window, the same for both resources."""
+    by_window = {"avg_5m": avg_5m, "max_1h": max_1h, "max_1d": max_1d}
+    return {"weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in by_window.items()}}
+
+
+FIELD: Final = {"combine": "mean", "incomingPod": False, **_weights(0.2, 0.3, 0.5)}
+RECENT: Final = _weights(0.35, 0.35, 0.30)
+LATEST: Final = _weights(0.6, 0.3, 0.1)
 OTHERS: Final = (Contestant(PLAIN_NAME), *(Contestant(name, peer=name) for name in company.PEERS))
 VARIANTS: Final = (
     _ours("", {}),
@@ -74,6 +75,13 @@ VARIANTS: Final = (
     _ours("field, worst, incoming", {"score": {**FIELD, **WORST}}),
     _ours("weights", {"score": RECENT}),
     _ours("worst, weights", {"score": {"combine": "worst", **RECENT}}),
+    _ours("weights .6 .3 .1", {"score": {**WORST, **LATEST}}),
+    _ours("weights .5 .5 0", {"score": {**WORST, **_weights(0.5, 0.5, 0.0)}}),
+    _ours("weights 1 0 0", {"score": {**WORST, **_weights(1.0, 0.0, 0.0)}}),
+    _ours("weights 0 1 0", {"score": {**WORST, **_weights(0.0, 1.0, 0.0)}}),
+    _ours("mean, incoming", {"score": {"incomingPod": True, **RECENT}}),
+    _ours("mean, incoming, weights .6 .3 .1", {"score": {"incomingPod": True, **LATEST}}),
+    _ours("mean, incoming, weights 1 0 0", {"score": {"incomingPod": True, **_weights(1.0, 0.0, 0.0)}}),
     _ours("stretch, weight 1", {"score": STRETCH}, weight=1),
     _ours("weight 6", {}, weight=6),
     _ours("no penalty", {"hotSpots": []}),
