@@ -34,12 +34,12 @@ def _default_thresholds() -> dict[str, float]:
 
 def _default_weights() -> dict[str, float]:
     return {
-        metrics.CPU_AVG_5M: 0.35,
-        metrics.CPU_MAX_1H: 0.35,
-        metrics.CPU_MAX_1D: 0.3,
-        metrics.MEMORY_AVG_5M: 0.35,
-        metrics.MEMORY_MAX_1H: 0.35,
-        metrics.MEMORY_MAX_1D: 0.3,
+        metrics.CPU_AVG_5M: 0.6,
+        metrics.CPU_MAX_1H: 0.3,
+        metrics.CPU_MAX_1D: 0.1,
+        metrics.MEMORY_AVG_5M: 0.6,
+        metrics.MEMORY_MAX_1H: 0.3,
+        metrics.MEMORY_MAX_1D: 0.1,
     }
 
 

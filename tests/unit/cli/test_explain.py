@@ -46,10 +46,10 @@ def test_the_decision_is_told_with_verdict_terms_base_score_points_and_age(exten
     assert "terms: the lower of cpu_avg_5m + cpu_max_1h + cpu_max_1d and memory_avg_5m + " in result.stdout
     assert "so we have 200 of 1600 points (12.5 %)" in result.stdout
     assert row(result.stdout, "cool").startswith("cool 9 180 8.78 0 ")
-    terms = "3.07+3.07+2.63+3.13+3.13+2.68"
+    terms = "5.27+2.63+0.88+5.37+2.68+0.89"
     passes = "passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
     assert row(result.stdout, "cool") == f"cool 9 180 8.78 0 {terms} - 0s {passes}"
-    terms = "0.03+2.83+2.42+3.11+3.11+2.67"
+    terms = "0.05+2.42+0.81+5.33+2.67+0.89"
     rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
     assert row(result.stdout, "hot") == f"hot - - - 0 {terms} cpu +7.0% memory +0.5% 0s {rejected}"
     assert extender.asked == ["GET /decisions"]
@@ -121,7 +121,7 @@ def test_wide_has_a_line_for_each_node_and_metric(extender: extenders.Extender) 
     words = ["explain", "pod", "web", "--extender", extender.url, "-o", "wide", "--no-headers"]
     lines = [" ".join(line.split()) for line in extenders.run(*words).stdout.splitlines()]
     assert len(lines) == 18
-    assert [line for line in lines if line.endswith(" over")] == ["hot cpu_avg_5m 90% +0.0% +2.2% 65% 0.27 0s over"]
+    assert [line for line in lines if line.endswith(" over")] == ["hot cpu_avg_5m 90% +0.0% +2.2% 65% 0.47 0s over"]
 
 
 def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Extender) -> None:

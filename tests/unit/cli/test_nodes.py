@@ -35,8 +35,8 @@ def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_a
     assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE FILTER AGE"
     assert cluster == "* 43% / 10% / 10% 23% / 10% / 10% - - 1 of 3 22s"
     assert cool == "a-cool 10% / 10% / 10% 10% / 10% / 10% 0 9 - 22s"
-    assert hot == "b-hot 90% / 10% / 10% 10% / 10% / 10% 0 6 cpu_avg_5m>65% 22s"
-    assert warm == "c-warm 30% / 10% / 10% 50% / 10% / 10% 3 4 - 22s"
+    assert hot == "b-hot 90% / 10% / 10% 10% / 10% / 10% 0 4 cpu_avg_5m>65% 22s"
+    assert warm == "c-warm 30% / 10% / 10% 50% / 10% / 10% 3 3 - 22s"
     assert "policy 0123456789ab; next: evenload explain pod" in result.stderr
 
 

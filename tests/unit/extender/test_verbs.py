@@ -197,8 +197,8 @@ FIELD = worlds.policy(score={"weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, stri
 def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it() -> None:
     load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.83}
     load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
-    # 10 * (.35*.5 + .35*.4 + .3*.17) = 3.66, and .7 * 250m of 8 cores off: 3.44 -> 3
-    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 3}
+    # 10 * (.6*.5 + .3*.4 + .1*.17) = 4.37, and .7 * 250m of 8 cores off: 4.15 -> 4
+    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 4}
 
 
 def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:

@@ -34,12 +34,12 @@ def test_the_defaults_are_those_the_design_promises() -> None:
     }
     assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "pending")
     assert policy.score.weights == {
-        "cpu_avg_5m": 0.35,
-        "cpu_max_1h": 0.35,
-        "cpu_max_1d": 0.3,
-        "memory_avg_5m": 0.35,
-        "memory_max_1h": 0.35,
-        "memory_max_1d": 0.3,
+        "cpu_avg_5m": 0.6,
+        "cpu_max_1h": 0.3,
+        "cpu_max_1d": 0.1,
+        "memory_avg_5m": 0.6,
+        "memory_max_1h": 0.3,
+        "memory_max_1d": 0.1,
     }
     assert (policy.score.combine, policy.score.incoming_pod, policy.score.spread) == ("worst", True, "none")
     assert [(spot.window_seconds, spot.pods, spot.penalty) for spot in policy.hot_spots] == [

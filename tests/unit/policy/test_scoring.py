@@ -43,10 +43,10 @@ def test_the_base_is_the_weighted_mean_of_headroom() -> None:
 
 def test_by_default_the_base_is_the_lower_of_two_means() -> None:
     breakdown = _scored([0.31, 0.44, 0.5, 0.2, 0.3, 0.35])
-    by_hand = 10 * (0.35 * 0.69 + 0.35 * 0.56 + 0.3 * 0.5)
+    by_hand = 10 * (0.6 * 0.69 + 0.3 * 0.56 + 0.1 * 0.5)
     assert breakdown.own_base[0] == pytest.approx(by_hand)
     assert breakdown.terms[0, :3].sum() == pytest.approx(by_hand)
-    assert breakdown.terms[0, 3:].sum() == pytest.approx(10 * (0.35 * 0.8 + 0.35 * 0.7 + 0.3 * 0.65))
+    assert breakdown.terms[0, 3:].sum() == pytest.approx(10 * (0.6 * 0.8 + 0.3 * 0.7 + 0.1 * 0.65))
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ no node is skipped for pods of DaemonSets, pods in kube-system or pods of priori
 no node is skipped for pods annotated evenload.io/filter: "off", unless it was just relieved of their workload
 """,
     "score": """
-a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (35 %), 1-hour CPU maximum (35 %) \
-and 1-day CPU maximum (30 %) and the mean of 5-minute memory average (35 %), 1-hour memory maximum (35 %) and 1-day \
-memory maximum (30 %)
+a node scores 10 (idle) to 0 (full) by the worse of the mean of 5-minute CPU average (60 %), 1-hour CPU maximum (30 %) \
+and 1-day CPU maximum (10 %) and the mean of 5-minute memory average (60 %), 1-hour memory maximum (30 %) and 1-day \
+memory maximum (10 %)
 the expected load of the pod being placed is added first
 """,
     "hotSpots": """
