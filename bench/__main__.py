@@ -41,6 +41,9 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
 @click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
 @click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
+@click.option(
+    "--days", default=1.0, show_default=True, type=click.FloatRange(0.05, 6.0), help="For `scoring`: of a run."
+)
 def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **given: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
@@ -81,6 +84,7 @@ class _Sizes:
     simulated_pods: int
     seeds: int
     workers: int
+    days: float
 
 
 def _runs(given: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
@@ -98,6 +102,8 @@ def _runs(given: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
     )
     relieved = descheduler.Settings(given.relieved_nodes, given.relieved_pods, seed)
     simulated = simulator.Settings(given.simulated_nodes, given.simulated_days, given.simulated_pods, seed)
+    recipe = dataclasses.replace(scoring.RECIPE, days=given.days)
+    compared = scoring.Settings(trace or pathlib.Path(), given.seeds, seed, given.workers, recipe)
     return {
         "answers": lambda: answers.measure(asked),
         "throughput": lambda: throughput.measure(placed),
@@ -105,7 +111,7 @@ def _runs(given: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "footprint": lambda: footprint.measure(footprint.Settings(given.nodes, given.pods, seed)),
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
-        "scoring": lambda: scoring.measure(scoring.Settings(trace or pathlib.Path(), given.seeds, seed, given.workers)),
+        "scoring": lambda: scoring.measure(compared),
     }
 
 

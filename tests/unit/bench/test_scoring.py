@@ -1,11 +1,16 @@
 """The tables say what the runs came to: medians, ranges, and how near each contestant comes to the oracle."""
 
+import dataclasses
 import math
+import pathlib
 
 import numpy as np
 import pytest
+from click import testing
 
+from bench import __main__ as bench
 from bench import scoring
+from bench.table import Row
 from simulator import comparing
 from simulator.figures import Effectiveness, Figures, Load
 from simulator.outcome import Outcome, Timeline
@@ -63,3 +68,20 @@ def test_placements_alone_are_compared(each: comparing.Contestant) -> None:
     assert (conditions.seed, conditions.name) == (3, each.name)
     assert (conditions.peer is not None) == bool(each.peer)
     assert (conditions.policy is not None) == each.name.startswith("evenload")
+
+
+def test_a_run_is_as_long_as_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    asked: list[scoring.Settings] = []
+
+    def measure(settings: scoring.Settings) -> list[Row]:
+        asked.append(settings)
+        return []
+
+    monkeypatch.setattr(scoring, "measure", measure)
+    trace = tmp_path / "trace.npz"
+    trace.touch()
+    for options in ([], ["--days", "3", "--seeds", "2"]):
+        result = testing.CliRunner().invoke(bench.main, ["scoring", "--trace", str(trace), *options])
+        assert result.exit_code == 0, result.output
+    assert [(each.trace, each.seeds, each.recipe.days) for each in asked] == [(trace, 8, 1.0), (trace, 2, 3.0)]
+    assert dataclasses.replace(asked[1].recipe, days=1.0) == scoring.RECIPE, "nothing else of a run changes"
