@@ -67,7 +67,6 @@ def _weights(avg_5m: float, max_1h: float, max_1d: float) -> Sections:
 
 FIELD: Final = {"combine": "mean", "incomingPod": False, **_weights(0.2, 0.3, 0.5)}
 RECENT: Final = _weights(0.35, 0.35, 0.30)
-LATEST: Final = _weights(0.6, 0.3, 0.1)
 OTHERS: Final = (Contestant(PLAIN_NAME), *(Contestant(name, peer=name) for name in company.PEERS))
 VARIANTS: Final = (
     _ours("", {}),
@@ -80,7 +79,7 @@ VARIANTS: Final = (
     _ours("weights 1 0 0", {"score": {**WORST, **_weights(1.0, 0.0, 0.0)}}),
     _ours("weights 0 1 0", {"score": {**WORST, **_weights(0.0, 1.0, 0.0)}}),
     _ours("mean, incoming, weights .35 .35 .3", {"score": {"incomingPod": True, **RECENT}}),
-    _ours("mean, incoming, weights .6 .3 .1", {"score": {"incomingPod": True, **LATEST}}),
+    _ours("mean, incoming, weights .6 .3 .1", {"score": {"incomingPod": True, **_weights(0.6, 0.3, 0.1)}}),
     _ours("mean, incoming, weights 1 0 0", {"score": {"incomingPod": True, **_weights(1.0, 0.0, 0.0)}}),
     _ours("stretch, weight 1", {"score": STRETCH}, weight=1),
     _ours("weight 6", {}, weight=6),

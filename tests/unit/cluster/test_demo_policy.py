@@ -38,3 +38,7 @@ def test_nodes_are_relieved_from_the_line_on_at_which_they_get_no_new_pods() -> 
     found = policy()
     for name, band in found.descheduler.thresholds.items():
         assert band.evict_above_ratio == found.filter.thresholds[name]
+
+
+def test_it_scores_as_the_shipped_policy_does() -> None:
+    assert policy().score == schema.defaults().score
