@@ -9,6 +9,9 @@ SOURCES := annotator cli cluster descheduler extender kube policy promql runtime
 PYTEST := $(BIN)/python -m pytest
 REAL := $(PYTEST) -n 4 --dist loadfile
 .DEFAULT_GOAL := help
+# The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
+# each start compiles everything again, which takes twice as long as starting.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this list
