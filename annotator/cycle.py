@@ -69,6 +69,14 @@ class Rulebook(NamedTuple):
     content_hash: str
 
 
+class Published(NamedTuple):
+    """How many nodes were written, gone, failed or skipped, the first error, and that of the heartbeat."""
+
+    counted: Mapping[str, int]
+    error: kube_errors.KubeError | None
+    beat_error: kube_errors.KubeError | None
+
+
 class Annotator:
     """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
 
@@ -154,7 +162,7 @@ class Annotator:
         if len(failures) == len(asked):
             return Outcome(len(world.nodes), (), failures, 0, 0, {})
         self._hold(asked, fleet, rules.policy, now_seconds)
-        published = self._publish(fleet, world.pods.values(), rules, now_seconds)
+        published = self.publish(self._book, fleet, world.pods.values(), rules, now_seconds)
         without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(world.nodes, without, asked, known, label)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
@@ -198,13 +206,14 @@ class Annotator:
         self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
         self._uids = fleet.uids
 
-    def _publish(
-        self, fleet: Fleet, pods: Collection[Pod], rules: Rulebook, now_seconds: float
-    ) -> tuple[Mapping[str, int], kube_errors.KubeError | None, kube_errors.KubeError | None]:
-        carried = self._standing.carried(fleet, self._book.metrics, now_seconds=now_seconds)
+    def publish(
+        self, book: Book, fleet: Fleet, pods: Collection[Pod], rules: Rulebook, now_seconds: float
+    ) -> Published:
+        """Bring what is held to the nodes. A simulation may hand it over instead (`simulator.world.handing`)."""
+        carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = publishing.plan(
             fleet,
-            self._book,
+            book,
             bindings.hot_counts(pods, rules.policy.hot_spots, now_seconds=now_seconds),
             carried=carried,
             rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=self._settings.crane),
@@ -223,7 +232,7 @@ class Annotator:
         if counted[publishing.WRITTEN]:
             self._telemetry.wakeups.inc(bindings.waiting(pods))
         vouched = publishing.vouched(carried.texts, patches, results)
-        return counted, error, self._beat(vouched, rules, now_seconds)
+        return Published(counted, error, self._beat(vouched, rules, now_seconds))
 
     def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)

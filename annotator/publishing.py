@@ -1,8 +1,8 @@
 """What is held -> the fewest merge-patches of nodes, then the heartbeat that renews all the quiet ones.
 
-`plan` is pure: it compares what is held of all nodes with what they carry (`annotator.standing`), leaves out every
-change too small to be worth a write, and makes texts of the others only. `write` carries a plan out in parallel. How
-nothing is presented fresher than it is:
+`weigh` and `plan` are pure: the one compares what is held of all nodes with what they carry (`annotator.standing`) and
+leaves out every change too small to be worth a write, the other makes texts of what is left. `write` carries a plan out
+in parallel. How nothing is presented fresher than it is:
 
 * a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
 * a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
@@ -89,8 +89,18 @@ def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats
     return padded, np.array([thresholds.get(name) or np.nan for name in names])
 
 
+class Weighed(NamedTuple):
+    """What is held of all nodes as it would be written, which nodes are worth a write [nodes], and the node that the
+    next sync is to write again ("" for none).
+    """
+
+    readings: "Readings"
+    worth: Flags
+    cooled: str
+
+
 class Plan(NamedTuple):
-    """The patches, and the node that the next sync is to write again ("" for none)."""
+    """The patches, and `Weighed.cooled`."""
 
     patches: tuple[Patch, ...]
     cooled: str
@@ -99,9 +109,25 @@ class Plan(NamedTuple):
 def plan(
     fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
 ) -> Plan:
-    """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that.
+    """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
+    parameters as of `weigh`.
+    """
+    readings, worth, cooled = weigh(
+        fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=again
+    )
+    patches = [
+        Patch(fleet.names[place], fleet.uids[place], readings.row(place), readings.cranes(place) if rules.crane else {})
+        for place in np.flatnonzero(worth).tolist()
+    ]
+    return Plan(tuple(patches), cooled)
 
-    `again` names a node that is written even if nothing moved: `Plan.cooled` of the sync before, the first node that
+
+def weigh(
+    fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
+) -> Weighed:
+    """Which nodes are to be written.
+
+    `again` names a node that is written even if nothing moved: `Weighed.cooled` of the sync before, the first node that
     its patches took from over some filter threshold to under all of them. Such a patch wakes the pods that were
     refused, but kube-scheduler may ask the extender again before the extender's own watch has shown it the patch, and
     the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
@@ -110,20 +136,16 @@ def plan(
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
     one would otherwise be renewed by every heartbeat.
     """
-    readings = _Readings.of(book, hot, now_seconds)
+    readings = Readings.of(book, hot, now_seconds)
     worth = _worth_writing(readings, carried, rules, now_seconds)
     if again in fleet.names:
         worth[fleet.names.index(again)] = True
     worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
     cooled = worth & _is_over(carried.said.ratios, rules) & ~_is_over(readings.columns.ratios, rules)
-    patches = [
-        Patch(fleet.names[place], fleet.uids[place], readings.row(place), readings.cranes(place) if rules.crane else {})
-        for place in np.flatnonzero(worth).tolist()
-    ]
-    return Plan(tuple(patches), fleet.names[int(cooled.argmax())] if cooled.any() else "")
+    return Weighed(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
 
 
-class _Readings(NamedTuple):
+class Readings(NamedTuple):
     """What is held of all nodes, as it would be written; `at_seconds` [nodes] is the oldest confirmation of each."""
 
     book: Book
@@ -132,7 +154,7 @@ class _Readings(NamedTuple):
     at_seconds: Floats
 
     @classmethod
-    def of(cls, book: Book, hot: Hot, now_seconds: float) -> "_Readings":
+    def of(cls, book: Book, hot: Hot, now_seconds: float) -> "Readings":
         """Of a node without values: as of now."""
         crowded = hot.crowded()
         is_hot = np.array([name in crowded for name in book.nodes], dtype=np.bool_)
@@ -155,7 +177,7 @@ class _Readings(NamedTuple):
         )
 
 
-def _worth_writing(readings: _Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
+def _worth_writing(readings: Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
     # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
     ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
     worth = annotations.must_write(carried.said, readings.columns, rules.min_change_ratio, rules.limits) | ahead

@@ -107,6 +107,11 @@ class Service:
         self.last: Report | None = None
         self.trouble: str | None = None
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is remembered of any node: after a run in which none was over a line or being relieved."""
+        return self._memory is not None and not (self._memory.streaks or self._memory.relieving)
+
     def run(self, *, headroom: bool = True) -> Report | None:
         """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise.
 

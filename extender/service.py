@@ -9,12 +9,13 @@ import functools
 import gc
 import random
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import flask
 import prometheus_client
 
-from extender import app, comparing, deadline, decisions, explaining, lean, metrics, tls, view, watched
+from extender import app, comparing, deadline, decisions, explaining, lean, metrics, nodes, tls, view, watched
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -44,6 +45,7 @@ class Service:
         security: tls.Security | None = None,
         news: reloads.News | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
+        table: Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable,
     ) -> None:
         self._deadline_seconds = deadline_seconds
         self._clock = ticking
@@ -57,7 +59,7 @@ class Service:
             self._registry.register(tls.ReloadCollector(security))
         self._registry.register(metrics.StandingCollector(self._standing))
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
-        self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now())
+        self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
         self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)

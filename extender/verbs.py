@@ -51,13 +51,13 @@ def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outc
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
     mean = seen.mean(args.pod, now_seconds)
-    breakdown = score(candidates, args.pod, mean)
-    best = ranked(candidates.names.__getitem__, breakdown.ranking)
-    winner = best[0].node if best and not breakdown.ranking.neutral.all() else ""
+    ranking = rank(candidates, args.pod, mean)
+    best = ranked(candidates.names.__getitem__, ranking)
+    winner = best[0].node if best and not ranking.neutral.all() else ""
     if winner:
         seen.assume(args.pod, winner, now_seconds)
     judged = Judgement(args.names, {}, None, candidates.degradations())
-    body = protocol.encode_scores(args.names, breakdown.scores.tolist())
+    body = protocol.encode_scores(args.names, ranking.scores.tolist())
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
@@ -138,6 +138,17 @@ def score(
     incoming = None if pod is None else candidates.incoming(pod, mean)
     return scoring.scores(
         candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
+    )
+
+
+def rank(candidates: view.Candidates, pod: objects.Pod, mean: owner_usage.Mean | None = None) -> scoring.Ranking:
+    """The ranking of `score` without the factors behind it."""
+    return scoring.ranking(
+        candidates.values,
+        candidates.expected,
+        candidates.penalty,
+        candidates.in_force.weighing,
+        incoming=candidates.incoming(pod, mean),
     )
 
 

@@ -163,13 +163,23 @@ class Asked:
 
 
 class View:
-    """The extender's picture of the cluster. Every method may be called from any thread."""
+    """The extender's picture of the cluster. Every method may be called from any thread.
 
-    def __init__(self, policy: schema.LoadPolicy, content_hash: str, now_seconds: float) -> None:
+    `table` makes what holds the nodes; a simulation has one that readings are shown to.
+    """
+
+    def __init__(
+        self,
+        policy: schema.LoadPolicy,
+        content_hash: str,
+        now_seconds: float,
+        *,
+        table: collections.abc.Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable,
+    ) -> None:
         self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)
         self._coming: placements.PlacementTable | None = None
-        self.nodes = nodes.NodeTable(self._in_force.metric_names)
+        self.nodes = table(self._in_force.metric_names)
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self.usage_problem = estimates.NONE_SEEN

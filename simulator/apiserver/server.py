@@ -71,8 +71,8 @@ class ApiServer:
         return self._state.stamp()
 
     def generated(self, prefix: str) -> str:
-        """A name as the server makes them for generateName."""
-        return prefix + self._state.new_suffix()
+        """A name of a pod as the server makes them for generateName."""
+        return prefix + self._state.new_suffix(self._state.shelf(kinds.PODS))
 
     def bind(self, namespace: str, name: str, node_name: str) -> None:
         """The binding subresource; NotFound, and Conflict where the pod has a node or is going away."""

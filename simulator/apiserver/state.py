@@ -49,7 +49,8 @@ class State:
         self.waiting = 0  # readers that are blocked until something changes
         self.clock = clock
         self.number = 1  # the newest resourceVersion
-        self._rng = rng
+        self._rng = rng  # each kind draws from one of its own: what pods are called does not depend on other objects
+        self._rngs: dict[Shelf, random.Random] = {}
         self._shelves: dict[tuple[str, str], Shelf] = {}
         self._subscribers: dict[Shelf, list[tuple[type[Any], list[Handler[Any]]]]] = {}  # runs of one type
         self._untold: collections.deque[tuple[Shelf, Version | None, Version | None]] = collections.deque()
@@ -63,6 +64,7 @@ class State:
         """Serve a resource from now on."""
         shelf = Shelf(kind, subresources)
         self._shelves[kind.path, kind.plural] = shelf
+        self._rngs[shelf] = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names
         self._subscribers[shelf] = []
 
     def shelf(self, kind: Kind[Any]) -> Shelf:
@@ -83,14 +85,14 @@ class State:
             self._stamp = (second, clocks.to_rfc3339(second))
         return self._stamp[1]
 
-    def new_uid(self) -> str:
+    def new_uid(self, shelf: Shelf) -> str:
         """A uid that no object has had."""
-        digits = f"{self._rng.getrandbits(128):032x}"  # as uuid.uuid4 writes it, at a fifth of the time
+        digits = f"{self._rngs[shelf].getrandbits(128):032x}"  # as uuid.uuid4 writes it, at a fifth of the time
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
-    def new_suffix(self) -> str:
+    def new_suffix(self, shelf: Shelf) -> str:
         """What is appended to generateName."""
-        return "".join(self._rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
+        return "".join(self._rngs[shelf].choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
     def draft(self, key: str, body: Body) -> Version:
         """The version that `commit` would keep next. `body` and its metadata are the caller's own to give away."""

@@ -39,7 +39,7 @@ class Writer:
             if shelf.get(key) is not None:
                 raise refusals.exists(what)
             admission.created(what, shelf, own, spec, self._priority)
-            own["metadata"].update(uid=self._state.new_uid(), creationTimestamp=self._state.stamp())
+            own["metadata"].update(uid=self._state.new_uid(shelf), creationTimestamp=self._state.stamp())
             new = self._state.draft(key, own)
             admission.checked(what, new, kind.type)
             if not dry_run:
@@ -145,7 +145,7 @@ class Writer:
         if not isinstance(metadata, dict):
             raise refusals.bad_request(f"metadata is {metadata!r}, expected an object")
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + self._state.new_suffix()
+            metadata["name"] = metadata["generateName"] + self._state.new_suffix(shelf)
         name = metadata.get("name")
         what = _what(kind, f"{namespace}/{name}" if kind.namespaced else f"{name}")
         admission.check_name(what, kind, name)

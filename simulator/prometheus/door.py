@@ -63,6 +63,11 @@ class SimulatedPrometheus:
         """Let something go wrong for a time."""
         self._faults.append(fault)
 
+    def node_windows(self, window: Window, at_seconds: float) -> Floats:
+        """A window of all nodes as arrays, in the order of the scenario's machines; NaN where there is none."""
+        self._book.advance(self._clock.now())
+        return self._nodes.value(window, at_seconds)
+
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """See promql.door; BadQuery for what no service asks."""
         warnings = self._begin()

@@ -61,11 +61,15 @@ def own(policy: LoadPolicy) -> dict[str, Window]:
     Whether such a query really measures that, nobody can say without its Prometheus. One of a statistic that only its
     author knows is not in it.
     """
-    return {
-        metric.query: Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
-        for metric in policy.metrics_in_force
-        if metric.query is not None and _is_built(metric.statistic)
-    }
+    windows = {metric.query: window(metric) for metric in policy.metrics_in_force if metric.query is not None}
+    return {text: found for text, found in windows.items() if found is not None}
+
+
+def window(metric: load_metrics.Metric) -> Window | None:
+    """What a metric measures; None for a statistic that only its author knows."""
+    if not _is_built(metric.statistic):
+        return None
+    return Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
 
 
 def _is_built(statistic: str) -> bool:

@@ -120,6 +120,11 @@ class Queue:
         for change in waking.of_node(old, new) if self._asleep or self._taken else ():
             self._rouse(change)
 
+    def readings_changed(self) -> None:
+        """Wake those whom a change of nodes' annotations may help."""
+        if self._asleep or self._taken:
+            self._rouse(Change.NODE_OTHERWISE)
+
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Wake those whom a change of a bound pod may help."""
         for change in waking.of_pod(old, new) if self._asleep or self._taken else ():

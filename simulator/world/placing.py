@@ -53,6 +53,11 @@ class Placing:
         self._queue.flush()
         self._turns_soon()
 
+    def readings_changed(self) -> None:
+        """What nodes carry has changed, as far as pods care that an extender refused: no Node tells of it here."""
+        self._queue.readings_changed()
+        self._turns_soon()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)
         if not self._queue.is_idle:  # most changes are the annotator's, when nobody waits

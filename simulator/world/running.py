@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from descheduler import following
 from descheduler.ledger import Ledger
 from descheduler.service import Service as Descheduler
 from extender.service import Service as Extender
@@ -37,8 +38,9 @@ from simulator.prometheus.questions import own
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage import CPU, MEMORY, UsageBook
-from simulator.world import recording, services, setup
+from simulator.world import handing, lines, recording, services, setup
 from simulator.world.asking import InProcess
+from simulator.world.direct import Direct
 from simulator.world.placing import Placing
 from simulator.world.setup import Setup
 
@@ -96,9 +98,11 @@ class World:
         self._policy = setup.in_force(given, scenario.step_seconds)
         self._record = recording.Record()
         self._remarks = recording.Remarks(given.explained, len(scenario.replicas))
+        prometheus = self._prometheus()
+        self._over = lines.Lines(self._policy, prometheus)
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
-            prometheus=self._prometheus(),
+            prometheus=prometheus,
             clock=clock,
             policy=services.policy_file(self._policy, given.policy_hash, directory, clock),
             seed=given.seed,
@@ -121,15 +125,15 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        self._annotator = services.annotator(self._around)
+        self._annotator = services.annotator(self._around, None if given.whole_way else self._shown)
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
-        self._port: InProcess | None = None
+        self._port: InProcess | Direct | None = None
+        self._table: handing.Table | None = None
         if given.policy is not None and given.descheduler:
             self._descheduler = services.descheduler(self._around, self._ledger)
         if given.policy is not None and given.extender and given.peer is None:
-            self._extender = services.extender(self._around)
-            self._port = InProcess(self._extender.app().wsgi_app, weight=given.extender_weight)
+            self._extender = self._ask_evenload()
         rng = np.random.default_rng((given.seed, 7))
         self._placing = Placing(
             api, self.kernel, self._asked(), rng, before=self._before, placed=self._placed, stood=self._stood
@@ -139,6 +143,28 @@ class World:
         self._news = True  # of anything but pods, for the extender's watches
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
+
+    def _ask_evenload(self) -> Extender:
+        """The extender, and how kube-scheduler asks it."""
+        weight = self._setup.extender_weight
+        if self._setup.whole_way:
+            extender = services.extender(self._around)
+            self._port = InProcess(extender.app().wsgi_app, weight=weight)
+        else:
+            extender = services.extender(self._around, self._made_table)
+            self._port = Direct(extender.view, self.kernel.clock, weight=weight)
+        return extender
+
+    def _made_table(self, metric_names: tuple[str, ...]) -> handing.Table:
+        self._table = handing.Table(metric_names)
+        return self._table
+
+    def _shown(self, said: handing.Said, written: bool) -> None:
+        """The annotator would have written: the extender reads it, and pods that it refused try again."""
+        if self._table is not None:
+            self._table.show(said)
+        if written:
+            self._placing.readings_changed()
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
@@ -185,11 +211,21 @@ class World:
         self._annotator.sync()
 
     def _relieve(self, descheduler: Descheduler) -> None:
+        if not self._setup.whole_way and self._resting(descheduler):
+            return
         descheduler.cycle()
         report = descheduler.last
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:
             self._record.evicted(report.outcomes or (), self._least_ready)
             self._remarks.evicted(report.outcomes or ())
+
+    def _resting(self, descheduler: Descheduler) -> bool:
+        """Whether a run would find nothing to do: no node remembered, none over a line, nothing to learn of evictions
+        of before.
+        """
+        now_seconds = self.kernel.now_seconds
+        waiting = self._record.evictions and self._ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS)
+        return descheduler.at_rest and not waiting and not self._over.any_node(now_seconds)
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)

@@ -5,6 +5,7 @@ Each is told of time by the virtual clock and draws from generators of its own, 
 """
 
 import dataclasses
+import functools
 import pathlib
 import random
 import threading
@@ -22,6 +23,7 @@ from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry as DeschedulerTelemetry
 from descheduler.service import Parts
 from descheduler.service import Service as Descheduler
+from extender import nodes
 from extender.service import Service as Extender
 from kube import events
 from kube.door import ScalesDoor
@@ -31,6 +33,7 @@ from promql import breaker
 from promql.door import PrometheusDoor
 from runtime.clock import Clock
 from runtime.reloading import Reloading
+from simulator.world import handing
 
 NAMESPACE = "evenload-system"
 
@@ -61,21 +64,29 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     return held
 
 
-def annotator(around: Surroundings) -> Annotator:
-    """The annotator, leading; it writes one node after the other."""
+def annotator(around: Surroundings, shown: handing.Shown | None = None) -> Annotator:
+    """The annotator, leading; it writes one node after the other, or shows what it would write."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
     settings = cycle.Settings(NAMESPACE, collecting.NodeLabel(), writers=1)
     writer = writing.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
-    inner = cycle.Annotator(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
+    made = cycle.Annotator if shown is None else functools.partial(handing.Annotator, shown=shown)
+    inner = made(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
         inner, around.kube, around.policy, leads=_always, clock=around.clock, rng=around.rng("annotator service")
     )
 
 
-def extender(around: Surroundings) -> Extender:
-    """The extender."""
-    return Extender(around.kube, around.policy, namespace=NAMESPACE, ticking=around.clock, rng=around.rng("extender"))
+def extender(around: Surroundings, table: Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable) -> Extender:
+    """The extender; `table` as of its view."""
+    return Extender(
+        around.kube,
+        around.policy,
+        namespace=NAMESPACE,
+        ticking=around.clock,
+        rng=around.rng("extender"),
+        table=table,
+    )
 
 
 def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:

@@ -121,6 +121,20 @@ def test_the_first_run_reads_everything_so_that_a_missing_right_shows_at_the_sta
     assert quiet(tmp_path).door.listed.keys() >= WHOLE
 
 
+def test_it_is_at_rest_after_a_run_that_found_no_node_over_a_line(tmp_path: pathlib.Path) -> None:
+    here = quiet(tmp_path)
+    assert here.service.at_rest
+    hot = scenes.hot_and_cool()
+    here.show(hot)
+    here.prometheus.show(hot)
+    here.service.cycle()
+    assert not here.service.at_rest, "a node is over its line, or was relieved and not yet cool"
+
+
+def test_it_is_not_at_rest_before_its_first_run(tmp_path: pathlib.Path) -> None:
+    assert not World(scenes.hot_and_cool(), tmp_path).service.at_rest
+
+
 def test_a_run_that_finds_no_overload_reads_nothing_but_nodes(tmp_path: pathlib.Path) -> None:
     here = quiet(tmp_path)
     assert read_by(here, whole=False)[1] == {"nodes"}

@@ -1,5 +1,6 @@
 """The score: the formula by hand, what missing readings do, and what holds for any load."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -187,6 +188,19 @@ def test_every_score_is_an_integer_from_0_to_10_and_nothing_is_nan(
     assert all(0 <= score <= 10 for score in breakdown.scores.tolist())
     assert np.isfinite(breakdown.ranking.raw).all()
     assert np.isfinite(breakdown.ranking.base).all()
+
+
+@given(rows=_ROWS, weighing=_WEIGHINGS, added=st.floats(0, 1), wanted=st.booleans(), penalty=st.floats(0, 12))
+def test_a_ranking_alone_is_the_one_that_the_factors_lead_to(
+    rows: list[list[float]], weighing: scoring.Weighing, added: float, wanted: bool, penalty: float
+) -> None:
+    values, weighing = _array(*rows), weighing._replace(incoming_pod=wanted)
+    expected, incoming = np.full_like(values, 0.1), np.full_like(values, added)
+    points = np.full(len(values), penalty)
+    alone = scoring.ranking(values, expected, points, weighing, incoming=incoming)
+    whole = scoring.scores(values, expected, points, weighing, incoming=incoming).ranking
+    for field in dataclasses.fields(scoring.Ranking):
+        np.testing.assert_array_equal(getattr(alone, field.name), getattr(whole, field.name))
 
 
 @given(rows=_ROWS, weighing=_WEIGHINGS, data=st.data())

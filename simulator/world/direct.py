@@ -1,0 +1,58 @@
+"""kube-scheduler's questions put to the extender's own functions, without a request around them.
+
+`running` gives a `Direct` to the scheduler's model unless a run goes through all doors (`asking.InProcess`): what a pod
+may use and how good each node is say `extender.verbs`, as for every request; JSON, WSGI, the memory of decisions and
+the metrics are left out. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from extender import explaining, protocol, verbs
+from extender.view import Candidates, View
+from kube.objects import Pod
+from runtime.clock import Clock
+from simulator.scheduling.extenders import Filtered, Victims
+
+
+class Direct:
+    """An `ExtenderPort` over a view; `weight` is the stanza's."""
+
+    def __init__(self, seen: View, clock: Clock, *, weight: int) -> None:
+        self._seen, self._clock, self._weight = seen, clock, weight
+        self._filtered: tuple[Pod, Sequence[str], Candidates] | None = None  # the last question, and whom it was about
+
+    @property
+    def weight(self) -> int:
+        """How much its scores count."""
+        return self._weight
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        """Which of the nodes may take the pod."""
+        candidates = self._candidates(pod, names)
+        judged = verbs.judge(candidates, pod)
+        self._filtered = pod, names, candidates
+        return Filtered(judged.passed if judged.rejected else names, {}, judged.rejected)
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
+        """0 to 10 by node. Of all that passed the filter a moment ago the candidates are at hand."""
+        last, self._filtered = self._filtered, None
+        same = last is not None and last[0] is pod and last[1] is names
+        candidates = last[2] if same and last is not None else self._candidates(pod, names)
+        ranking = verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now()))
+        return dict(zip(names, ranking.scores.tolist(), strict=True))
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The nodes on which victims may be made."""
+        judged = verbs.judge(self._candidates(pod, tuple(victims)), pod)
+        return {name: victims[name] for name in judged.passed}
+
+    def explain(self, pod: Pod, names: Sequence[str]) -> dict[str, object]:
+        """POST /explain at this moment."""
+        body = protocol.encode(explaining.explain(self._seen, pod, tuple(names), self._clock.now()))
+        found: dict[str, object] = msgspec.json.decode(body)
+        return found
+
+    def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
+        return self._seen.candidates(tuple(names), self._clock.now(), besides=pod.uid)

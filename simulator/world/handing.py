@@ -1,0 +1,143 @@
+"""Readings go from the annotator to the extender as they are, without becoming texts on nodes on the way.
+
+`running` and `services` use this unless a run goes through all doors. What is held and which nodes are worth a write
+says the annotator's own code; what it would write is not encoded, patched, watched and decoded, but shown to the
+extender's table of nodes at the end of the sync. There is no heartbeat either: here every write succeeds, so that each
+sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs equal to those through all doors.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from annotator import bindings, cycle, publishing
+from annotator.book import Book, Fleet
+from annotator.standing import Carried
+from extender import nodes
+from kube.lean_pods import Pod
+from policy.annotations import Columns, Reading
+from simulator.usage import Floats
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Said:
+    """What all nodes would carry: ratios and marks as they are written, `at_seconds` [nodes] of the last write (NaN:
+    none yet), and when the last sync confirmed all of it.
+    """
+
+    names: tuple[str, ...]
+    uids: tuple[str, ...]
+    metrics: tuple[str, ...]
+    columns: Columns
+    at_seconds: Floats
+    confirmed_seconds: float
+
+    def aligned(self, fleet: Fleet, metrics: tuple[str, ...]) -> "Said":
+        """The same of these machines; nothing of those that are new, though they may have an old one's name."""
+        if (fleet.uids, metrics) == (self.uids, self.metrics):
+            return self
+        last = len(self.uids)  # one row of nothing behind all others
+        places = {uid: place for place, uid in enumerate(self.uids)} if metrics == self.metrics else {}
+        rows = np.array([places.get(uid, last) for uid in fleet.uids], np.int64)
+        ratios = self.columns.ratios if metrics == self.metrics else np.empty((last, len(metrics)))
+        columns = Columns(
+            np.vstack((ratios, np.full((1, len(metrics)), np.nan)))[rows], np.append(self.columns.is_hot, False)[rows]
+        )
+        at_seconds = np.append(self.at_seconds, np.nan)[rows]
+        return Said(fleet.names, fleet.uids, metrics, columns, at_seconds, self.confirmed_seconds)
+
+    def carried(self) -> Carried:
+        """As the nodes would show it."""
+        written = ~np.isnan(self.at_seconds)
+        names = [name for name, there in zip(self.names, written.tolist(), strict=True) if there]
+        return Carried(dict.fromkeys(names, ""), self.at_seconds, self.columns, written)
+
+    def written(self, weighed: publishing.Weighed, confirmed_seconds: float) -> "Said":
+        """The same after the nodes worth it were written."""
+        readings, worth, _ = weighed
+        ratios = np.where(worth[:, None], readings.columns.ratios, self.columns.ratios)
+        columns = Columns(ratios, np.where(worth, readings.columns.is_hot, self.columns.is_hot))
+        at_seconds = np.where(worth, np.floor(readings.at_seconds), self.at_seconds)
+        return dataclasses.replace(
+            self, columns=columns, at_seconds=at_seconds, confirmed_seconds=math.floor(confirmed_seconds)
+        )
+
+
+NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.empty(0), -math.inf)
+Shown = Callable[[Said, bool], None]  # what all nodes would carry now, and whether some node would have been written
+
+
+class Annotator(cycle.Annotator):
+    """The annotator with another end: what it would write is shown."""
+
+    def __init__(self, *given: Any, shown: Shown, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._shown = shown
+        self._said = NOTHING
+        self._again = ""
+
+    def publish(
+        self, book: Book, fleet: Fleet, pods: Collection[Pod], rules: cycle.Rulebook, now_seconds: float
+    ) -> cycle.Published:
+        """Show what is held to the extender."""
+        before = self._said.aligned(fleet, book.metrics)
+        weighed = publishing.weigh(
+            fleet,
+            book,
+            bindings.hot_counts(pods, rules.policy.hot_spots, now_seconds=now_seconds),
+            carried=before.carried(),
+            rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=False),
+            now_seconds=now_seconds,
+            again=self._again,
+        )
+        self._said = before.written(weighed, publishing.confirmed_seconds(book, now_seconds=now_seconds))
+        self._again = weighed.cooled
+        written = int(np.count_nonzero(weighed.worth))
+        self._shown(self._said, written > 0)
+        return cycle.Published(Counter({publishing.WRITTEN: written}), None, None)
+
+
+class Table(nodes.NodeTable):
+    """The extender's nodes with readings that are shown to it; all else is from their objects, as ever."""
+
+    def __init__(self, metric_names: Collection[str]) -> None:
+        super().__init__(tuple(metric_names))
+        self._said = NOTHING
+        self._both: tuple[nodes.NodeLoads, nodes.NodeLoads] | None = None  # without the readings, and with them
+
+    def show(self, said: Said) -> None:
+        """These are the readings from now on."""
+        self._said, self._both = said, None
+
+    def loads(self) -> nodes.NodeLoads:
+        """The current view; the same object until something changes."""
+        own = super().loads()
+        if self._both is None or self._both[0] is not own:
+            self._both = own, _with_readings(own, self._said)
+        return self._both[1]
+
+    def facts(self) -> dict[str, nodes.NodeFacts]:
+        """What each node's object says, for people, and its reading."""
+        said, found = self._said, super().facts()
+        for name, at_seconds, ratios in zip(
+            said.names, said.at_seconds.tolist(), said.columns.ratios.tolist(), strict=True
+        ):
+            if name in found and not math.isnan(at_seconds):
+                values = {metric: ratio for metric, ratio in zip(said.metrics, ratios, strict=True) if ratio == ratio}
+                found[name] = found[name]._replace(reading=Reading(at_seconds, values), problem="")
+        return found
+
+
+def _with_readings(own: nodes.NodeLoads, said: Said) -> nodes.NodeLoads:
+    if said is NOTHING:
+        return own
+    rows = own.rows(said.names)
+    known = rows != nodes.UNKNOWN
+    values, effective_seconds = np.full_like(own.values, np.nan), np.full_like(own.effective_seconds, np.nan)
+    values[rows[known]] = said.columns.ratios[known]
+    effective_seconds[rows[known]] = np.maximum(said.at_seconds, said.confirmed_seconds)[known]
+    return dataclasses.replace(own, values=values, effective_seconds=effective_seconds)
