@@ -515,3 +515,23 @@ def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(b
 
 def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
     assert not bench.sync().read_nothing
+
+
+def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    began_seconds, query = bench.clock.now(), bench.prometheus.query
+
+    def frozen_before_the_last(expression: str) -> door.Answer:
+        if len(bench.prometheus.asked) == len(EXPRESSIONS) - 1:
+            bench.clock.advance(600)
+        return query(expression)
+
+    monkeypatch.setattr(bench.prometheus, "query", frozen_before_the_last)
+    bench.sync()
+    assert bench.clock.now() == began_seconds + 600
+    assert bench.reading("node-1").at_seconds == began_seconds
+    assert bench.heartbeat().at_seconds == began_seconds
+    assert bench.annotator.levels is not None
+    assert bench.annotator.levels.at_seconds == began_seconds
