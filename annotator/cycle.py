@@ -186,11 +186,12 @@ class Annotator:
     def _resume(self, fleet: Fleet, policy: LoadPolicy) -> None:
         """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
 
-        It fills the gaps of the first answers, and while there are none it is what /readyz can tell of.
+        So, too, after the clock was set back, when the age of what is held cannot be told. It fills the gaps of the
+        first answers, and while there are none it is what /readyz can tell of.
         """
         now_seconds = self._clock.now()
         keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
-        if now_seconds - self._held_seconds < keep_seconds:
+        if 0 <= now_seconds - self._held_seconds < keep_seconds:
             return
         beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
         texts = self._standing.texts(fleet, now_seconds=now_seconds)

@@ -535,3 +535,15 @@ def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
     assert bench.heartbeat().at_seconds == began_seconds
     assert bench.annotator.levels is not None
     assert bench.annotator.levels.at_seconds == began_seconds
+
+
+@pytest.mark.parametrize("jump_seconds", [-3600.0, 3600.0], ids=["back", "forward"])
+def test_a_clock_that_was_set_renews_no_value_that_is_not_answered(bench: Bench, jump_seconds: float) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.jump(jump_seconds)
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.BadQuery("too many samples"))
+    bench.clock.advance(30)
+    bench.sync()
+    assert set(bench.reading("node-1").values) == EXPRESSIONS.keys() - {"cpu_max_1d"}
+    assert bench.heartbeat().at_seconds == bench.clock.now()
