@@ -153,16 +153,16 @@ class Annotator:
         metrics = rules.policy.metrics_in_force
         fleet, known, label = Fleet.of(world.nodes), self._directory(world.nodes), self._settings.label
         self._resume(fleet, rules.policy)
+        asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
         asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
         asked = collecting.doubted(asked, self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
-        now_seconds = self._clock.now()
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
             return Outcome(len(world.nodes), (), failures, 0, 0, {})
-        self._hold(asked, fleet, rules.policy, now_seconds)
-        published = self.publish(self._book, fleet, world.pods.values(), rules, now_seconds)
+        self._hold(asked, fleet, rules.policy, asked_seconds)
+        published = self.publish(self._book, fleet, world.pods.values(), rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(world.nodes, without, asked, known, label)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
@@ -183,22 +183,23 @@ class Annotator:
         with self._telemetry.query_seconds.labels(metric.name).time():
             return self._prometheus.query(expression)
 
-    def _hold(self, asked: Sequence[collecting.Asked], fleet: Fleet, policy: LoadPolicy, now_seconds: float) -> None:
+    def _hold(self, asked: Sequence[collecting.Asked], fleet: Fleet, policy: LoadPolicy, asked_seconds: float) -> None:
         keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
         book = _of_these_machines(self._book, self._uids, fleet)
-        self._book = collecting.fold(book, asked, fleet.names, now_seconds=now_seconds, keep_seconds=keep_seconds)
-        self._held_seconds, self._uids = now_seconds, fleet.uids
-        self.levels = _levels(self._book, policy.metrics_in_force, now_seconds)
+        self._book = collecting.fold(book, asked, fleet.names, now_seconds=asked_seconds, keep_seconds=keep_seconds)
+        self._held_seconds, self._uids = asked_seconds, fleet.uids
+        self.levels = _levels(self._book, policy.metrics_in_force, asked_seconds)
         self._telemetry.oldest(self._book.oldest_by_metric())
 
     def _resume(self, fleet: Fleet, policy: LoadPolicy) -> None:
         """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
 
-        It fills the gaps of the first answers, and while there are none it is what /readyz can tell of.
+        So, too, after the clock was set back, when the age of what is held cannot be told. It fills the gaps of the
+        first answers, and while there are none it is what /readyz can tell of.
         """
         now_seconds = self._clock.now()
         keep_seconds = collecting.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
-        if now_seconds - self._held_seconds < keep_seconds:
+        if 0 <= now_seconds - self._held_seconds < keep_seconds:
             return
         beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
         texts = self._standing.texts(fleet, now_seconds=now_seconds)

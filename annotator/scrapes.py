@@ -38,7 +38,7 @@ class Scrapes:
         if not built:  # what an operator's own query looks at is not known
             self.sentence = ""
             return
-        if built == self._asked_of and now_seconds - self._asked_seconds < EVERY_SECONDS:
+        if built == self._asked_of and 0 <= now_seconds - self._asked_seconds < EVERY_SECONDS:
             return
         self._asked_seconds, self._asked_of = now_seconds, built
         with contextlib.suppress(errors.PromqlError):

@@ -8,6 +8,7 @@ in time. So does an answer without a single pod while measured ones still run: a
 that all kubelets missed, gives it with a good conscience (`annotator.collecting.doubted` has the same of nodes).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -29,7 +30,7 @@ LABELS: Final = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/compon
 
 
 class OwnerUsage:
-    """What was published last, and when to look again. `sync` belongs to one thread."""
+    """What was published last, and when pods were last asked about. `sync` belongs to one thread."""
 
     def __init__(
         self, prometheus: PrometheusDoor, kube: KubeDoor, namespace: str, telemetry: Telemetry, now: Callable[[], float]
@@ -42,7 +43,7 @@ class OwnerUsage:
         self._complaints = complaints.Complaints()
         self._replicas = owners.Replicas()
         self._published = owner_usage.NOTHING
-        self._look_at_seconds = 0.0
+        self._looked_seconds = -math.inf
         self.problem = ""
         self.read: owners.PodUsage | None = None  # what every pod uses, if the last sync asked
 
@@ -53,9 +54,9 @@ class OwnerUsage:
         if not (policy.recent_pods.enabled and policy.recent_pods.owner_usage):
             self.problem = ""
             return False
-        if now_seconds < self._look_at_seconds:
+        if 0 <= now_seconds - self._looked_seconds < PERIODS * policy.sync.period_seconds:  # negative: it was set back
             return False
-        self._look_at_seconds = now_seconds + PERIODS * policy.sync.period_seconds
+        self._looked_seconds = now_seconds
         self.problem = self._look(pods, policy, now_seconds)
         self._complaints.update("owners' usage not published", self.problem)
         return True
@@ -114,6 +115,8 @@ class OwnerUsage:
         age_seconds = now_seconds - before.at_seconds
         if before is owner_usage.NOTHING:
             return bool(kept)
+        if age_seconds < 0:  # the clock was set back, and extenders use nothing from the future
+            return True
         if age_seconds < owner_usage.size_bytes(kept) / BYTES_PER_SECOND:
             return False
         return owner_usage.moved(before.means, kept) or age_seconds >= owner_usage.renew_after_seconds(policy.sync)

@@ -7,6 +7,8 @@ and every failure becomes one of `promql.errors`. Works against anything that sp
 VictoriaMetrics), also below a path prefix. Nothing is sent before the first query.
 """
 
+import functools
+import math
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -20,7 +22,8 @@ from prometheus_api_client import exceptions as library_errors
 from prometheus_api_client import prometheus_connect
 from urllib3.util import retry
 
-from promql import credentials, door, errors, through, wire
+from promql import bodies, credentials, door, errors, through, wire
+from runtime import clock as clocks
 
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
@@ -34,10 +37,11 @@ _NO_RETRY = retry.Retry(total=0, read=False)
 
 
 class _Reply(threading.local):
-    """The last raw reply of this thread; a client may be asked from several threads."""
+    """The last raw reply of this thread, and how large it may be; a client may be asked from several threads."""
 
     status: int = 0
     body: bytes | None = None
+    most_bytes: float = math.inf
 
 
 class Traffic:
@@ -72,7 +76,8 @@ class Client:
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """Instant query; see the door. `at_seconds` None lets the server take its own now."""
         params = self._limit() | ({} if at_seconds is None else {"time": f"{at_seconds:.3f}"})
-        body = self._ask(lambda: self._library.custom_query(expression, params=params), expression)
+        ask = lambda: self._library.custom_query(expression, params=params)  # noqa: E731
+        body = self._ask(ask, expression, most_bytes=bodies.LARGEST_VECTOR_BYTES)
         return self._decoded(wire.vector, body, expression)
 
     def measure(self, expression: str) -> door.Measured:
@@ -101,14 +106,14 @@ class Client:
         # The server's own limit: without it a query that we gave up goes on costing the server.
         return {"timeout": f"{self.timeout_seconds:g}s"}
 
-    def _ask(self, call: Callable[[], object], expression: str) -> bytes:
-        self._reply.body, self._reply.status = None, 0
+    def _ask(self, call: Callable[[], object], expression: str, *, most_bytes: float = math.inf) -> bytes:
+        self._reply.body, self._reply.status, self._reply.most_bytes = None, 0, most_bytes
         self.traffic.asked()
         try:
             call()
         except (*_LIBRARY_COMPLAINTS, requests.RequestException, OSError) as problem:
             if self._reply.body is None:
-                self._no_reply(problem)
+                self._no_reply(problem, expression)
             if self._reply.status != 200:
                 self._bad_status(expression, problem)
         if self._reply.body is None:
@@ -125,7 +130,7 @@ class Client:
                 "check the query, and that --prometheus is the query API with its path prefix, not a login page"
             ) from problem
 
-    def _no_reply(self, problem: Exception) -> NoReturn:
+    def _no_reply(self, problem: Exception, expression: str) -> NoReturn:
         if isinstance(problem, requests.exceptions.InvalidURL):  # the proxy's, whose text quotes it with its password
             raise errors.Unreachable(
                 f"{self.name} cannot be asked: the proxy is no http://[USER:PASSWORD@]HOST:PORT; check $HTTP_PROXY"
@@ -134,6 +139,16 @@ class Client:
             raise errors.Unreachable(
                 f"{self.name}: TLS failed ({_reason(problem)}); check the CA file and the host name"
             )
+        if isinstance(problem, bodies.TooLarge):
+            raise errors.Garbage(
+                f"{self.name} answered more than can be read ({problem}) to {_short(expression)}; expected one series "
+                "per node or pod: check the metric's query in the policy"
+            ) from problem
+        if isinstance(problem, bodies.TooSlow):
+            raise errors.Unreachable(
+                f"{self.name} was not done with its answer in time ({problem}); check its load and the network "
+                "between, or raise the time limit"
+            ) from problem
         if isinstance(problem, requests.Timeout):
             raise errors.Unreachable(
                 f"{self.name} did not answer within {self.timeout_seconds:g} s; check its load, or raise the time limit"
@@ -170,6 +185,7 @@ def connect(
     key_file: Path | None = None,
     headers: Mapping[str, str] | None = None,
     fetch: through.Fetch | None = None,
+    clock: clocks.Clock | None = None,
 ) -> Client:
     """A client for `url` (scheme, host, optional path prefix; user:password@ is read as basic authentication).
 
@@ -183,7 +199,9 @@ def connect(
     key = credentials.readable(key_file, "client key")
     session.cert = (certificate, key) if certificate and key else certificate
     reply, traffic = _Reply(), Traffic()
-    session.hooks["response"].append(_keeper(reply, traffic))
+    ticking = clock or clocks.WallClock()
+    reading = functools.partial(bodies.read, seconds=timeout_seconds, monotonic=ticking.monotonic)
+    session.hooks["response"].append(_keeper(reply, traffic, reading))
     session.auth = _login(url_login, token_file=token_file, username=username, password_file=password_file)
     library = prometheus_connect.PrometheusConnect(
         bare, headers=dict(headers or {}), retry=_NO_RETRY, session=session, timeout=timeout_seconds, auth=session.auth
@@ -193,8 +211,10 @@ def connect(
     return Client(name, timeout_seconds, traffic, library, reply)
 
 
-def _keeper(reply: _Reply, traffic: Traffic) -> Callable[..., None]:
+def _keeper(reply: _Reply, traffic: Traffic, read: Callable[..., bytes]) -> Callable[..., None]:
     def keep(response: requests.Response, *_: object, **__: object) -> None:
+        if response.raw is not None:  # else somebody else fetched it, whole
+            response._content = read(response, most_bytes=reply.most_bytes)
         traffic.received(len(response.content))
         if not response.is_redirect:
             reply.status, reply.body = response.status_code, response.content

@@ -2,6 +2,9 @@
 
 `promql.client` hands the raw body in and gives the result out; the client library's own decoding is not used because it
 drops `warnings`, takes any result type and leaves the values as strings. Shapes after Prometheus' HTTP API v1.
+
+Warnings say that an answer may not be whole. Prometheus 2.47 to 2.53 put among them, too, what later ones call `infos`:
+remarks on the query's text, such as that a counter's name does not end in _total. They say nothing of the answer.
 """
 
 from typing import Final, Literal, TypeVar
@@ -68,6 +71,7 @@ class _InstantEnvelope(msgspec.Struct):
     warnings: tuple[str, ...] | None = None
 
 
+_INFO: Final = "PromQL info"
 _envelopes: Final = msgspec.json.Decoder(_InstantEnvelope)
 T = TypeVar("T")
 
@@ -110,7 +114,7 @@ def _instants(body: bytes) -> tuple[list[_Instant], tuple[str, ...]]:
         whole = _envelopes.decode(body)
     except msgspec.DecodeError:
         return _rows(body, "vector", _Instant)
-    return whole.data.result, whole.warnings or ()
+    return whole.data.result, _without_infos(whole.warnings)
 
 
 def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str, ...]]:
@@ -120,9 +124,14 @@ def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str,
             raise errors.Garbage(f"status {envelope.status!r} without data: {envelope.error or _beginning(body)}")
         if envelope.data.result_type != expected:
             raise errors.Garbage(f"the result is a {envelope.data.result_type}, expected a {expected}")
-        return msgspec.json.decode(envelope.data.result, type=list[row]), envelope.warnings or ()  # type: ignore[valid-type]
+        rows = msgspec.json.decode(envelope.data.result, type=list[row])  # type: ignore[valid-type]
+        return rows, _without_infos(envelope.warnings)
     except msgspec.DecodeError as problem:
         raise errors.Garbage(f"{problem}; it begins {_beginning(body)!r}") from problem
+
+
+def _without_infos(warnings: tuple[str, ...] | None) -> tuple[str, ...]:
+    return tuple([text for text in warnings or () if not text.startswith(_INFO)])
 
 
 def _beginning(body: bytes) -> str:

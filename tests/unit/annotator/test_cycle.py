@@ -477,7 +477,8 @@ def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench
         "until it did, such metrics cover less and may be too low"
     )
     bench.prometheus.answer_samples(KNOWN, door.Sample({}, 1.0, 0.0))
-    assert look_again(bench) == ""
+    bench.clock.jump(-8 * 3600)
+    assert look_again(bench) == "", "looked at again, although that was in the future"
 
 
 def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
@@ -515,3 +516,35 @@ def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(b
 
 def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
     assert not bench.sync().read_nothing
+
+
+def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    began_seconds, query = bench.clock.now(), bench.prometheus.query
+
+    def frozen_before_the_last(expression: str) -> door.Answer:
+        if len(bench.prometheus.asked) == len(EXPRESSIONS) - 1:
+            bench.clock.advance(600)
+        return query(expression)
+
+    monkeypatch.setattr(bench.prometheus, "query", frozen_before_the_last)
+    bench.sync()
+    assert bench.clock.now() == began_seconds + 600
+    assert bench.reading("node-1").at_seconds == began_seconds
+    assert bench.heartbeat().at_seconds == began_seconds
+    assert bench.annotator.levels is not None
+    assert bench.annotator.levels.at_seconds == began_seconds
+
+
+@pytest.mark.parametrize("jump_seconds", [-3600.0, 3600.0], ids=["back", "forward"])
+def test_a_clock_that_was_set_renews_no_value_that_is_not_answered(bench: Bench, jump_seconds: float) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.jump(jump_seconds)
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.BadQuery("too many samples"))
+    bench.clock.advance(30)
+    bench.sync()
+    assert set(bench.reading("node-1").values) == EXPRESSIONS.keys() - {"cpu_max_1d"}
+    assert bench.heartbeat().at_seconds == bench.clock.now()

@@ -156,3 +156,11 @@ def test_the_windows_are_those_that_show_a_pod_on_its_node(bench: Bench) -> None
     short = {"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}
     bench.sync(schema.LoadPolicy.of({"metrics": [short]}))
     assert bench.prometheus.asked == [pod_queries.cpu_cores(20), MEMORY]
+
+
+def test_a_clock_set_back_neither_ends_the_asking_nor_leaves_means_from_the_future(bench: Bench) -> None:
+    bench.sync()
+    bench.clock.jump(-8 * 3600)
+    bench.sync()
+    assert bench.prometheus.asked == [CPU, MEMORY] * 2
+    assert owner_usage.usable(bench.written(), bench.clock.now(), POLICY.sync)

@@ -9,7 +9,8 @@ import pytest_httpserver
 import requests
 import werkzeug
 
-from promql import client, errors, through
+from promql import bodies, client, errors, through
+from tests import clocks
 
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
 PATH = "/prefix/api/v1/query"
@@ -123,6 +124,45 @@ def test_a_server_that_never_answers_is_given_up(httpserver: pytest_httpserver.H
         with pytest.raises(errors.Unreachable, match=r"within 0\.05 s"):
             door.query("up")
         door.close()
+
+
+class Hurrying(clocks.ManualClock):
+    """Two seconds pass whenever it is looked at."""
+
+    def monotonic(self) -> float:
+        self.advance(2.0)
+        return super().monotonic()
+
+
+SPACES = " " * 4 * bodies.PIECE_BYTES
+
+
+@pytest.mark.parametrize("status", [200, 302, 503])
+def test_a_body_that_does_not_end_in_time_is_given_up(httpserver: pytest_httpserver.HTTPServer, status: int) -> None:
+    httpserver.expect_ordered_request("/api/v1/query").respond_with_data(SPACES + GOOD, status=status)
+    httpserver.expect_ordered_request("/api/v1/query").respond_with_data(GOOD)
+    door = client.connect(httpserver.url_for(""), timeout_seconds=5.0, clock=Hurrying())
+    with pytest.raises(errors.Unreachable, match=r"bytes in 5 s, and not all.*raise the time limit"):
+        door.query("up")
+    assert len(door.query("up").samples) == 1, "on another connection"
+    door.close()
+
+
+def test_a_query_that_forgot_to_aggregate_costs_no_more_memory_than_there_is(
+    httpserver: pytest_httpserver.HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(SPACES + GOOD)
+    httpserver.expect_request(PATH + "_range").respond_with_data(SPACES + GOOD.replace("vector", "matrix"))
+    door = client.connect(httpserver.url_for("/prefix"))
+    assert len(door.query("node_cpu_seconds_total").samples) == 1
+    monkeypatch.setattr(bodies, "LARGEST_VECTOR_BYTES", 3 * bodies.PIECE_BYTES)
+    with pytest.raises(
+        errors.Garbage, match=r"over 0\.1875 MiB\) to `node_cpu_seconds_total`; expected one series per"
+    ):
+        door.query("node_cpu_seconds_total")
+    with pytest.raises(errors.Garbage, match="missing required field `values`"):  # read whole: histories are long
+        door.query_range("up", start_seconds=1.0, end_seconds=2.0, step_seconds=1.0)
+    door.close()
 
 
 def test_the_token_file_is_read_again_for_every_query(

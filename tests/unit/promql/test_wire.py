@@ -20,6 +20,16 @@ def test_a_vector_keeps_labels_values_times_and_warnings() -> None:
     assert answer.warnings == ("store s1 is down",)
 
 
+INFO = b'"PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \\"drops\\""'
+
+
+@pytest.mark.parametrize(("more", "partial"), [(b"", False), (b',"store s1 is down"', True)])
+def test_a_remark_on_the_query_does_not_make_an_answer_partial(more: bytes, partial: bool) -> None:
+    extra = b',"warnings":[%s%s]' % (INFO, more)
+    assert wire.vector(body(ROW % b"0.25", extra=extra)).partial is partial
+    assert wire.matrix(body(b'{"metric":{},"values":[[1,"0.5"]]}', b"matrix", extra)).partial is partial
+
+
 @pytest.mark.parametrize("text", [b"NaN", b"+Inf", b"-Inf"])
 def test_values_that_are_no_number_arrive_raw(text: bytes) -> None:
     value = wire.vector(body(ROW % text)).samples[0].value
