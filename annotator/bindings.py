@@ -6,13 +6,17 @@ PodScheduled transition. Pods that say nothing of where the scheduler crowds do 
 ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give way).
 """
 
+import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kube.lean_pods import Pod
 from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
+
+PRESETS: Final = ("order", "soak")  # of placeholders: docs/placeholder.md
+STATES: Final = ("placed", "waiting")
 
 
 def binding(pod: Pod) -> Binding | None:
@@ -29,11 +33,15 @@ def waiting(pods: Iterable[Pod]) -> int:
     return len([pod for pod in without if not (pod.finished or pod.deleting)])
 
 
-def placeholders(pods: Iterable[Pod]) -> tuple[int, int]:
-    """How many placeholders have a node, and how many wait for one."""
+def placeholders(pods: Iterable[Pod]) -> Mapping[tuple[str, str], int]:
+    """How many placeholders of each preset have a node, and how many wait for one: by (preset, state).
+
+    Those of `soak` wait until there is room anyway and want no node for it; all others are there to order one.
+    """
     living = [pod for pod in pods if pod.metadata.labels.placeholder == "true" and not (pod.finished or pod.deleting)]
-    held = sum(1 for pod in living if pod.node_name)
-    return held, len(living) - held
+    return collections.Counter(
+        (PRESETS[pod.metadata.annotations.placeholder_preset == "soak"], STATES[not pod.node_name]) for pod in living
+    )
 
 
 def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:

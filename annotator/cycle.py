@@ -120,7 +120,7 @@ class Annotator:
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
         self._telemetry.spread_is(spread.of(self._book, rules.policy))
-        self._telemetry.placeholders_are(*bindings.placeholders(world.pods.values()))
+        self._telemetry.placeholders_are(bindings.placeholders(world.pods.values()))
         self.last = outcome
         return outcome
 

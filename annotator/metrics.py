@@ -5,12 +5,14 @@ effectiveness names are fixed by design.md section 4.
 """
 
 import functools
+import itertools
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
 
+from annotator import bindings
 from annotator.effectiveness import Tally
 from annotator.looking_back import Stayed
 from annotator.spread import Ratios, Spread
@@ -110,7 +112,8 @@ class Telemetry:
 
         self.placeholders = self._gauge(
             "evenload_annotator_placeholders",
-            "Placeholders that hold room (placed) or wait for it (waiting); many waiting for long: no node is added.",
+            "Placeholders that hold room (placed) or wait for it (waiting); many of order for long: no node is added.",
+            "preset",
             "state",
         )
         self.owners = self._gauge(
@@ -164,10 +167,10 @@ class Telemetry:
         """Set how load is spread over the nodes, and the lines of the policy."""
         self._spread = spread
 
-    def placeholders_are(self, placed: int, waiting: int) -> None:
-        """Set how many placeholders hold room and how many wait for it."""
-        self.placeholders.labels("placed").set(placed)
-        self.placeholders.labels("waiting").set(waiting)
+    def placeholders_are(self, counted: Mapping[tuple[str, str], int]) -> None:
+        """Set how many placeholders hold room and how many wait for it, by (preset, state)."""
+        for preset, state in itertools.product(bindings.PRESETS, bindings.STATES):
+            self.placeholders.labels(preset, state).set(counted.get((preset, state), 0))
 
     def export_leadership(self, is_leader: Callable[[], bool]) -> None:
         """Export whether this replica publishes."""

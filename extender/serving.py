@@ -77,8 +77,9 @@ def _tls_settings(security: tls.Security) -> dict[str, object]:
 def settings(listen: str, *, keepalive_seconds: int = KEEPALIVE_SECONDS) -> dict[str, object]:
     """gunicorn's settings for an address as in `--listen`."""
     host, port = options.listen_address(listen, DEFAULT_PORT)
+    host = host or options.every_interface()
     chosen: dict[str, object] = {
-        "bind": f"[{host}]:{port}" if ":" in host else f"{host or '0.0.0.0'}:{port}",  # noqa: S104 - a pod's own network
+        "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "worker_class": Worker,
         "workers": 1,  # one process = one view, one count of placements; scale by replicas
         "threads": 8,

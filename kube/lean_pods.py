@@ -16,6 +16,7 @@ from kube import kinds, metadata, objects, pods
 T = TypeVar("T")
 
 PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets it to "true"
+PRESET_ANNOTATION: Final = "evenload.io/placeholder-preset"  # and this to "order" or "soak"
 SCHEDULED: Final = "PodScheduled"
 READY: Final = "Ready"
 _TIMES: Final = {SCHEDULED: "scheduled_at_seconds", READY: "ready_since_seconds"}
@@ -34,10 +35,11 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
-    """By which the kubelet marks the pods that it made itself."""
+    """By which the kubelet marks the pods that it made itself, and what a placeholder is for."""
 
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
     source: str = msgspec.field(name=pods.SOURCE_ANNOTATION, default="api")
+    placeholder_preset: str = msgspec.field(name=PRESET_ANNOTATION, default="")
 
 
 class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):

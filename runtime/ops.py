@@ -83,13 +83,14 @@ def serve(app: flask.Flask, listen: str, *, default_port: int) -> Iterator[Serve
     OSError names the address.
     """
     host, port = options.listen_address(listen, default_port)
+    host = host or options.every_interface()
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_CONTENT_LENGTH"] or BODY_LIMIT_BYTES
     try:
         server = Server(app, host, port)
     except OSError as error:
         raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror}; choose another --listen") from error
     server.start()
-    log.info("listening", address=f"{host or '*'}:{server.port}")
+    log.info("listening", address=f"[{host}]:{server.port}" if ":" in host else f"{host}:{server.port}")
     try:
         yield server
     finally:

@@ -7,6 +7,7 @@ Each service's `__main__` decorates its click command with `service_options(defa
 import dataclasses
 import functools
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def own_namespace(file: Path = NAMESPACE_FILE) -> str:
 
 
 def listen_address(text: str, default_port: int) -> tuple[str, int]:
-    """Host and port of "HOST:PORT", ":PORT", "[V6]:PORT" or "HOST"; an empty host means all interfaces.
+    """Host and port of "HOST:PORT", ":PORT", "[V6]:PORT" or "HOST"; an empty host means `every_interface`.
 
     ValueError names the text.
     """
@@ -57,6 +58,20 @@ def listen_address(text: str, default_port: int) -> tuple[str, int]:
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise ValueError(f"listen address {text!r}: write an IPv6 address in brackets, as [::1]:{default_port}")
     return host.strip("[]"), int(port_text)
+
+
+def every_interface() -> str:
+    """The host that stands for all addresses of the machine, IPv4 and IPv6: what a listen address without a host means.
+
+    A cluster with IPv6 alone, or first, gives pods an IPv6 address, and kubelet and kube-scheduler come to that one.
+    "0.0.0.0" where the kernel has no IPv6, or where its "::" leaves IPv4 out (net.ipv6.bindv6only).
+    """
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            only_ipv6 = bool(probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
+    except OSError:
+        only_ipv6 = True
+    return "0.0.0.0" if only_ipv6 else "::"  # noqa: S104 - a pod's own network
 
 
 def service_options(default_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -76,8 +76,27 @@ def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> 
         builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "false"})),
         COUNTS,
     ]
-    assert bindings.placeholders(pods) == (3, 1)
-    assert bindings.placeholders([COUNTS]) == (0, 0)
+    assert bindings.placeholders(pods) == {("order", "placed"): 3, ("order", "waiting"): 1}
+    assert bindings.placeholders([COUNTS]) == {}
+
+
+def test_placeholders_that_only_soak_up_free_room_are_counted_apart_from_those_that_order_nodes() -> None:
+    def of(preset: str) -> builders.Mutator:
+        return meta(labels={"evenload.io/placeholder": "true"}, annotations={"evenload.io/placeholder-preset": preset})
+
+    pods = [
+        builders.lean_pod("a", node="n", mutate=of("order")),
+        builders.lean_pod("b", node="", mutate=of("soak")),
+        builders.lean_pod("c", node="", mutate=of("soak")),
+        builders.lean_pod("d", node="n", mutate=of("soak")),
+        builders.lean_pod("e", node="", mutate=of("of my own")),
+    ]
+    assert bindings.placeholders(pods) == {
+        ("order", "placed"): 1,
+        ("order", "waiting"): 1,
+        ("soak", "placed"): 1,
+        ("soak", "waiting"): 2,
+    }
 
 
 def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:

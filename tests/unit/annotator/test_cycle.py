@@ -105,8 +105,9 @@ def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(
 def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
     pods = [placeholder("a", "node-1"), placeholder("b", "")]
     bench.annotator.sync(cycle.World(bench.nodes(), {pod.key: pod for pod in pods}), cycle.Rulebook(POLICY, "hash"))
-    states = ("placed", "waiting")
-    assert [bench.value("evenload_annotator_placeholders", state=state) for state in states] == [1, 1]
+    kinds = [(preset, state) for preset in ("order", "soak") for state in ("placed", "waiting")]
+    told = [bench.value("evenload_annotator_placeholders", preset=preset, state=state) for preset, state in kinds]
+    assert told == [1, 1, 0, 0]
 
 
 def placeholder(name: str, node: str) -> Pod:

@@ -68,6 +68,7 @@ VALUES: Final = {
     ("evenload_annotator_nodes", "state"): {"matched", "unmatched"},
     ("evenload_annotator_metric_nodes", "state"): set(annotator_metrics.STATES),
     ("evenload_annotator_placeholders", "state"): {"placed", "waiting"},
+    ("evenload_annotator_placeholders", "preset"): {"order", "soak"},
     ("evenload_node_load_ratio", "metric"): {"$metric"},
     ("evenload_policy_threshold_ratio", "metric"): {"$metric"},
     ("evenload_policy_threshold_ratio", "line"): {spread.FILTER, spread.EVICT_ABOVE, spread.EVICT_UNTIL},

@@ -1,6 +1,7 @@
 """gunicorn's settings: those that kept connections and a single view depend on, and the entry point's refusals."""
 
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -40,7 +41,7 @@ def test_gunicorn_accepts_every_setting() -> None:
 @pytest.mark.parametrize(
     ("listen", "bind"),
     [
-        (":8900", "0.0.0.0:8900"),
+        (":8900", "[::]:8900" if socket.has_dualstack_ipv6() else "0.0.0.0:8900"),
         ("127.0.0.1:1", "127.0.0.1:1"),
         ("[::1]:8900", "[::1]:8900"),
         ("localhost", "localhost:8900"),

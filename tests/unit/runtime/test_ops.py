@@ -1,3 +1,4 @@
+import contextlib
 import http.client
 import json
 import socket
@@ -92,6 +93,20 @@ def test_the_server_answers_over_a_socket(server: ops.Server) -> None:
     assert answer.status == 200
     assert json.loads(answer.read())["version"] == version.VERSION
     connection.close()
+
+
+def loopbacks() -> Iterator[str]:
+    """127.0.0.1, and ::1 where this machine has it."""
+    yield "127.0.0.1"
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        yield "::1"
+
+
+def test_without_a_host_it_listens_on_ipv4_and_on_ipv6(app: flask.Flask) -> None:
+    with ops.serve(app, ":0", default_port=8901) as running:
+        for address in loopbacks():
+            socket.create_connection((address, running.port), timeout=60).close()
 
 
 @pytest.mark.parametrize(
