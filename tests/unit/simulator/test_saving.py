@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simulator import scenario as scenarios
-from simulator import splitting
+from simulator import splitting, world
 from simulator.history import rebuilding, saving
 from simulator.load import Load
 from simulator.outcome import Timeline
@@ -89,6 +89,14 @@ def test_a_part_keeps_who_was_there_and_what_they_used() -> None:
     assert (agent.node, agent.arrives_seconds) == ("b", 3600.0)
     assert found.usage.cpu_millicores[web.offset] == whole.usage.cpu_millicores[whole.replicas[0].offset + 2]
     assert found.assumptions == ("said", splitting.CUT)
+
+
+@pytest.mark.parametrize(("first", "last", "names"), [(0, 5, ["a", "b"]), (5, 10, ["a"]), (6, 10, ["a"])])
+def test_a_part_has_the_machines_of_its_time_and_can_be_played(first: int, last: int, names: list[str]) -> None:
+    found = splitting.part(past().scenario, first, last)
+    assert [machine.name for machine in found.machines] == names
+    outcome = world.run(found, world.Setup(None))
+    assert outcome.timeline.nodes == tuple(names)
 
 
 def test_the_parts_of_a_scenario_hold_every_moment_of_every_replica_once() -> None:
