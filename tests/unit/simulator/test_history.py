@@ -211,9 +211,12 @@ def test_an_empty_past_is_an_error_that_says_what_to_check(
 
 
 class Server:
-    """A Prometheus whose every series is 1 at every step, which may fail or warn; `asked` counts."""
+    """A Prometheus whose every series is 1 at every step, which may fail or warn; `asked` are its pages, but for the
+    question which cluster this is: one made at `born`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, born: tuple[float, ...] = (1.7e9,)) -> None:
+        self.born = born
         self.asked: list[tuple[str, float, float]] = []
         self.fails_after: int | None = None
         self.warnings: tuple[str, ...] = ()
@@ -226,6 +229,8 @@ class Server:
     ) -> door.RangeAnswer:
         if self.fails_after is not None and len(self.asked) >= self.fails_after:
             raise errors.Unreachable("gone")
+        if "kube_namespace_created" in expression:
+            return door.RangeAnswer(tuple(door.Series({}, ((end_seconds, one),)) for one in self.born))
         self.asked.append((expression, start_seconds, end_seconds))
         moments = np.arange(start_seconds, end_seconds + 1, step_seconds).tolist()
         return door.RangeAnswer((door.Series({"node": "a"}, tuple((at, 1.0) for at in moments)),), self.warnings)
@@ -266,6 +271,28 @@ def test_a_page_that_is_partial_or_may_still_change_or_was_damaged_is_asked_agai
         path.write_bytes(path.read_bytes()[:40])
     reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
     assert len(server.asked) == 9 * pages
+
+
+def test_the_same_days_asked_for_later_are_asked_only_for_their_edges(tmp_path: pathlib.Path) -> None:
+    server, cache = Server(), Cache(tmp_path, "p")
+    days = Span(300.0 * 1000, 300.0, 2016)
+    reading.read(server, days, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    first = len(server.asked)
+    later = Span(300.0 * 1005, 300.0, 2016)
+    found = reading.read(server, later, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    assert len(server.asked) - first == 2 * len(expressions(300.0, Selectors()))
+    points = [at for one in found.series[Subject.NODES] for at, _ in one.points]
+    assert points == [300.0 * (1005 + step + 1) for step in range(2016)]
+
+
+@pytest.mark.parametrize("other", [(1.8e9,), ()])
+def test_another_cluster_behind_the_same_address_has_pages_of_its_own(
+    tmp_path: pathlib.Path, other: tuple[float, ...]
+) -> None:
+    mine, theirs = Server(), Server(born=other)
+    reading.read(mine, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    reading.read(theirs, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    assert theirs.asked == mine.asked
 
 
 def test_progress_is_told(tmp_path: pathlib.Path) -> None:
