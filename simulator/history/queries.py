@@ -43,8 +43,8 @@ class Selectors(NamedTuple):
 def expressions(step_seconds: float, selectors: Selectors) -> dict[Subject, str]:
     """Every subject's expression, most useful first.
 
-    Each takes kube-state-metrics' series once, however many of its replicas say the same: while it moves to another node
-    two of them do, and a sum over both would double all requests.
+    Each takes kube-state-metrics' series once, however many of its replicas say the same: while it moves to another
+    node two of them do, and a sum over both would double all requests.
     """
     braces = f"{{{selectors.state}}}" if selectors.state else ""
     more = f",{selectors.state}" if selectors.state else ""

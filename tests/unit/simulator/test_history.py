@@ -1,5 +1,6 @@
 """The past of a cluster becomes a scenario, and whatever was not recorded is said, never guessed."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterable
 
@@ -156,6 +157,54 @@ def test_a_renamed_node_is_one_machine_and_a_replaced_one_is_two() -> None:
     assert not np.isnan(found.cpu_ratio[2]).any()
     placed = pods.build(recorded(*same, pod("web-1", "u1", "old", range(0, 5))), found.renamed)
     assert placed.nodes == ("new",)
+
+
+LONG_SPAN = Span(SPAN.start_seconds, SPAN.step_seconds, 40)
+
+
+def over_hours(*parts: dict[Subject, list[door.Series]]) -> Recorded:
+    """More than three hours, so that something can be away for long."""
+    return dataclasses.replace(recorded(*parts), span=LONG_SPAN)
+
+
+def test_an_address_that_another_machine_has_hours_later_is_measured_of_each_in_its_time() -> None:
+    found = machines.build(over_hours(node("a", "10.0.0.1", range(0, 5)), node("b", "10.0.0.1", range(30, 40))))
+    assert [one.name for one in found.machines] == ["a", "b"]
+    assert found.renamed == {}
+    assert np.flatnonzero(~np.isnan(found.cpu_ratio[0])).tolist() == list(range(0, 5))
+    assert np.flatnonzero(~np.isnan(found.memory_ratio[1])).tolist() == list(range(30, 40))
+
+
+def test_a_node_that_moved_to_another_address_is_no_other_machine_and_measured_all_the_time() -> None:
+    moved = node("a", "10.0.0.1", range(0, 5)), node("a", "10.0.0.9", range(5, 12))
+    found = machines.build(recorded(*moved, node("b", "10.0.0.1", range(6, 12))))
+    assert [one.name for one in found.machines] == ["a", "b"]
+    assert found.renamed == {}
+    assert not np.isnan(found.cpu_ratio[0]).any()
+    assert np.flatnonzero(~np.isnan(found.cpu_ratio[1])).tolist() == list(range(6, 12))
+
+
+def test_a_node_that_was_away_for_hours_is_named() -> None:
+    there = [*range(0, 5), *range(30, 40)]
+    found = machines.build(over_hours(node("a", "10.0.0.1", range(40)), node("b", "10.0.0.2", there)))
+    assert "went and came back under one name, replayed as there all the time: b (1 in all)" in found.notes
+    everybody = machines.build(over_hours(node("a", "10.0.0.1", there), node("b", "10.0.0.2", there)))
+    assert everybody.notes == ()  # Prometheus was away, not they
+
+
+def taint(where: str, key: str, steps: Iterable[int]) -> dict[Subject, list[door.Series]]:
+    return {Subject.TAINTS: [series(1.0, steps, node=where, key=key, effect="NoSchedule")]}
+
+
+def test_only_a_taint_that_lasted_is_replayed_and_each_once() -> None:
+    pages = taint("a", "dedicated", range(0, 6)), taint("a", "dedicated", range(6, 12))
+    passing = taint("a", "node.cloudprovider.kubernetes.io/uninitialized", [0]), taint("b", "going", range(8, 12))
+    found = machines.build(recorded(*TWO, *pages, *passing))
+    assert [one.taints for one in found.machines] == [({"key": "dedicated", "value": "", "effect": "NoSchedule"},), ()]
+    assert (
+        "taints that stood for less than half of a node's time, not replayed: going, "
+        "node.cloudprovider.kubernetes.io/uninitialized (2 in all)"
+    ) in found.notes
 
 
 def test_two_living_nodes_that_share_an_address_stay_two_and_neither_is_measured() -> None:
