@@ -7,6 +7,7 @@ renamed: both are one machine, and that is said, as is that a machine went and c
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -96,7 +97,7 @@ def _lives(recorded: Recorded) -> tuple[list[_Life], list[str]]:
         host = lambda labels: (host, host) if (host := identity.without_port(labels.get("instance", ""))) else None  # noqa: E731
         grid = grids.grid(recorded.series[Subject.MEMORY], (), recorded.span, key=host)
         notes.append("kube_node_info is not recorded: nodes are those of node-exporter, without labels and taints")
-    found = [_Life(*key, grid.present[row]) for key, row in grid.rows().items() if grid.present[row].any()]
+    found = [_Life(key[0], key[1], seen) for key, seen in zip(grid.keys, grid.present, strict=True) if seen.any()]
     return sorted(found, key=lambda life: (life.name, life.first)), notes
 
 
@@ -197,13 +198,12 @@ def _taints(
     puts on a node for minutes would keep pods away for the whole replay; not-ready and cordons are of that sort.
     """
     grid = grids.grid(recorded.series[Subject.TAINTS], ("node", "key", "value", "effect"), recorded.span)
-    stood: dict[grids.Key, int] = {}
-    for (node, *taint), row in grid.rows().items():
-        key = (renamed.get(node, node), *taint)
-        stood[key] = stood.get(key, 0) + int(grid.present[row].sum())
+    stood: Counter[grids.Key] = Counter()
+    for (node, *taint), present in zip(grid.keys, grid.present, strict=True):
+        stood[renamed.get(node, node), *taint] += int(present.sum())
     seen = {life.name: int(life.seen.sum()) for life in whole}
     found: dict[str, tuple[Mapping[str, str], ...]] = {}
-    passing = set()
+    passing: set[str] = set()
     for (node, key, value, effect), steps in stood.items():
         if key.startswith("node.kubernetes.io/") or node not in seen:
             continue
