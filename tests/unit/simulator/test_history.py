@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from promql import door, errors
+from simulator import outcome, world
 from simulator.history import machines, pods, reading, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
 from simulator.history.reading import Cache, Recorded, Span
@@ -115,6 +116,36 @@ def test_a_name_that_comes_again_is_another_pod_with_its_own_stretch_of_use() ->
     assert [(one.arrives_seconds - SPAN.start_seconds) / 300.0 for one in found.replicas] == [0, 6]
     assert found.nodes == ("a", "b")
     assert not np.isnan(found.usage.cpu_millicores).any()
+
+
+def played(*parts: dict[Subject, list[door.Series]]) -> outcome.Outcome:
+    """What comes of a past under kube-scheduler alone."""
+    return world.run(rebuilding.rebuild(recorded(*parts), "x").scenario, world.Setup(None))
+
+
+def test_versions_of_a_stateful_set_are_all_replayed_side_by_side() -> None:
+    labels = {"created_by_kind": "StatefulSet", "created_by_name": "db"}
+    parts = pod("db-0", "u1", "a", **labels), pod("db-1", "u2", "b", range(0, 5), **labels)
+    tried = pod("db-1", "u3", "b", range(5, 12), **labels)
+    tried[Subject.REQUESTS] = [series(0.7, namespace="shop", pod="db-1", uid="u3", resource="cpu")]
+    found = pods.build(recorded(*TWO, *parts, tried), {})
+    assert len(found.owners) == 2
+    assert sorted(replica.ordinal for replica in found.replicas) == [0, 1, 2]
+    figures = played(*TWO, *parts, tried).figures
+    assert (figures.pods_bound, figures.cpu.mean_ratio) == (3, pytest.approx(0.4, abs=0.005))
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Event", "Workflow"])
+def test_pods_of_any_kind_of_owner_are_replayed(kind: str) -> None:
+    executor = pod("run-1-exec-1", "u1", "a", created_by_kind=kind, created_by_name="run-1")
+    driver = pod("run-1", "u0", "a", created_by_kind="<none>", created_by_name="<none>")
+    assert played(*TWO, driver, executor).figures.pods_bound == 2
+
+
+def test_names_longer_than_a_label_are_replayed() -> None:
+    where = f"node-{'x' * 60}.example.com"
+    bare = pod(f"dag-{'y' * 70}", "u1", where, created_by_kind="<none>", created_by_name="<none>")
+    assert played(node(where, "10.0.0.1"), bare).figures.pods_bound == 1
 
 
 def test_two_values_for_one_step_are_a_contradiction_and_unknown() -> None:
