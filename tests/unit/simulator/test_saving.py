@@ -70,6 +70,20 @@ def test_a_truncated_file_and_one_of_another_kind_are_refused(tmp_path: pathlib.
             saving.load(tmp_path / name)
 
 
+def test_a_file_with_a_damaged_byte_is_refused_by_name_wherever_it_is(tmp_path: pathlib.Path) -> None:
+    saving.save(past(), tmp_path / "past.npz")
+    whole, damaged = (tmp_path / "past.npz").read_bytes(), tmp_path / "damaged.npz"
+    refused = []
+    for at in range(0, len(whole), 7):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            saving.load(damaged)
+        except saving.HistoryError as error:
+            refused.append(str(error))
+    assert len(refused) > 100
+    assert all("damaged.npz: not a recorded history" in said for said in refused)
+
+
 @pytest.mark.parametrize("wrong", [{"owner": 7}, {"offset": 15}, {"offset": -2}])
 def test_a_file_whose_replicas_point_nowhere_is_refused(tmp_path: pathlib.Path, wrong: dict[str, int]) -> None:
     good = past()
