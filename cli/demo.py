@@ -38,6 +38,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
       evenload demo
       evenload demo --seed 2 --nodes 100
     """
+    output.refuse_early(html)
     source = simulate.generated({"nodes": nodes, "days": hours / 24})
     wish = studies.Wish(
         variants=(PLAIN, studies.shipped(name=NAME)),

@@ -7,6 +7,7 @@ Colour only on a terminal and never with NO_COLOR. The commands of cli/ call thi
 import collections.abc
 import json
 import os
+import pathlib
 import shutil
 import sys
 from typing import Any, Final, Literal, NamedTuple, NoReturn
@@ -138,6 +139,17 @@ def data(text: str) -> None:
 def say(text: str) -> None:
     """Print what is not data: remarks, hints, counts."""
     click.echo(text, err=True)
+
+
+def refuse_early(path: pathlib.Path | None) -> None:
+    """End the command where a file that is written last could not be, so that nobody waits for what has no place."""
+    if path is None:
+        return
+    directory = path.absolute().parent
+    if not directory.is_dir():
+        fail(f"{path}: there is no directory {path.parent}: make it first")
+    if not os.access(path if path.exists() else directory, os.W_OK):
+        fail(f"{path} cannot be written: check the permissions of it and of {directory}")
 
 
 def fail(message: str, code: exits.Exit = exits.Exit.BAD_INPUT) -> NoReturn:

@@ -88,7 +88,10 @@ def obtained(
     if history is not None:
         if prometheus:
             output.fail("--history with --prometheus: the past is in the file, or in Prometheus; give one of them")
+        if save is not None:
+            output.fail("--save with --history: the past is kept already; copy the file")
         return saving.load(history)
+    output.refuse_early(save)
     door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
     now_seconds = clock.WallClock().now()
     span = Span.until(now_seconds, since, step)

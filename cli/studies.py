@@ -85,7 +85,7 @@ def prepared(
     output_format: str,
 ) -> Wish:
     """The options' values as what to play; a policy that is refused ends the command with code 2."""
-    _refuse_early(html)
+    output.refuse_early(html)
     return Wish(
         variants=(PLAIN, *_named([_read(file) for file in policies] or [shipped()])),
         seeds=tuple(range(seed, seed + seed_count)),
@@ -94,12 +94,6 @@ def prepared(
         html=html,
         output_format=output_format,
     )
-
-
-def _refuse_early(html: pathlib.Path | None) -> None:
-    """So that nobody waits for runs whose report has no place."""
-    if html is not None and not html.absolute().parent.is_dir():
-        output.fail(f"{html}: there is no directory {html.parent}: make it first")
 
 
 def _read(file: str) -> Variant:

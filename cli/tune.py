@@ -103,21 +103,40 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
       evenload tune --history week.npz --evictions-per-day 10 --vary descheduler --trials 80
       evenload tune --generated --nodes 20 --trials 20
     """
+    output.refuse_early(out)
     start = studies.given_or_shipped(policy)
     asked = _Asked(**{field.name: given.pop(field.name) for field in dataclasses.fields(_Asked)})
+    _refuse(asked, given)
     with studies.ended(), exits.reported(_CODES):
         halves = _generated(asked) if asked.generated else _past(asked, given)
         found = _fit(start, halves, asked)
     said = _said(found, halves, start)
     text = written.commented(found.given, found.policy, said)
-    if out is None:
-        output.data(text.rstrip("\n"))
-    else:
-        out.write_text(text, encoding="utf-8")
     for line in said:
         output.say(line)
+    _write(text, out)
     if found.warnings:
         raise SystemExit(int(exits.Exit.FINDINGS))
+
+
+def _refuse(asked: _Asked, given: Mapping[str, Any]) -> None:
+    """What would be ignored in silence."""
+    if asked.generated and (given["history"] is not None or given["prometheus"]):
+        output.fail("--generated with --history or --prometheus: tune on a generated workload, or on a past")
+    if not asked.generated and (asked.nodes is not None or asked.days is not None):
+        output.fail("--nodes and --days are of a generated workload: give --generated, or leave them out")
+
+
+def _write(text: str, out: pathlib.Path | None) -> None:
+    """The policy to its file, or to stdout, as it is where the file cannot be written: a search takes long."""
+    if out is None:
+        output.data(text.rstrip("\n"))
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        output.data(text.rstrip("\n"))
+        output.fail(f"{out} cannot be written: {error.strerror or error}; the policy is on stdout")
 
 
 def _generated(asked: _Asked) -> Halves:

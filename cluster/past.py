@@ -13,11 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.scenario import Machine, Owner, Replica, Scenario
+from simulator.scenario import NEVER, Machine, Owner, Replica, Scenario
 
 SCRAPES_PER_STEP = 4
+BORN_SECONDS = 1.7e9  # when the cluster was made
 NODE_PORT = 9100
 ALLOCATABLE = "kube_node_status_allocatable"
+KUBE_STATE_METRICS = ("10.2.0.1:8080", "10.2.0.2:8080")  # two replicas, which say the same of what could be added up
 
 Ratios = npt.NDArray[np.float64]
 Moments = Sequence[tuple[float, float]]
@@ -30,6 +32,8 @@ def openmetrics(scenario: Scenario, nodes: Sequence[str]) -> str:
         if node not in known:
             raise ValueError(f"replica {replica.ordinal} of owner {replica.owner} on {node!r}, expected one of {known}")
     families: dict[str, list[str]] = {}
+    every = _scrapes(scenario, scenario.start_seconds, NEVER)
+    _add(families, iter([("kube_namespace_created", 'namespace="kube-system"', [(at, BORN_SECONDS) for at in every])]))
     for played in _machines(scenario, nodes):
         _add(families, _machine(scenario, played))
     for number, replica in enumerate(scenario.replicas):
@@ -113,8 +117,9 @@ def _pod(scenario: Scenario, replica: Replica, node: str, number: int) -> Iterat
         ("cpu", owner.requests.cpu_millicores / 1000),
         ("memory", owner.requests.memory_bytes),
     ):
-        labels = f'{identity},container="app",resource="{resource}"'
-        yield "kube_pod_container_resource_requests", labels, [(at, amount) for at in scrapes]
+        for speaker in KUBE_STATE_METRICS:
+            labels = f'{identity},container="app",resource="{resource}",instance="{speaker}"'
+            yield "kube_pod_container_resource_requests", labels, [(at, amount) for at in scrapes]
     if replica.ordinal == 0:
         above = f'namespace="{owner.namespace}",owner_kind="Deployment",owner_name="{owner.name}"'
         yield "kube_replicaset_owner", f'{above},replicaset="{replica_set}"', _ones(scrapes)

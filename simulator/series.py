@@ -155,7 +155,7 @@ def _transfer(memory_steps: float, steps: int) -> Complexes:
 
 
 # What numpy and zipfile raise for files that are cut off, of another kind, or hold something else.
-UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, NotImplementedError, zlib.error, zipfile.BadZipFile)
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
 
 class TraceError(ValueError):

@@ -21,6 +21,7 @@ WORKLOAD_LABEL = "simulator.evenload.io/workload"  # by which selectors tell one
 HASH_LABEL = "pod-template-hash"
 SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of the hashes in names: policy.owner_usage tells them by these
 HASH_LENGTH = 8
+LABEL_LENGTH = 63
 IMAGE = "registry.k8s.io/pause:3.10"
 DAEMON_SETS = Kind("apis/apps/v1", "daemonsets", "DaemonSet", objects.Object)
 CUSTOM_PATH = "apis/simulator.evenload.io/v1"
@@ -63,10 +64,12 @@ class Parent:
 
 
 def kind_of(owner: Owner) -> Kind[Any] | None:
-    """The kind of a workload; None for a bare pod. One that Kubernetes does not have is a custom kind with a scale."""
+    """The kind of a workload; None for a bare pod. One that Kubernetes does not have is a custom kind with a scale, and
+    so is one that it has for something else: Spark's executors belong to a Pod.
+    """
     if not owner.kind:
         return None
-    return KNOWN.get(owner.kind) or Kind(CUSTOM_PATH, f"{owner.kind.lower()}s", owner.kind, objects.Object)
+    return KNOWN.get(owner.kind) or Kind(CUSTOM_PATH, f"custom{owner.kind.lower()}s", owner.kind, objects.Object)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ def pod_spec(owner: Owner, node: str = "") -> Body:
 
 def pod_metadata(owner: Owner, selected: Selected, above: Parent | None) -> Body:
     """metadata of a pod, without its name."""
-    metadata: Body = {"labels": {**owner.labels, **selected.labels}}
+    mine = {key: label_value(value) for key, value in owner.labels.items()}
+    metadata: Body = {"labels": {**mine, **selected.labels}}
     if owner.annotations:
         metadata["annotations"] = dict(owner.annotations)
     if above is not None:
@@ -173,10 +177,15 @@ def amounts(load: Load) -> dict[str, str]:
     return found
 
 
+def label_value(name: str) -> str:
+    """A name as a label can have it: 63 characters at most, as the kubelet cuts a host's."""
+    return name[:LABEL_LENGTH].rstrip("-_.")
+
+
 def node(machine: Machine, address: str, stamp: str) -> Body:
     """The Node that the machine's kubelet registers, healthy from the first moment."""
     labels = {
-        "kubernetes.io/hostname": machine.name,
+        "kubernetes.io/hostname": label_value(machine.name),
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         **machine.labels,

@@ -64,7 +64,7 @@ def build(recorded: Recorded, renamed: Mapping[str, str]) -> Pods:
     owners, of_life = _owners(lives, requests, _deployments(recorded), _budgets(recorded))
     usage, offsets, unknown = _usage(recorded, lives)
     notes += unasked + unknown + _classes(lives)
-    replicas = _replicas(lives, of_life, offsets, recorded.span)
+    replicas = _replicas(lives, owners, of_life, offsets, recorded.span)
     return Pods(tuple(owners), replicas, usage, tuple(life.node for life in lives), tuple(notes))
 
 
@@ -206,16 +206,22 @@ def _classes(lives: Iterable[_Life]) -> list[str]:
     return [f"the values of priority classes are not recorded: {', '.join(unknown)} count as 0"]
 
 
-def _replicas(lives: list[_Life], of_life: list[int], offsets: list[int], span: Span) -> tuple[Replica, ...]:
-    ordinals: Counter[int] = Counter()
+def _replicas(
+    lives: list[_Life], owners: list[Owner], of_life: list[int], offsets: list[int], span: Span
+) -> tuple[Replica, ...]:
+    """Ordinals, which make the names of a StatefulSet's pods, are given once for all versions of a workload: a version
+    whose pods bore the names of another's would come only when those are gone.
+    """
+    ordinals: Counter[tuple[str, str, str]] = Counter()
     made = []
     for life, owner, offset in zip(lives, of_life, offsets, strict=True):
+        workload = owners[owner].namespace, owners[owner].kind, owners[owner].name
         first = life.first == 0
         pinned = life.kind in PINNED
         made.append(
             Replica(
                 owner=owner,
-                ordinal=ordinals[owner],
+                ordinal=ordinals[workload],
                 arrives_seconds=span.start_seconds + life.first * span.step_seconds,
                 leaves_seconds=(
                     NEVER if life.last == span.steps - 1 else span.start_seconds + (life.last + 1) * span.step_seconds
@@ -224,5 +230,5 @@ def _replicas(lives: list[_Life], of_life: list[int], offsets: list[int], span: 
                 node=life.node if first or pinned else "",
             )
         )
-        ordinals[owner] += 1
+        ordinals[workload] += 1
     return tuple(made)

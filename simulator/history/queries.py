@@ -29,7 +29,6 @@ class Subject(enum.StrEnum):
     MEMORY = "memory"
     TAINTS = "taints"
     LABELS = "labels"
-    CORDONED = "cordoned"
     BUDGETS = "budgets"
 
 
@@ -42,7 +41,11 @@ class Selectors(NamedTuple):
 
 
 def expressions(step_seconds: float, selectors: Selectors) -> dict[Subject, str]:
-    """Every subject's expression, most useful first."""
+    """Every subject's expression, most useful first.
+
+    Each takes kube-state-metrics' series once, however many of its replicas say the same: while it moves to another
+    node two of them do, and a sum over both would double all requests.
+    """
     braces = f"{{{selectors.state}}}" if selectors.state else ""
     more = f",{selectors.state}" if selectors.state else ""
     nodes = f",{selectors.nodes}" if selectors.nodes else ""
@@ -57,8 +60,8 @@ def expressions(step_seconds: float, selectors: Selectors) -> dict[Subject, str]
             f'max by (namespace, pod, uid) (kube_pod_status_phase{{phase=~"Pending|Running|Unknown"{more}}}) > 0'
         ),
         Subject.REQUESTS: (
-            "sum by (namespace, pod, uid, resource) "
-            f'(kube_pod_container_resource_requests{{resource=~"cpu|memory"{more}}})'
+            "sum by (namespace, pod, uid, resource) (max by (namespace, pod, uid, container, resource) "
+            f'(kube_pod_container_resource_requests{{resource=~"cpu|memory"{more}}}))'
         ),
         Subject.REPLICA_SETS: f"max by (namespace, replicaset, owner_kind, owner_name) (kube_replicaset_owner{braces})",
         Subject.NODE_CPU: _node("cpu", step_seconds, selectors.nodes),
@@ -69,7 +72,6 @@ def expressions(step_seconds: float, selectors: Selectors) -> dict[Subject, str]
         Subject.MEMORY: f"node_memory_MemTotal_bytes{{{selectors.nodes}}}",
         Subject.TAINTS: f"max by (node, key, value, effect) (kube_node_spec_taint{braces})",
         Subject.LABELS: f"kube_node_labels{braces}",
-        Subject.CORDONED: f"max by (node) (kube_node_spec_unschedulable{braces}) > 0",
         Subject.BUDGETS: (
             f"max by (namespace, poddisruptionbudget) (kube_poddisruptionbudget_status_desired_healthy{braces})"
         ),

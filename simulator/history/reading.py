@@ -2,9 +2,9 @@
 
 `evenload whatif` calls `read` with the real door; `rebuilding` gets the answers. A page is one subject over a few
 hours: small enough for a server that is busy with other things, and asked one after another, never in parallel. A page
-that is whole is written to the cache directory under a name made of the server, the expression and the span, so another
-run over the same span asks only for what is missing. A page that the server itself calls partial is used, named, and
-not kept.
+that is whole is written to the cache directory under a name made of the server, the cluster, the expression and the
+page's own hours, so another run over the same days asks only for what is missing. A page that the server itself calls
+partial is used, named, and not kept.
 """
 
 import contextlib
@@ -18,11 +18,17 @@ from typing import NamedTuple
 
 import msgspec
 
+from promql import node_queries
 from promql.door import PrometheusDoor, RangeAnswer, Series
 from simulator.history.queries import Selectors, Subject, expressions
 
 PAGE_POINTS = 72  # six hours of five-minute steps
 SETTLED_SECONDS = 600.0  # a younger page may still change: scrapes arrive late, remote writes later
+# What tells clusters apart that have one address: when the cluster was made, or its longest-running machine began.
+BIRTH = (
+    'min(last_over_time(kube_namespace_created{{namespace="kube-system"{more}}}[{span}])) '
+    "or min(node_boot_time_seconds{{{nodes}}})"
+)
 
 Progress = Callable[[Subject, int, int], None]
 
@@ -76,6 +82,10 @@ class Cache:
     def __init__(self, directory: Path | None, server: str) -> None:
         self._directory, self._server = directory, server
 
+    def of(self, cluster: str) -> "Cache":
+        """The pages of one of the clusters that a server's address may lead to; of "" nothing is kept."""
+        return Cache(self._directory if cluster else None, f"{self._server}\n{cluster}")
+
     def find(self, page: Page) -> RangeAnswer | None:
         """The page, or None."""
         path = self._path(page)
@@ -119,6 +129,7 @@ def read(
     """
     series: dict[Subject, tuple[Series, ...]] = {}
     warnings: list[str] = []
+    cache = cache.of(_cluster(prometheus, span, selectors))
     for subject, expression in expressions(span.step_seconds, selectors).items():
         found: list[Series] = []
         pages = tuple(_pages(expression, span))
@@ -130,6 +141,21 @@ def read(
         progress(subject, len(pages), len(pages))
         series[subject] = tuple(found)
     return Recorded(span, series, tuple(dict.fromkeys(warnings)))
+
+
+def _cluster(prometheus: PrometheusDoor, span: Span, selectors: Selectors) -> str:
+    """What tells the cluster from others; "" where nothing does. An address does not: port-forwards are all localhost,
+    Services of one name are in every cluster, and tenants differ by a header.
+    """
+    more = f",{selectors.state}" if selectors.state else ""
+    answer = prometheus.query_range(
+        BIRTH.format(more=more, nodes=selectors.nodes, span=node_queries.duration(span.steps * span.step_seconds)),
+        start_seconds=span.end_seconds,
+        end_seconds=span.end_seconds,
+        step_seconds=span.step_seconds,
+    )
+    values = sorted(value for one in answer.series for _, value in one.points)
+    return "" if answer.partial else ",".join(map(repr, values))
 
 
 def _answer(prometheus: PrometheusDoor, page: Page, cache: Cache, now_seconds: float) -> RangeAnswer:
@@ -148,7 +174,9 @@ def _answer(prometheus: PrometheusDoor, page: Page, cache: Cache, now_seconds: f
 
 
 def _pages(expression: str, span: Span) -> Iterator[Page]:
-    for first in range(0, span.steps, PAGE_POINTS):
-        last = min(first + PAGE_POINTS, span.steps)
-        first_seconds, last_seconds = (span.start_seconds + step * span.step_seconds for step in (first + 1, last))
+    """The span's pages. They begin at the same hours for whoever asks, whenever: a page read once serves again."""
+    before = round(span.start_seconds / span.step_seconds) % PAGE_POINTS
+    for first in range(-before, span.steps, PAGE_POINTS):
+        steps = max(first, 0) + 1, min(first + PAGE_POINTS, span.steps)
+        first_seconds, last_seconds = (span.start_seconds + step * span.step_seconds for step in steps)
         yield Page(expression, first_seconds, last_seconds, span.step_seconds)

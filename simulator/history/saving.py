@@ -5,13 +5,14 @@ of pods and nodes, and MessagePack with everything else (JSON has no infinity). 
 such a file is refused with the file's name.
 """
 
-import zipfile
+import io
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from simulator import series
 from simulator.history.rebuilding import Past
 from simulator.outcome import Timeline
 from simulator.scenario import Machine, Owner, Replica, Scenario, Usage
@@ -19,9 +20,7 @@ from simulator.scenario import Machine, Owner, Replica, Scenario, Usage
 VERSION = 1
 _ARRAYS = ("cpu_millicores", "memory_bytes", "node_cpu_ratio", "node_memory_ratio")
 
-_WRONG = (
-    KeyError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError,
-)  # fmt: skip
+_WRONG = (*series.UNREADABLE, AttributeError, msgspec.MsgspecError)
 
 
 class HistoryError(Exception):
@@ -65,27 +64,20 @@ def save(past: Past, path: Path) -> None:
         past.measured.memory_ratio,
     )
     told = np.frombuffer(msgspec.msgpack.encode(document), np.uint8)
-    with path.open("wb") as file:
-        named: dict[str, Any] = dict(zip(_ARRAYS, arrays, strict=True))
-        np.savez_compressed(file, document=told, **named)
+    packed = io.BytesIO()  # first, as it takes a while: an older file of the name is not lost meanwhile
+    named: dict[str, Any] = dict(zip(_ARRAYS, arrays, strict=True))
+    np.savez_compressed(packed, document=told, **named)
+    path.write_bytes(packed.getbuffer())
 
 
 def load(path: Path) -> Past:
-    """Read the file; OSError when it cannot be read, HistoryError when it is not what `save` wrote."""
+    """Read the file; HistoryError when it is not what `save` wrote, or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as given:
             document = msgspec.msgpack.decode(given["document"].tobytes(), type=_Document)
             arrays = {name: np.asarray(given[name], np.float32) for name in _ARRAYS}
         return _past(document, arrays)
-    except (
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-        msgspec.MsgspecError,
-    ) as error:
+    except _WRONG as error:
         raise HistoryError(
             f"{path}: not a recorded history ({error}); expected a file that `evenload whatif --save` wrote"
         ) from error

@@ -27,19 +27,28 @@ class Record:
     pods_bound: int = 0
     evictions: int = 0
     waiting: dict[str, Pod] = dataclasses.field(default_factory=dict)  # without a node, by key
+    sought: set[str] = dataclasses.field(default_factory=set)  # of those, for whom a node was looked for
     given_up: list[str] = dataclasses.field(default_factory=list)
     violations: list[str] = dataclasses.field(default_factory=list)
     _ready: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by uid of the owner
 
+    def looked_for(self, pod: Pod) -> None:
+        """It is a pod's turn with the scheduler. One that goes before, as the successor of an evicted pod whose replica
+        leaves at that moment, is none that found no node.
+        """
+        self.sought.add(pod.key)
+
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Every write of a pod, in order."""
         if new is None:
-            if old is not None and self.waiting.pop(old.key, None) is not None:
+            if old is not None and self.waiting.pop(old.key, None) is not None and old.key in self.sought:
+                self.sought.discard(old.key)
                 self.given_up.append(old.key)
         elif not new.node_name:
             self.waiting[new.key] = new
         elif old is None or not old.node_name:
             self.waiting.pop(new.key, None)
+            self.sought.discard(new.key)
             self.pods_bound += 1
         self._count_ready(old, new)
 

@@ -233,6 +233,7 @@ class World:
 
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
+        self._record.looked_for(pod)
         if self._extender is None or self._port is None:
             return
         self._extender.catch_up(pods_only=not self._news)

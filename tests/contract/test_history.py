@@ -105,6 +105,7 @@ def test_whatif_replays_the_past_of_a_real_prometheus(
     ]
     answer = evenload(*asked, "--seeds", "2", "--save", str(kept), "-o", "json")
     assert answer.returncode == 0, answer.stderr
+    assert list((tmp_path / "cache").iterdir())  # Prometheus says which cluster it is of
     found = json.loads(answer.stdout)
     assert [variant["name"] for variant in found["variants"]] == ["plain", "default"]
     pods = found["figures"]["pods_bound"]["variants"]["plain"]

@@ -66,6 +66,16 @@ def test_a_report_without_a_place_is_refused_before_anything_runs(
     assert "there is no directory" in capsys.readouterr().err
 
 
+def test_a_report_that_may_not_be_written_is_refused_as_early(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may write everywhere
+    with pytest.raises(SystemExit) as ended:
+        wish(html=tmp_path / "report.html")
+    assert ended.value.code == 2
+    assert "report.html cannot be written: check the permissions" in capsys.readouterr().err
+
+
 def test_the_answer_is_a_table_on_stdout_and_a_report_where_asked(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,28 @@ def test_a_past_is_in_one_place(kept: pathlib.Path) -> None:
     assert "give one of them" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("whatif", "--save", "/nonexistent/past.npz", "--prometheus", "http://127.0.0.1:9"), "there is no directory"),
+        (("tune", "--out", "/nonexistent/tuned.yaml", "--generated"), "there is no directory"),
+        (("demo", "--html", "/nonexistent/demo.html"), "there is no directory"),
+        (("tune", "--generated", "--prometheus", "http://127.0.0.1:9"), "--generated with --history or --prometheus"),
+        (("tune", "--nodes", "20", "--prometheus", "http://127.0.0.1:9"), "are of a generated workload"),
+    ],
+)
+def test_what_could_not_be_written_or_would_be_ignored_is_refused_first(words: tuple[str, ...], said: str) -> None:
+    result = evenload(*words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_past_that_is_kept_is_not_saved_again(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(kept), "--save", str(tmp_path / "again.npz"))
+    assert result.exit_code == 2
+    assert "the past is kept already" in result.stderr
+
+
 def test_a_prometheus_that_is_away_is_code_3() -> None:
     result = evenload("whatif", "--prometheus", "http://127.0.0.1:9", "--since", "1h", "--cache", "/nonexistent")
     assert result.exit_code == 3
@@ -92,6 +114,16 @@ def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(kept: pathli
     assert head[1].startswith("# searched on the first 43 of 72 steps of ")
     assert (result.exit_code == 1) == any(line.startswith("# warning: ") for line in head)
     assert ("# nothing better was found: this is the given policy" in head) != ("   # was " in text)
+
+
+def test_a_policy_that_cannot_be_written_at_last_is_on_stdout(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "full.yaml"
+    out.symlink_to("/dev/full")
+    words = ["--generated", "--nodes", "4", "--days", "0.05", "--trials", "2", "--seeds", "1", "--vary", "filter"]
+    result = evenload("tune", *words, "--out", str(out))
+    assert result.exit_code == 2
+    assert "full.yaml cannot be written: No space left on device; the policy is on stdout" in result.stderr
+    loading.load(result.stdout, "tuned.yaml")
 
 
 def test_tune_on_generated_workloads_holds_other_seeds_back() -> None:

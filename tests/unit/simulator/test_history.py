@@ -1,5 +1,6 @@
 """The past of a cluster becomes a scenario, and whatever was not recorded is said, never guessed."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterable
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from promql import door, errors
+from simulator import outcome, world
 from simulator.history import machines, pods, reading, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
 from simulator.history.reading import Cache, Recorded, Span
@@ -116,6 +118,36 @@ def test_a_name_that_comes_again_is_another_pod_with_its_own_stretch_of_use() ->
     assert not np.isnan(found.usage.cpu_millicores).any()
 
 
+def played(*parts: dict[Subject, list[door.Series]]) -> outcome.Outcome:
+    """What comes of a past under kube-scheduler alone."""
+    return world.run(rebuilding.rebuild(recorded(*parts), "x").scenario, world.Setup(None))
+
+
+def test_versions_of_a_stateful_set_are_all_replayed_side_by_side() -> None:
+    labels = {"created_by_kind": "StatefulSet", "created_by_name": "db"}
+    parts = pod("db-0", "u1", "a", **labels), pod("db-1", "u2", "b", range(0, 5), **labels)
+    tried = pod("db-1", "u3", "b", range(5, 12), **labels)
+    tried[Subject.REQUESTS] = [series(0.7, namespace="shop", pod="db-1", uid="u3", resource="cpu")]
+    found = pods.build(recorded(*TWO, *parts, tried), {})
+    assert len(found.owners) == 2
+    assert sorted(replica.ordinal for replica in found.replicas) == [0, 1, 2]
+    figures = played(*TWO, *parts, tried).figures
+    assert (figures.pods_bound, figures.cpu.mean_ratio) == (3, pytest.approx(0.4, abs=0.005))
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Event", "Workflow"])
+def test_pods_of_any_kind_of_owner_are_replayed(kind: str) -> None:
+    executor = pod("run-1-exec-1", "u1", "a", created_by_kind=kind, created_by_name="run-1")
+    driver = pod("run-1", "u0", "a", created_by_kind="<none>", created_by_name="<none>")
+    assert played(*TWO, driver, executor).figures.pods_bound == 2
+
+
+def test_names_longer_than_a_label_are_replayed() -> None:
+    where = f"node-{'x' * 60}.example.com"
+    bare = pod(f"dag-{'y' * 70}", "u1", where, created_by_kind="<none>", created_by_name="<none>")
+    assert played(node(where, "10.0.0.1"), bare).figures.pods_bound == 1
+
+
 def test_two_values_for_one_step_are_a_contradiction_and_unknown() -> None:
     part = pod("web-1", "u1", "a")
     part[Subject.POD_CPU].append(series(3.0, [5], namespace="shop", pod="web-1"))
@@ -156,6 +188,54 @@ def test_a_renamed_node_is_one_machine_and_a_replaced_one_is_two() -> None:
     assert not np.isnan(found.cpu_ratio[2]).any()
     placed = pods.build(recorded(*same, pod("web-1", "u1", "old", range(0, 5))), found.renamed)
     assert placed.nodes == ("new",)
+
+
+LONG_SPAN = Span(SPAN.start_seconds, SPAN.step_seconds, 40)
+
+
+def over_hours(*parts: dict[Subject, list[door.Series]]) -> Recorded:
+    """More than three hours, so that something can be away for long."""
+    return dataclasses.replace(recorded(*parts), span=LONG_SPAN)
+
+
+def test_an_address_that_another_machine_has_hours_later_is_measured_of_each_in_its_time() -> None:
+    found = machines.build(over_hours(node("a", "10.0.0.1", range(0, 5)), node("b", "10.0.0.1", range(30, 40))))
+    assert [one.name for one in found.machines] == ["a", "b"]
+    assert found.renamed == {}
+    assert np.flatnonzero(~np.isnan(found.cpu_ratio[0])).tolist() == list(range(0, 5))
+    assert np.flatnonzero(~np.isnan(found.memory_ratio[1])).tolist() == list(range(30, 40))
+
+
+def test_a_node_that_moved_to_another_address_is_no_other_machine_and_measured_all_the_time() -> None:
+    moved = node("a", "10.0.0.1", range(0, 5)), node("a", "10.0.0.9", range(5, 12))
+    found = machines.build(recorded(*moved, node("b", "10.0.0.1", range(6, 12))))
+    assert [one.name for one in found.machines] == ["a", "b"]
+    assert found.renamed == {}
+    assert not np.isnan(found.cpu_ratio[0]).any()
+    assert np.flatnonzero(~np.isnan(found.cpu_ratio[1])).tolist() == list(range(6, 12))
+
+
+def test_a_node_that_was_away_for_hours_is_named() -> None:
+    there = [*range(0, 5), *range(30, 40)]
+    found = machines.build(over_hours(node("a", "10.0.0.1", range(40)), node("b", "10.0.0.2", there)))
+    assert "went and came back under one name, replayed as there all the time: b (1 in all)" in found.notes
+    everybody = machines.build(over_hours(node("a", "10.0.0.1", there), node("b", "10.0.0.2", there)))
+    assert everybody.notes == ()  # Prometheus was away, not they
+
+
+def taint(where: str, key: str, steps: Iterable[int]) -> dict[Subject, list[door.Series]]:
+    return {Subject.TAINTS: [series(1.0, steps, node=where, key=key, effect="NoSchedule")]}
+
+
+def test_only_a_taint_that_lasted_is_replayed_and_each_once() -> None:
+    pages = taint("a", "dedicated", range(0, 6)), taint("a", "dedicated", range(6, 12))
+    passing = taint("a", "node.cloudprovider.kubernetes.io/uninitialized", [0]), taint("b", "going", range(8, 12))
+    found = machines.build(recorded(*TWO, *pages, *passing))
+    assert [one.taints for one in found.machines] == [({"key": "dedicated", "value": "", "effect": "NoSchedule"},), ()]
+    assert (
+        "taints that stood for less than half of a node's time, not replayed: going, "
+        "node.cloudprovider.kubernetes.io/uninitialized (2 in all)"
+    ) in found.notes
 
 
 def test_two_living_nodes_that_share_an_address_stay_two_and_neither_is_measured() -> None:
@@ -211,9 +291,12 @@ def test_an_empty_past_is_an_error_that_says_what_to_check(
 
 
 class Server:
-    """A Prometheus whose every series is 1 at every step, which may fail or warn; `asked` counts."""
+    """A Prometheus whose every series is 1 at every step, which may fail or warn; `asked` are its pages, but for the
+    question which cluster this is: one made at `born`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, born: tuple[float, ...] = (1.7e9,)) -> None:
+        self.born = born
         self.asked: list[tuple[str, float, float]] = []
         self.fails_after: int | None = None
         self.warnings: tuple[str, ...] = ()
@@ -226,6 +309,8 @@ class Server:
     ) -> door.RangeAnswer:
         if self.fails_after is not None and len(self.asked) >= self.fails_after:
             raise errors.Unreachable("gone")
+        if "kube_namespace_created" in expression:
+            return door.RangeAnswer(tuple(door.Series({}, ((end_seconds, one),)) for one in self.born))
         self.asked.append((expression, start_seconds, end_seconds))
         moments = np.arange(start_seconds, end_seconds + 1, step_seconds).tolist()
         return door.RangeAnswer((door.Series({"node": "a"}, tuple((at, 1.0) for at in moments)),), self.warnings)
@@ -266,6 +351,28 @@ def test_a_page_that_is_partial_or_may_still_change_or_was_damaged_is_asked_agai
         path.write_bytes(path.read_bytes()[:40])
     reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
     assert len(server.asked) == 9 * pages
+
+
+def test_the_same_days_asked_for_later_are_asked_only_for_their_edges(tmp_path: pathlib.Path) -> None:
+    server, cache = Server(), Cache(tmp_path, "p")
+    days = Span(300.0 * 1000, 300.0, 2016)
+    reading.read(server, days, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    first = len(server.asked)
+    later = Span(300.0 * 1005, 300.0, 2016)
+    found = reading.read(server, later, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    assert len(server.asked) - first == 2 * len(expressions(300.0, Selectors()))
+    points = [at for one in found.series[Subject.NODES] for at, _ in one.points]
+    assert points == [300.0 * (1005 + step + 1) for step in range(2016)]
+
+
+@pytest.mark.parametrize("other", [(1.8e9,), ()])
+def test_another_cluster_behind_the_same_address_has_pages_of_its_own(
+    tmp_path: pathlib.Path, other: tuple[float, ...]
+) -> None:
+    mine, theirs = Server(), Server(born=other)
+    reading.read(mine, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    reading.read(theirs, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    assert theirs.asked == mine.asked
 
 
 def test_progress_is_told(tmp_path: pathlib.Path) -> None:

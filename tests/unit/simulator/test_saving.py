@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simulator import scenario as scenarios
-from simulator import splitting
+from simulator import splitting, world
 from simulator.history import rebuilding, saving
 from simulator.load import Load
 from simulator.outcome import Timeline
@@ -70,6 +70,20 @@ def test_a_truncated_file_and_one_of_another_kind_are_refused(tmp_path: pathlib.
             saving.load(tmp_path / name)
 
 
+def test_a_file_with_a_damaged_byte_is_refused_by_name_wherever_it_is(tmp_path: pathlib.Path) -> None:
+    saving.save(past(), tmp_path / "past.npz")
+    whole, damaged = (tmp_path / "past.npz").read_bytes(), tmp_path / "damaged.npz"
+    refused = []
+    for at in range(0, len(whole), 7):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            saving.load(damaged)
+        except saving.HistoryError as error:
+            refused.append(str(error))
+    assert len(refused) > 100
+    assert all("damaged.npz: not a recorded history" in said for said in refused)
+
+
 @pytest.mark.parametrize("wrong", [{"owner": 7}, {"offset": 15}, {"offset": -2}])
 def test_a_file_whose_replicas_point_nowhere_is_refused(tmp_path: pathlib.Path, wrong: dict[str, int]) -> None:
     good = past()
@@ -89,6 +103,14 @@ def test_a_part_keeps_who_was_there_and_what_they_used() -> None:
     assert (agent.node, agent.arrives_seconds) == ("b", 3600.0)
     assert found.usage.cpu_millicores[web.offset] == whole.usage.cpu_millicores[whole.replicas[0].offset + 2]
     assert found.assumptions == ("said", splitting.CUT)
+
+
+@pytest.mark.parametrize(("first", "last", "names"), [(0, 5, ["a", "b"]), (5, 10, ["a"]), (6, 10, ["a"])])
+def test_a_part_has_the_machines_of_its_time_and_can_be_played(first: int, last: int, names: list[str]) -> None:
+    found = splitting.part(past().scenario, first, last)
+    assert [machine.name for machine in found.machines] == names
+    outcome = world.run(found, world.Setup(None))
+    assert outcome.timeline.nodes == tuple(names)
 
 
 def test_the_parts_of_a_scenario_hold_every_moment_of_every_replica_once() -> None:

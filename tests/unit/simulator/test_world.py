@@ -103,6 +103,24 @@ def test_without_prometheus_answers_are_neutral() -> None:
     assert not [one for one in found.moved if away[0] < one.at_seconds < away[1]]
 
 
+def test_who_leaves_together_with_the_node_is_none_that_found_no_node() -> None:
+    """As in a recorded past, where pods were last seen when their node was: nobody wants their successors."""
+    given = worlds.misleading()
+    ends = worlds.START + 10 * worlds.STEP
+    leaving = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in given.machines[:3])
+    replicas = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in given.replicas)
+    found = lived(dataclasses.replace(given, machines=(*leaving, *given.machines[3:]), replicas=replicas), policy=None)
+    assert (found.figures.pods_bound, found.unplaced) == (15, ())
+
+
+def test_who_waits_in_vain_until_it_leaves_found_no_node() -> None:
+    given = worlds.misleading()
+    large = dataclasses.replace(given.owners[0], requests=Load(9000.0, 1.0))
+    replicas = tuple(dataclasses.replace(one, leaves_seconds=worlds.START + 3600.0) for one in given.replicas)
+    found = lived(dataclasses.replace(given, owners=(large, *given.owners[1:]), replicas=replicas), policy=None)
+    assert len(found.unplaced) == 3
+
+
 def test_a_run_repeats_itself() -> None:
     first, again = (lived(worlds.misleading(hours=1.5, spacing_seconds=60.0)) for _ in range(2))
     np.testing.assert_array_equal(first.timeline.cpu_ratio, again.timeline.cpu_ratio)
