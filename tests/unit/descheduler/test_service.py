@@ -10,6 +10,7 @@ from descheduler.rows import Query
 from kube import errors as kube_errors
 from kube.door import EvictionAnswer
 from promql import errors as promql_errors
+from promql.door import Answer
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.worlds import World
 
@@ -147,6 +148,25 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
     assert report is not None
     assert len(report.plan.evictions) == 2
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
+
+
+@pytest.mark.parametrize("rule", ["paused: true", "protect: {namespaces: [default]}"])
+def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its_first_eviction(
+    tmp_path: pathlib.Path, rule: str
+) -> None:
+    here = world(tmp_path)
+    planned_by, ask = here.policy.content_hash, here.prometheus.query
+
+    def changed_meanwhile(expression: str, *, at_seconds: float | None = None) -> Answer:
+        rewrite(tmp_path, f"{{mode: Enforce, {rule}}}")
+        here.service.poll()
+        return ask(expression, at_seconds=at_seconds)
+
+    here.prometheus.query = changed_meanwhile  # type: ignore[method-assign]
+    report = here.service.run()
+    assert report is not None
+    assert (scenes.evicted(report.plan), report.run.policy_hash) == (["web-0"], planned_by)
+    assert here.door.evictions == []
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
