@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from descheduler import answers
+from descheduler import answers, schedule
 from descheduler.rows import Query
 from kube import errors as kube_errors
 from kube.door import EvictionAnswer
@@ -167,6 +167,11 @@ def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its
     assert report is not None
     assert (scenes.evicted(report.plan), report.run.policy_hash) == (["web-0"], planned_by)
     assert here.door.evictions == []
+
+
+def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
+    report = world(tmp_path, paused=True).service.preview()
+    assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", schedule.PAUSED)
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
