@@ -106,6 +106,7 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._memory: Memory | None = None
+        self._seen_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._told: dict[str, tuple[str, float]] = {}
         self._previewing = threading.Lock()
         self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
@@ -132,9 +133,9 @@ class Service:
             log.info("paused by the policy, nothing done")
             return None
         # The first run reads everything: a right that is missing shows at the start, not with the first overload.
-        seen = self._seen(policy, now_seconds, whole=headroom or self._memory is None)
+        seen = self._seen(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
         self._follow(policy, now_seconds, seen)
-        self._memory = seen.memory
+        self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
         report = self._act(self._decided(seen, rules, headroom=headroom), policy)
         self._record(report)
         if self._clock_is_confirmed(seen.nodes, policy):
@@ -150,7 +151,7 @@ class Service:
         found: list[tuple[Memory, tuple[Overload, ...]]] = []
 
         def hot(nodes: Overview) -> frozenset[str]:
-            before = self._memory
+            before = self._remembered(policy)
             if before is None:
                 before = priming.memory(reader, ledger, nodes.nodes, policy, now_seconds=now_seconds)
             memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
@@ -163,6 +164,13 @@ class Service:
         nodes = reader.overview(policy, now_seconds=now_seconds)
         names = hot(nodes)
         return Seen(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
+
+    def _remembered(self, policy: LoadPolicy) -> Memory | None:
+        """What the run before left; None before the first, and where nobody looked for long: while another replica led,
+        during a pause or an outage, a node may have been relieved and loaded anew.
+        """
+        unseen_seconds = self._parts.clock.monotonic() - self._seen_at_seconds
+        return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
 
     def _clock_is_confirmed(self, nodes: Overview, policy: LoadPolicy) -> bool:
         """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""

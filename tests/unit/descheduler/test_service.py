@@ -239,6 +239,32 @@ def test_relief_goes_on_after_a_restart(tmp_path: pathlib.Path) -> None:
     assert [one.overloads[0].metric for one in report.plan.nodes] == ["memory_avg_5m"]
 
 
+def under_the_line() -> scenes.Scene:
+    """The usual scene later: the hot node is under the line that triggers, and over its target."""
+    return scenes.Scene().node("hot", memory=0.7).node("cool").workload("api", on=["hot", "hot", "cool"], gib=2.0)
+
+
+@pytest.mark.parametrize("meanwhile", ["another leads", "paused", "Prometheus is down"])
+def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.Path, meanwhile: str) -> None:
+    here = world(tmp_path)
+    here.service.cycle()
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+    here.leads, here.prometheus.down = meanwhile != "another leads", meanwhile == "Prometheus is down"
+    rewrite(tmp_path, f"{{mode: Enforce, paused: {str(meanwhile == 'paused').lower()}}}")
+    here.service.poll()
+    here.show(under_the_line())
+    here.prometheus.show(under_the_line())
+    for _ in range(3):
+        here.clock.advance(3600)
+        here.service.cycle()
+    here.leads, here.prometheus.down, here.prometheus.age_seconds = True, False, -3 * 3600.0
+    rewrite(tmp_path, "{mode: Enforce}")
+    here.service.poll()
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.nodes == ()
+
+
 def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     report = here.service.preview()
