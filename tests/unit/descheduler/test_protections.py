@@ -137,6 +137,14 @@ def test_a_known_volume_decides_for_itself(terms: list[str] | None, expected: st
     assert scenes.causes(scene.plan())["it"] == expected
 
 
+def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.volumes["default/data"] = builders.decoded({"metadata": {"name": "pv"}}, objects.PersistentVolume)
+    mutate = volume(ephemeral={"volumeClaimTemplate": {"spec": {}}})
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == "node_bound_volume"
+
+
 def test_a_deployment_stands_behind_its_replica_set() -> None:
     above = [{"kind": "Deployment", "name": "web", "uid": "uid-deployment", "controller": True}]
     replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
