@@ -80,11 +80,11 @@ class Snapshot(Overview):
         return workload_index.Standings(self.owned, self.workloads)
 
     def movable_claims(self) -> frozenset[str]:
-        """The claims whose volume can be mounted on at least two of the nodes."""
+        """The claims whose volume can be mounted on at least two of the nodes, with the same data."""
         return frozenset(
             claim
             for claim, volume in self.volumes.items()
-            if sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+            if not volume.is_anywhere and sum(1 for node in self.nodes if mountable(volume, node)) >= 2
         )
 
 

@@ -137,6 +137,20 @@ def test_a_known_volume_decides_for_itself(terms: list[str] | None, expected: st
     assert scenes.causes(scene.plan())["it"] == expected
 
 
+@pytest.mark.parametrize(
+    ("terms", "expected"), [(None, "node_bound_volume"), (["hot", "cool"], "chosen")], ids=["anywhere", "on two nodes"]
+)
+def test_a_directory_of_the_node_behind_a_claim_stays_where_its_data_is(terms: list[str] | None, expected: str) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
+    required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
+    body = {"metadata": {"name": "pv"}, "spec": {"hostPath": {"path": "/data"}, "nodeAffinity": required}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    mutate = volume(persistentVolumeClaim={"claimName": "data"})
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == expected
+
+
 def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     scene.volumes["default/data"] = builders.decoded({"metadata": {"name": "pv"}}, objects.PersistentVolume)
