@@ -139,6 +139,7 @@ class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None
     host_path: VolumeDirectory | None = None
+    access_modes: tuple[str, ...] = ()
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
@@ -155,6 +156,11 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
     def node_selector(self) -> NodeSelector | None:
         """The nodes it can be mounted on, None for all."""
         return None if self.spec.node_affinity is None else self.spec.node_affinity.required
+
+    @property
+    def one_node_at_a_time(self) -> bool:
+        """Whether it is attached to one node only: no mode of it is for many (kubernetes' isMultiAttachForbidden)."""
+        return bool(self.spec.access_modes) and not any(mode.endswith("Many") for mode in self.spec.access_modes)
 
     @property
     def is_anywhere(self) -> bool:
