@@ -84,6 +84,9 @@ class Caps:
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
             )
+        if workload.ordered and standing.unavailable > 0:
+            waits = f"starts its pods in order, {standing.ready} ready of {workload.replicas}"
+            return Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
         cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
         if chosen + standing.unavailable >= cap:
             return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {standing.unavailable} unavailable, {cap} allowed")

@@ -105,6 +105,11 @@ def confirmed(
     return tuple(found)
 
 
+def bridged_seconds(policy: LoadPolicy) -> float:
+    """For how long what was seen still holds where nobody looked since: runs may be further apart than `staleAfter`."""
+    return max(policy.sync.stale_after_seconds, 1.5 * policy.descheduler.interval_seconds)
+
+
 def with_relief(memory: Memory, keys: collections.abc.Iterable[Key]) -> Memory:
     """The memory after pods were evicted from these nodes for these metrics: relief goes on down to the target line."""
     return dataclasses.replace(memory, relieving=memory.relieving | frozenset(keys))
@@ -127,9 +132,8 @@ def _reading(seen: NodeUsage | None, metric: str, policy: LoadPolicy, now_second
 
 
 def _too_long_ago(streak: Streak, at_seconds: float, policy: LoadPolicy) -> bool:
-    """Whether nobody looked for so long that the streak proves nothing; runs may be further apart than `staleAfter`."""
-    bridged_seconds = max(policy.sync.stale_after_seconds, 1.5 * policy.descheduler.interval_seconds)
-    return at_seconds - streak.last_seconds > bridged_seconds
+    """Whether nobody looked for so long that the streak proves nothing."""
+    return at_seconds - streak.last_seconds > bridged_seconds(policy)
 
 
 def _next_streak(

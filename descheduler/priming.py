@@ -1,7 +1,8 @@
 """What a run knows of overloads after a start: what Prometheus still has of the last `overloadedFor`, and the ledger.
 
-`service.py` asks once, before its first run; later runs go on from the memory of the run before. So a restart, or
-`--once`, need not watch an overload for minutes that has lasted for hours.
+`service.py` asks before its first run, and again where nobody looked for long (a pause, an outage, another leader);
+other runs go on from the memory of the run before. So a restart, or `--once`, need not watch an overload for minutes
+that has lasted for hours.
 """
 
 import math

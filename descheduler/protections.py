@@ -117,10 +117,13 @@ def _local_storage(case: Case) -> Verdict | None:
 
 
 def _node_bound(case: Case) -> Verdict | None:
-    claims = (volume.claim for volume in case.pod.volumes if volume.claim)
-    claim = next((name for name in claims if f"{case.pod.namespace}/{name}" not in case.movable_claims), None)
-    if claim is not None and case.policy.descheduler.protect.node_bound_volumes:
-        return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {claim} is not known to be movable")
+    if not case.policy.descheduler.protect.node_bound_volumes:
+        return None
+    for volume in case.pod.volumes:
+        if volume.ephemeral:
+            return Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
+        if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.movable_claims:
+            return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {volume.claim} is not known to be movable")
     return None
 
 

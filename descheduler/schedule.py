@@ -11,8 +11,11 @@ from policy.schema import LoadPolicy
 Mode = Literal["Observe", "DryRun", "Enforce"]
 
 
+PAUSED = "paused by the policy: nothing is done"
+
+
 class Permission(NamedTuple):
-    """The mode in force now and, where it is not the policy's own, why."""
+    """The mode in force now and, where it is not the policy's own or nothing is done in it, why."""
 
     mode: Mode
     why: str = ""
@@ -21,8 +24,7 @@ class Permission(NamedTuple):
 def permission(policy: LoadPolicy, now_seconds: float) -> Permission:
     """The mode in force: Enforce only inside the windows."""
     descheduler = policy.descheduler
-    if descheduler.mode != "Enforce":
-        return Permission(descheduler.mode)
-    if not windows.is_open(descheduler.windows, now_seconds):
-        return Permission("Observe", "outside the time windows (descheduler.windows)")
-    return Permission("Enforce")
+    paused = PAUSED if descheduler.paused else ""
+    if descheduler.mode == "Enforce" and not windows.is_open(descheduler.windows, now_seconds):
+        return Permission("Observe", paused or "outside the time windows (descheduler.windows)")
+    return Permission(descheduler.mode, paused)

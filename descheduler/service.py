@@ -63,6 +63,13 @@ class Report:
         return self.plan.summary(verb=verb, count=accepted)
 
 
+class Rules(NamedTuple):
+    """The policy that a run obeys from its beginning to its end, and its name (`Reloading.content_hash`)."""
+
+    name: str
+    policy: LoadPolicy
+
+
 class Seen(NamedTuple):
     """What a run sees: all nodes, the whole cluster where a plan needs it, the overloads that are known with that, and
     those to act on.
@@ -99,6 +106,7 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._memory: Memory | None = None
+        self._seen_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._told: dict[str, tuple[str, float]] = {}
         self._previewing = threading.Lock()
         self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
@@ -117,7 +125,8 @@ class Service:
 
         Nobody asks the runs of the loop what they leave (`headroom`): GET /plan makes a plan of its own.
         """
-        parts, policy = self._parts, self._parts.policy.current
+        parts, rules = self._parts, self._rules()
+        policy = rules.policy
         if not parts.leads():
             log.debug("not the leader, nothing done")
             return None
@@ -129,10 +138,10 @@ class Service:
             log.info("paused by the policy, nothing done")
             return None
         # The first run reads everything: a right that is missing shows at the start, not with the first overload.
-        seen = self._seen(policy, now_seconds, whole=headroom or self._memory is None)
+        seen = self._seen(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
         self._follow(policy, now_seconds, seen)
-        self._memory = seen.memory
-        report = self._act(self._decided(seen, policy, headroom=headroom), policy)
+        self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
+        report = self._act(self._decided(seen, rules, headroom=headroom), policy)
         self._record(report)
         if self._clock_is_confirmed(seen.nodes, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
@@ -147,7 +156,7 @@ class Service:
         found: list[tuple[Memory, tuple[Overload, ...]]] = []
 
         def hot(nodes: Overview) -> frozenset[str]:
-            before = self._memory
+            before = self._remembered(policy)
             if before is None:
                 before = priming.memory(reader, ledger, nodes.nodes, policy, now_seconds=now_seconds)
             memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
@@ -160,6 +169,13 @@ class Service:
         nodes = reader.overview(policy, now_seconds=now_seconds)
         names = hot(nodes)
         return Seen(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
+
+    def _remembered(self, policy: LoadPolicy) -> Memory | None:
+        """What the run before left; None before the first, and where nobody looked for long: while another replica led,
+        during a pause or an outage, a node may have been relieved and loaded anew.
+        """
+        unseen_seconds = self._parts.clock.monotonic() - self._seen_at_seconds
+        return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
 
     def _clock_is_confirmed(self, nodes: Overview, policy: LoadPolicy) -> bool:
         """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""
@@ -206,8 +222,14 @@ class Service:
             return self._preview[2]
 
     def _previewed(self) -> Report:
-        policy, now_seconds = self._parts.policy.current, self._parts.clock.now()
-        return self._decided(self._seen(policy, now_seconds, whole=True), policy)
+        rules = self._rules()
+        return self._decided(self._seen(rules.policy, self._parts.clock.now(), whole=True), rules)
+
+    def _rules(self) -> Rules:
+        """The policy in force. Its name is read first: a file that changes between the two ends a run in `_may_go_on`,
+        where the other order would give an old policy the new one's name.
+        """
+        return Rules(self._parts.policy.content_hash, self._parts.policy.current)
 
     def breakers(self) -> tuple[Breaker, ...]:
         """The workloads whose evictions failed in the mode of this moment. Raises LedgerError."""
@@ -221,10 +243,10 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, seen: Seen, policy: LoadPolicy, *, headroom: bool = True) -> Report:
-        parts, cooldown, now_seconds = self._parts, policy.descheduler.cooldown, seen.nodes.at_seconds
-        permission = self._permission(policy, now_seconds)
-        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, parts.policy.content_hash)
+    def _decided(self, seen: Seen, rules: Rules, *, headroom: bool = True) -> Report:
+        parts, policy, now_seconds = self._parts, rules.policy, seen.nodes.at_seconds
+        permission, cooldown = self._permission(policy, now_seconds), policy.descheduler.cooldown
+        run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
         if seen.whole is None:
             in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
             plan, gaps = planning.idle(seen.nodes, policy), seen.nodes.gaps

@@ -80,11 +80,29 @@ class Snapshot(Overview):
         return workload_index.Standings(self.owned, self.workloads)
 
     def movable_claims(self) -> frozenset[str]:
-        """The claims whose volume can be mounted on at least two of the nodes."""
+        """The claims whose volume can be mounted on at least two of the nodes, with the same data, and need not stay
+        with another pod.
+        """
+        held = self._held_claims()
         return frozenset(
             claim
             for claim, volume in self.volumes.items()
-            if sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+            if not (volume.is_anywhere or (volume.one_node_at_a_time and claim in held))
+            and sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+        )
+
+    def _held_claims(self) -> frozenset[str]:
+        """The claims of several pods that are not seen to be Ready on two nodes at a time: where the volume is attached
+        to one node only, the other pods keep it there.
+        """
+        users: dict[str, list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods if self.volumes else ():
+            for name in {volume.claim for volume in pod.spec.volumes if volume.claim and pod.spec.node_name}:
+                users[f"{pod.namespace}/{name}"].append(pod)
+        return frozenset(
+            claim
+            for claim, pods in users.items()
+            if len(pods) > 1 and len({pod.spec.node_name for pod in pods if pod.ready}) < 2
         )
 
 

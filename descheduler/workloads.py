@@ -9,7 +9,7 @@ import collections.abc
 import dataclasses
 from typing import NamedTuple, Protocol
 
-from kube.objects import OwnerReference, Pod
+from kube.objects import OwnerReference, Pod, StatefulSet
 
 
 class Controller(Protocol):
@@ -30,7 +30,10 @@ class Controller(Protocol):
 
 
 class Workload(NamedTuple):
-    """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status."""
+    """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status.
+
+    `ordered`: none of its pods is replaced while one of lower ordinal is not Ready.
+    """
 
     kind: str
     namespace: str
@@ -38,6 +41,7 @@ class Workload(NamedTuple):
     uid: str
     replicas: int
     ready: int
+    ordered: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
@@ -113,4 +117,5 @@ class Standings(collections.abc.Mapping[str, Standing]):
 
 
 def _workload(kind: str, one: Controller) -> Workload:
-    return Workload(kind, one.namespace, one.name, one.uid, one.spec_replicas, one.ready_replicas)
+    ordered = isinstance(one, StatefulSet) and one.ordered
+    return Workload(kind, one.namespace, one.name, one.uid, one.spec_replicas, one.ready_replicas, ordered)

@@ -62,13 +62,13 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def claim(self) -> str:
-        """The claim's name; for a generic ephemeral volume the volume's own (the claim is "<pod>-<volume>").
+        """The name of the claim that the pod names, "" for none (a generic ephemeral volume's is its own)."""
+        return self.claim_source.claim_name if self.claim_source is not None else ""
 
-        Else "".
-        """
-        if self.claim_source is not None:
-            return self.claim_source.claim_name
-        return self.name if self.ephemeral_source is not None else ""
+    @property
+    def ephemeral(self) -> bool:
+        """Whether it is a generic ephemeral volume: its claim is made for this pod, and goes with it."""
+        return self.ephemeral_source is not None
 
 
 class ResourceClaim(msgspec.Struct, frozen=True, gc=False):

@@ -129,11 +129,17 @@ class CsiSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     volume_handle: str = ""
 
 
+class VolumeDirectory(msgspec.Struct, frozen=True, gc=False):
+    """A directory of a node; only that it is one matters."""
+
+
 class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a PersistentVolume."""
 
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None
+    host_path: VolumeDirectory | None = None
+    access_modes: tuple[str, ...] = ()
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
@@ -150,6 +156,18 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
     def node_selector(self) -> NodeSelector | None:
         """The nodes it can be mounted on, None for all."""
         return None if self.spec.node_affinity is None else self.spec.node_affinity.required
+
+    @property
+    def one_node_at_a_time(self) -> bool:
+        """Whether it is attached to one node only: no mode of it is for many (kubernetes' isMultiAttachForbidden)."""
+        return bool(self.spec.access_modes) and not any(mode.endswith("Many") for mode in self.spec.access_modes)
+
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it is a directory of whichever node its pod runs on: every node has one of that name, and nothing
+        says which of them has the data.
+        """
+        return self.spec.host_path is not None and self.node_selector is None
 
 
 class DriverLimit(msgspec.Struct, frozen=True, gc=False):

@@ -10,11 +10,12 @@ from kube.metadata import Object
 from kube.selectors import LabelSelector
 
 
-class WorkloadSpec(msgspec.Struct, frozen=True, gc=False):
-    """spec of a ReplicaSet, Deployment or StatefulSet."""
+class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a ReplicaSet, Deployment or StatefulSet; only the last has a policy."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
+    pod_management_policy: str = ""
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -64,6 +65,13 @@ class Deployment(_Selecting, frozen=True, kw_only=True):
 
 class StatefulSet(_Selecting, frozen=True, kw_only=True):
     """A StatefulSet."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its controller makes a pod only while all pods of lower ordinals are Ready: OrderedReady, which is
+        the default. With Parallel it does not wait.
+        """
+        return self.spec.pod_management_policy != "Parallel"
 
 
 class ControllerSpec(msgspec.Struct, frozen=True, gc=False):

@@ -1,11 +1,13 @@
 """Caps, cool-downs, one in flight, the breaker, and budgets."""
 
+import dataclasses
 import math
 
 import pytest
 
-from descheduler import limits
+from descheduler import limits, planning, workloads
 from descheduler.history import Failures, History
+from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
@@ -59,6 +61,29 @@ def test_the_next_replica_waits_for_the_replacement(ready: int, expected: str) -
 def test_unavailable_pods_count_against_the_workloads_cap() -> None:
     scene = scenes.hot_and_cool(ready=2)
     assert scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.1})))["web-0"] == "workload_cap"
+
+
+@pytest.mark.parametrize(
+    ("management", "ready", "expected"),
+    [
+        pytest.param({}, 4, "in_flight", id="in order, by default: the replacement would wait for the one not ready"),
+        pytest.param({"podManagementPolicy": "OrderedReady"}, 5, "chosen", id="in order, all ready"),
+        pytest.param({"podManagementPolicy": "Parallel"}, 4, "chosen", id="not in order"),
+    ],
+)
+def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready(
+    management: dict[str, str], ready: int, expected: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("db", on=["hot", *["cool"] * 4])
+    body = {
+        "metadata": {"name": "db", "namespace": "default", "uid": "uid-db"},
+        "spec": {"replicas": 5, **management},
+        "status": {"readyReplicas": ready},
+    }
+    known = workloads.index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
+    taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()
+    plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
+    assert scenes.causes(plan) == {"db-0": expected}
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,52 @@ def test_a_known_volume_decides_for_itself(terms: list[str] | None, expected: st
     assert scenes.causes(scene.plan())["it"] == expected
 
 
+@pytest.mark.parametrize(
+    ("terms", "expected"), [(None, "node_bound_volume"), (["hot", "cool"], "chosen")], ids=["anywhere", "on two nodes"]
+)
+def test_a_directory_of_the_node_behind_a_claim_stays_where_its_data_is(terms: list[str] | None, expected: str) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    expressions = [{"key": "kubernetes.io/hostname", "operator": "In", "values": terms}]
+    required = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}} if terms else None
+    body = {"metadata": {"name": "pv"}, "spec": {"hostPath": {"path": "/data"}, "nodeAffinity": required}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    mutate = volume(persistentVolumeClaim={"claimName": "data"})
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == expected
+
+
+@pytest.mark.parametrize(
+    ("modes", "others", "expected"),
+    [
+        pytest.param(["ReadWriteOnce"], ["hot"], "node_bound_volume", id="the other pod keeps it attached to its node"),
+        pytest.param(["ReadWriteOnce"], ["hot", ""], "node_bound_volume", id="so it does beside one that is Pending"),
+        pytest.param(["ReadWriteOnce"], ["cool"], "chosen", id="Ready on two nodes: nothing is attached"),
+        pytest.param(["ReadWriteOnce", "ReadWriteMany"], ["hot"], "chosen", id="many nodes may have it"),
+        pytest.param([], ["hot"], "chosen", id="nobody said"),
+    ],
+)
+def test_a_volume_for_one_node_keeps_the_pods_that_share_it_together(
+    modes: list[str], others: list[str], expected: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    body = {"metadata": {"name": "pv"}, "spec": {"accessModes": modes}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    mutate = volume(persistentVolumeClaim={"claimName": "data"})
+    scene.workload("web", on=["hot", *others], mutate=mutate)
+    assert (
+        scenes.causes(scene.plan(scenes.policy(protect={"minReadyRatio": 0.3}, limits={"perWorkload": 3})))["web-0"]
+        == expected
+    )
+
+
+def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    scene.volumes["default/data"] = builders.decoded({"metadata": {"name": "pv"}}, objects.PersistentVolume)
+    mutate = volume(ephemeral={"volumeClaimTemplate": {"spec": {}}})
+    scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
+    assert scenes.causes(scene.plan())["it"] == "node_bound_volume"
+
+
 def test_a_deployment_stands_behind_its_replica_set() -> None:
     above = [{"kind": "Deployment", "name": "web", "uid": "uid-deployment", "controller": True}]
     replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))

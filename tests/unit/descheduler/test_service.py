@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from descheduler import answers
+from descheduler import answers, schedule
 from descheduler.rows import Query
 from kube import errors as kube_errors
 from kube.door import EvictionAnswer
 from promql import errors as promql_errors
+from promql.door import Answer
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.worlds import World
 
@@ -149,6 +150,30 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
 
 
+@pytest.mark.parametrize("rule", ["paused: true", "protect: {namespaces: [default]}"])
+def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its_first_eviction(
+    tmp_path: pathlib.Path, rule: str
+) -> None:
+    here = world(tmp_path)
+    planned_by, ask = here.policy.content_hash, here.prometheus.query
+
+    def changed_meanwhile(expression: str, *, at_seconds: float | None = None) -> Answer:
+        rewrite(tmp_path, f"{{mode: Enforce, {rule}}}")
+        here.service.poll()
+        return ask(expression, at_seconds=at_seconds)
+
+    here.prometheus.query = changed_meanwhile  # type: ignore[method-assign]
+    report = here.service.run()
+    assert report is not None
+    assert (scenes.evicted(report.plan), report.run.policy_hash) == (["web-0"], planned_by)
+    assert here.door.evictions == []
+
+
+def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
+    report = world(tmp_path, paused=True).service.preview()
+    assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", schedule.PAUSED)
+
+
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
 def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(tmp_path: pathlib.Path, broken: str) -> None:
     here = world(tmp_path)
@@ -212,6 +237,32 @@ def test_relief_goes_on_after_a_restart(tmp_path: pathlib.Path) -> None:
     report = again.service.run()
     assert report is not None
     assert [one.overloads[0].metric for one in report.plan.nodes] == ["memory_avg_5m"]
+
+
+def under_the_line() -> scenes.Scene:
+    """The usual scene later: the hot node is under the line that triggers, and over its target."""
+    return scenes.Scene().node("hot", memory=0.7).node("cool").workload("api", on=["hot", "hot", "cool"], gib=2.0)
+
+
+@pytest.mark.parametrize("meanwhile", ["another leads", "paused", "Prometheus is down"])
+def test_relief_does_not_go_on_where_nobody_looked_for_hours(tmp_path: pathlib.Path, meanwhile: str) -> None:
+    here = world(tmp_path)
+    here.service.cycle()
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+    here.leads, here.prometheus.down = meanwhile != "another leads", meanwhile == "Prometheus is down"
+    rewrite(tmp_path, f"{{mode: Enforce, paused: {str(meanwhile == 'paused').lower()}}}")
+    here.service.poll()
+    here.show(under_the_line())
+    here.prometheus.show(under_the_line())
+    for _ in range(3):
+        here.clock.advance(3600)
+        here.service.cycle()
+    here.leads, here.prometheus.down, here.prometheus.age_seconds = True, False, -3 * 3600.0
+    rewrite(tmp_path, "{mode: Enforce}")
+    here.service.poll()
+    report = here.service.run()
+    assert report is not None
+    assert report.plan.nodes == ()
 
 
 def test_a_preview_changes_nothing(tmp_path: pathlib.Path) -> None:

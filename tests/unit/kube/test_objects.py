@@ -106,13 +106,13 @@ def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:
         {"name": "f", "configMap": {"name": "x"}},
     ]
     pod = builders.pod(mutate=lambda body: body["spec"].update(volumes=volumes))
-    assert [(one.host_path, one.empty_dir, one.medium, one.claim) for one in pod.volumes] == [
-        (True, False, "", ""),
-        (False, True, "", ""),
-        (False, True, "Memory", ""),
-        (False, False, "", "data"),
-        (False, False, "", "e"),
-        (False, False, "", ""),
+    assert [(one.host_path, one.empty_dir, one.medium, one.claim, one.ephemeral) for one in pod.volumes] == [
+        (True, False, "", "", False),
+        (False, True, "", "", False),
+        (False, True, "Memory", "", False),
+        (False, False, "", "data", False),
+        (False, False, "", "", True),
+        (False, False, "", "", False),
     ]
 
 
