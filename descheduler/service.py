@@ -120,6 +120,10 @@ class Service:
         """Whether nothing is remembered of any node: after a run in which none was over a line or being relieved."""
         return self._memory is not None and not (self._memory.streaks or self._memory.relieving)
 
+    def stay_at_rest(self) -> None:
+        """Somebody else looked and found no node over a line: nothing is remembered as of now. Only while `at_rest`."""
+        self._seen_at_seconds = self._parts.clock.monotonic()
+
     def run(self, *, headroom: bool = True) -> Report | None:
         """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise.
 

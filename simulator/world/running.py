@@ -212,6 +212,7 @@ class World:
 
     def _relieve(self, descheduler: Descheduler) -> None:
         if not self._setup.whole_way and self._resting(descheduler):
+            descheduler.stay_at_rest()
             return
         descheduler.cycle()
         report = descheduler.last

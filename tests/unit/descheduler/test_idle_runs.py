@@ -131,6 +131,16 @@ def test_it_is_at_rest_after_a_run_that_found_no_node_over_a_line(tmp_path: path
     assert not here.service.at_rest, "a node is over its line, or was relieved and not yet cool"
 
 
+def test_whoever_looked_in_its_place_leaves_no_gap(tmp_path: pathlib.Path) -> None:
+    """After a gap the past is asked for once more: here there is none."""
+    here = quiet(tmp_path)
+    for _ in range(20):
+        here.clock.advance(INTERVAL_SECONDS)
+        here.service.stay_at_rest()
+    here.clock.advance(INTERVAL_SECONDS)
+    assert read_by(here, whole=False)[1] == {"nodes"}
+
+
 def test_it_is_not_at_rest_before_its_first_run(tmp_path: pathlib.Path) -> None:
     assert not World(scenes.hot_and_cool(), tmp_path).service.at_rest
 
