@@ -154,8 +154,7 @@ class Annotator:
         fleet, known, label = Fleet.of(world.nodes), self._directory(world.nodes), self._settings.label
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
-        asked = collecting.ask(self._query, metrics, known, label, failed_before=self._failed)
-        asked = collecting.doubted(asked, self._book)
+        asked = collecting.doubted(self.ask(metrics, known), self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
@@ -171,6 +170,10 @@ class Annotator:
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
         return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
+
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
+        """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
+        return collecting.ask(self._query, metrics, known, self._settings.label, failed_before=self._failed)
 
     def _directory(self, nodes: Sequence[Node]) -> identity.Directory:
         """The directory of these nodes; the last one while all go by what they went by."""

@@ -57,16 +57,21 @@ class SimulatedPrometheus:
         self._questions = questions.Book(selector, own)
         self._nodes, self._pods = NodeWindows(book), PodWindows(book)
         self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
+        self._names = tuple(machine.name for machine in book.scenario.machines)
         self._faults: list[Fault] = []
 
     def inject(self, fault: Fault) -> None:
         """Let something go wrong for a time."""
         self._faults.append(fault)
 
-    def node_windows(self, window: Window, at_seconds: float) -> Floats:
-        """A window of all nodes as arrays, in the order of the scenario's machines; NaN where there is none."""
+    def node_ratios(self, window: Window, at_seconds: float) -> dict[str, float]:
+        """What a query of a window would be answered, by node, without an answer around it."""
         self._book.advance(self._clock.now())
-        return self._nodes.value(window, at_seconds)
+        values = self._nodes.value(window, at_seconds)
+        names = (
+            self._names if not np.isnan(values).any() else itertools.compress(self._names, (values == values).tolist())
+        )
+        return dict(zip(names, values[values == values].tolist(), strict=True))
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """See promql.door; BadQuery for what no service asks."""

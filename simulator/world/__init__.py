@@ -2,8 +2,8 @@
 
 `run(scenario, Setup(policy, seed))` gives an `outcome.Outcome`; `runs` calls it once per variant and seed. `running` is
 the order of things, `services` wires the three services, `placing` is kube-scheduler's loop, `recording` what is
-remembered, `setup` the conditions. `direct` asks the extender, `handing` brings it the annotator's readings, `lines`
-says when the descheduler has nothing to do; `asking` is the whole way of a question, by which `direct` is held.
+remembered, `setup` the conditions. `direct` asks the extender, `handing` brings it the annotator's readings, `windows`
+is what nodes show; `asking` is the whole way of a question, by which `direct` is held.
 """
 
 from simulator.world.running import run

@@ -9,17 +9,20 @@ sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs e
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from annotator import bindings, cycle, publishing
+from annotator import bindings, collecting, cycle, publishing
 from annotator.book import Book, Fleet
 from annotator.standing import Carried
 from extender import nodes
 from kube.lean_pods import Pod
+from policy import annotations
 from policy.annotations import Columns, Reading
+from policy.metrics import Metric
+from promql import identity, readings
 from simulator.usage import Floats
 
 
@@ -71,14 +74,28 @@ NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.
 Shown = Callable[[Said, bool], None]  # what all nodes would carry now, and whether some node would have been written
 
 
-class Annotator(cycle.Annotator):
-    """The annotator with another end: what it would write is shown."""
+Told = Callable[[Metric], Mapping[str, float] | None]  # what Prometheus would answer of all nodes; None: ask it
 
-    def __init__(self, *given: Any, shown: Shown, **named: Any) -> None:
+
+class Annotator(cycle.Annotator):
+    """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
+
+    def __init__(self, *given: Any, told: Told, shown: Shown, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._shown = shown
+        self._told, self._shown = told, shown
         self._said = NOTHING
         self._again = ""
+
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
+        """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
+        told = {metric: self._told(metric) for metric in metrics}
+        answers = [values for values in told.values() if values is not None and _all_good(values)]
+        if len(answers) < len(told):
+            return super().ask(metrics, known)
+        return tuple(
+            collecting.Asked(metric, readings.NodeValues(values, {}, ()))
+            for metric, values in zip(told, answers, strict=True)
+        )
 
     def publish(
         self, book: Book, fleet: Fleet, pods: Collection[Pod], rules: cycle.Rulebook, now_seconds: float
@@ -130,6 +147,10 @@ class Table(nodes.NodeTable):
                 values = {metric: ratio for metric, ratio in zip(said.metrics, ratios, strict=True) if ratio == ratio}
                 found[name] = found[name]._replace(reading=Reading(at_seconds, values), problem="")
         return found
+
+
+def _all_good(values: Mapping[str, float]) -> bool:
+    return min(values.values(), default=0.0) >= 0.0 and max(values.values(), default=0.0) <= annotations.MAX_RATIO
 
 
 def _with_readings(own: nodes.NodeLoads, said: Said) -> nodes.NodeLoads:

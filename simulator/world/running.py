@@ -38,7 +38,7 @@ from simulator.prometheus.questions import own
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage import CPU, MEMORY, UsageBook
-from simulator.world import handing, lines, recording, services, setup
+from simulator.world import handing, recording, services, setup, windows
 from simulator.world.asking import InProcess
 from simulator.world.direct import Direct
 from simulator.world.placing import Placing
@@ -99,7 +99,7 @@ class World:
         self._record = recording.Record()
         self._remarks = recording.Remarks(given.explained, len(scenario.replicas))
         prometheus = self._prometheus()
-        self._over = lines.Lines(self._policy, prometheus)
+        self._windows = windows.Windows(self._policy, prometheus, clock)
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
             prometheus=prometheus,
@@ -125,7 +125,9 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        self._annotator = services.annotator(self._around, None if given.whole_way else self._shown)
+        self._annotator = services.annotator(
+            self._around, None if given.whole_way else (self._windows.ratios, self._shown)
+        )
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
         self._port: InProcess | Direct | None = None
@@ -226,7 +228,7 @@ class World:
         """
         now_seconds = self.kernel.now_seconds
         waiting = self._record.evictions and self._ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS)
-        return descheduler.at_rest and not waiting and not self._over.any_node(now_seconds)
+        return descheduler.at_rest and not waiting and not self._windows.any_node_over()
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)

@@ -1,4 +1,4 @@
-"""Whether a run of the descheduler would find a node over a line, by the windows of all nodes at once."""
+"""What nodes show of all windows at once, and whether a run of the descheduler would find one over a line."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from policy import schema
 from simulator import kernel
 from simulator.prometheus import questions
 from simulator.prometheus.door import SimulatedPrometheus
-from simulator.world import lines
+from simulator.world import windows
 from tests.unit.simulator import books
 
 POLICY = schema.LoadPolicy.of({"descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.4}}}})
@@ -21,7 +21,7 @@ def over(cpu_millicores: float, policy: schema.LoadPolicy = POLICY) -> bool:
     clock = kernel.VirtualClock(books.after(2))
     made = books.of([[(cpu_millicores, 1e9)] * 4])
     prometheus = SimulatedPrometheus(books.book(made, {"web": 0}), clock, own=questions.own(policy))
-    return lines.Lines(policy, prometheus).any_node(clock.now())
+    return windows.Windows(policy, prometheus, clock).any_node_over()
 
 
 @pytest.mark.parametrize(("cpu_millicores", "found"), [(0.5 * 8000, False), (0.56 * 8000, False), (0.6 * 8000, True)])

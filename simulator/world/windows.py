@@ -1,0 +1,31 @@
+"""What nodes show now, of all nodes at once, as the services would be told by Prometheus.
+
+`handing` gives it to the annotator. And `running` asks before each run of the descheduler whether any node is over one
+of its lines: in most steps none is, and a run would do nothing.
+"""
+
+from policy import metrics
+from policy.schema import LoadPolicy
+from runtime.clock import Clock
+from simulator.prometheus import questions
+from simulator.prometheus.door import SimulatedPrometheus
+
+
+class Windows:
+    """The windows of a policy's metrics over one Prometheus."""
+
+    def __init__(self, policy: LoadPolicy, prometheus: SimulatedPrometheus, clock: Clock) -> None:
+        self._prometheus, self._clock = prometheus, clock
+        self._meant = {metric: questions.window(metric) for metric in policy.metrics_in_force}
+        by_name = {metric.name: metric for metric in policy.metrics_in_force}
+        self._limits = {by_name[name]: band.evict_above_ratio for name, band in policy.descheduler.thresholds.items()}
+
+    def ratios(self, metric: metrics.Metric) -> dict[str, float] | None:
+        """By name of the nodes that have one; None for what only its author can compute."""
+        window = self._meant[metric]
+        return None if window is None else self._prometheus.node_ratios(window, self._clock.now())
+
+    def any_node_over(self) -> bool:
+        """Whether some node is over some line of the descheduler; also where that cannot be said."""
+        shown = [(self.ratios(metric), limit_ratio) for metric, limit_ratio in self._limits.items()]
+        return any(ratios is None or max(ratios.values(), default=0.0) > limit for ratios, limit in shown)
