@@ -153,7 +153,9 @@ class Decision(msgspec.Struct, frozen=True):
     def size_bytes(self) -> int:
         """About how much memory it holds with its inputs."""
         own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected)
-        return own if self.inputs is None else own + self.inputs.size_bytes()
+        if self.inputs is None:  # a neutral answer: its texts are nobody else's
+            return own + remembered.texts_bytes((self.namespace, self.pod, self.uid))
+        return own + self.inputs.size_bytes()
 
 
 @dataclasses.dataclass(slots=True)

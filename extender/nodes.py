@@ -81,7 +81,10 @@ class Layout(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeartbeatState:
-    """What /nodes and the metrics say about the heartbeat: the last one's time and policy, and who differs from it."""
+    """What /nodes and the metrics say about the heartbeat: the last one's time and policy, and who differs from it.
+
+    `matches` is false, too, while there is a `problem`: what the ConfigMap says now renews nothing.
+    """
 
     at_seconds: float | None
     policy_hash: str
@@ -175,7 +178,7 @@ class NodeTable:
             return HeartbeatState(
                 at_seconds=None if last is None else last.at_seconds,
                 policy_hash="" if last is None else last.policy_hash,
-                matches=self._times.matches(),
+                matches=not self._heartbeat_problem and self._times.matches(),
                 digest="" if last is None else last.digest.whole,
                 differing=self._times.differing_nodes(),
                 problem=self._heartbeat_problem,
@@ -222,7 +225,7 @@ class NodeTable:
 
     def _accept(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> str:
         if data is None:
-            return "none seen yet"
+            return "none seen yet" if self._times.last is None else "the ConfigMap was deleted"
         try:
             accepted = self._times.accept(heartbeat.decode(data), now_seconds)
         except heartbeat.HeartbeatError as error:

@@ -7,10 +7,13 @@ starts its watches after the fork, and stops them when it ends. Each setting sta
 
 import collections.abc
 import ctypes
+import functools
 import gc
 import logging
+import math
 import pathlib
 import select
+import selectors
 import signal
 import sys
 import threading
@@ -142,13 +145,15 @@ class _Timed(gthread.ThreadWorker):  # type: ignore[misc]
 
 
 class Worker(_Timed):
-    """gunicorn's threads, except that a stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds.
+    """gunicorn's threads, except that a new connection gets one only when something comes on it, and that a stopping
+    worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds.
 
     A connection that the kernel took just before the signal, or that a Service still sends for a moment after it, would
     wait in the queue and be reset at the end: a failed filter. Its answer says `Connection: close` like all late ones.
     """
 
     _accepts_until = 0.0  # monotonic; 0 unless stopping
+    _silent_until = math.inf  # the same of connections on which nothing ever came
     _stayed: threading.BoundedSemaphore | None = None
 
     def init_process(self) -> None:
@@ -157,6 +162,19 @@ class Worker(_Timed):
         gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
         self._stayed = threading.BoundedSemaphore(STAYING)
         super().init_process()
+
+    def enqueue_req(self, conn: gthread.TConn) -> None:
+        """Wait in the main thread's poller for the first byte of a new connection: gunicorn waits 5 s for it in one of
+        its threads, and eight clients that only connect would keep the scheduler's requests from all of them.
+        """
+        if conn.initialized or conn.data_ready:
+            super().enqueue_req(conn)
+            return
+        conn.set_timeout()
+        conn.timeout = min(conn.timeout, self._silent_until)
+        self.pending_conns.append(conn)
+        spoken = functools.partial(self.on_pending_socket_readable, conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, spoken)
 
     def handle(self, conn: gthread.TConn) -> Any:
         """Handle a request, and the next ones of the connection as long as they follow within STAY_SECONDS.
@@ -197,6 +215,13 @@ class Worker(_Timed):
         else:
             self._accepts_until = self.ticking.monotonic() + gthread.STOP_KEEPALIVE_LINGER
             self.nr_conns += 1  # the open port counts as one: gunicorn leaves as soon as there is none
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """What gunicorn does when it begins to stop; silent connections end with the kept ones, too."""
+        super()._cap_keepalive(deadline)
+        self._silent_until = deadline + gthread.STOP_KEEPALIVE_LINGER  # of those that come until then
+        for conn in self.pending_conns:
+            conn.timeout = min(conn.timeout, deadline)
 
     def murder_pending(self) -> None:
         """What gunicorn does in each round; the first one after the linger closes the port.

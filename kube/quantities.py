@@ -2,13 +2,14 @@
 
 `kube.objects` reads requests and allocatable through it. The library's parser does the work; it also takes what
 Kubernetes does not ("NaN", "Infinity", "1_0"), which is refused here first. Texts repeat a lot across pods, so results
-are cached.
+are remembered.
 """
 
 import functools
 import math
 import re
 
+REMEMBERED_CHARACTERS = 64  # the apiserver writes some 20; a client of ours may send megabytes of zeros before a 1
 _WRITTEN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3}|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 
 
@@ -27,8 +28,12 @@ def amount(text: str) -> float:
     return _scaled(text, 1)
 
 
-@functools.lru_cache(maxsize=8192)
 def _scaled(text: str, scale: int) -> float:
+    """The quantity times `scale`, remembered unless thousands of such texts would fill the memory."""
+    return _remembered(text, scale) if len(text) <= REMEMBERED_CHARACTERS else _parsed(text, scale)
+
+
+def _parsed(text: str, scale: int) -> float:
     """The quantity times `scale`, multiplied before it becomes a float so that "1.001" cores are 1001.0 millicores."""
     if not _WRITTEN.fullmatch(text):
         raise ValueError(f"quantity {text!r}: expected a number with a Kubernetes suffix, as 250m, 2, 1Gi or 500M")
@@ -38,3 +43,6 @@ def _scaled(text: str, scale: int) -> float:
     if math.isinf(scaled):
         raise ValueError(f"quantity {text!r}: expected an amount that a machine can have")
     return scaled
+
+
+_remembered = functools.lru_cache(maxsize=8192)(_parsed)

@@ -116,6 +116,15 @@ def test_a_body_in_chunks_over_the_limit_is_refused_too(world: World) -> None:
     assert status == [200, 413]
 
 
+def test_no_more_nodes_are_explained_than_a_cluster_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "EXPLAINED_MOST", 1)
+    answer = world.post("explain", worlds.body([f"made-up-{at}" for at in range(50)]))
+    assert answer.status_code == 413
+    assert "50 nodes given" in answer.json["message"]
+    known = [node["name"] for node in world.get("/nodes")["nodes"]]
+    assert world.post("explain", worlds.body(known)).status_code == 200
+
+
 def test_the_limit_is_sixteen_mebibytes(world: World) -> None:
     assert world.flask.config["MAX_CONTENT_LENGTH"] == 16 * 2**20
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender import decisions, protocol, verbs, view
+from extender import decisions, neutral, protocol, verbs, view
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -58,10 +58,11 @@ def test_after_an_hour_a_decision_is_forgotten_when_the_next_one_comes_or_somebo
 
 
 def test_the_bytes_never_pass_the_limit_and_the_newest_stay() -> None:
-    ring = decisions.Ring(limit_bytes=100_000, whole_bytes=0)
+    limit_bytes = 100 * plain("p299").size_bytes()
+    ring = decisions.Ring(limit_bytes=limit_bytes, whole_bytes=0)
     for at in range(300):
         ring.add(plain(f"p{at}"))
-        assert ring.size_bytes <= 100_000
+        assert ring.size_bytes <= limit_bytes
     assert pods(ring) == [f"p{at}" for at in reversed(range(200, 300))]
 
 
@@ -141,14 +142,18 @@ def hostile(at: int, part: str) -> protocol.Args:
     return protocol.decode_args(json.dumps({"Pod": pod, "NodeNames": names}).encode())
 
 
+@pytest.mark.parametrize("in_time", [True, False], ids=["in time", "too late"])
 @pytest.mark.parametrize("part", ["annotations", "labels", "containers", "name", "namespace", "names"])
-def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str) -> None:
+def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str, in_time: bool) -> None:
+    def answered(args: protocol.Args) -> verbs.Outcome:
+        return verbs.filter_nodes(world, args, NOW) if in_time else neutral.filter_nodes(args, "h", NOW)
+
     world, ring = nodes(2), decisions.Ring(limit_bytes=2**20, whole_bytes=2**19)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for at in range(60):  # nobody wins, so no placement is assumed
-        ring.add(verbs.filter_nodes(world, hostile(at, part), NOW).decision)
+        ring.add(answered(hostile(at, part)).decision)
     gc.collect()
     taken = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()

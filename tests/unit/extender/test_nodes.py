@@ -151,6 +151,31 @@ def test_a_matching_heartbeat_renews_a_quiet_node_only() -> None:
     assert made.heartbeat_state().differing == ("b",)
 
 
+AHEAD = worlds.beat({"a": worlds.load_text(worlds.IDLE)}, worlds.NOW + 150)
+OLDER = worlds.beat({"a": worlds.load_text(worlds.IDLE)}, worlds.NOW - 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "was deleted"),
+        (AHEAD | {"v": "2"}, "no usable heartbeat"),
+        (AHEAD, "ahead of the clock"),
+        (OLDER, "older than the last"),
+    ],
+    ids=["deleted", "of another version", "of a clock ahead of ours", "of a clock behind the last one's"],
+)
+def test_a_heartbeat_that_renews_nothing_ends_the_match(data: dict[str, str] | None, problem: str) -> None:
+    made, text = table(a=worlds.IDLE), worlds.load_text(worlds.IDLE)
+    made.heartbeat_changed(worlds.beat({"a": text}, worlds.NOW), worlds.NOW)
+    assert made.heartbeat_state().matches
+    made.heartbeat_changed(data, worlds.NOW + 60)
+    state = made.heartbeat_state()
+    assert (state.matches, problem in state.problem) == (False, True)
+    made.heartbeat_changed(worlds.beat({"a": text}, worlds.NOW + 90), worlds.NOW + 90)
+    assert made.heartbeat_state().matches
+
+
 def test_a_patch_seen_after_its_heartbeat_is_confirmed_when_it_arrives() -> None:
     made = table(a=worlds.IDLE)
     made.loads()

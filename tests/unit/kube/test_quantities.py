@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from kube import quantities
@@ -50,3 +52,14 @@ def test_what_kubernetes_would_refuse_is_refused_by_name(text: str) -> None:
 def test_a_number_beyond_every_float_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=text):
         quantities.amount(text)
+
+
+def test_long_texts_of_a_client_are_read_and_not_kept() -> None:
+    quantities.amount("1")  # what the parser's library takes is not the question
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for at in range(1, 21):
+        assert quantities.amount("0" * 2**19 + str(at)) == at
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < 2**20
