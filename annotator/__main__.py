@@ -70,11 +70,11 @@ def main(
         rng = random.Random()  # noqa: S311 - jitter, not secrets
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
-        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        stop = threading.Event() if options.once else loop.stop_on_signals()
+        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         settings = cycle.Settings(options.namespace, collecting.NodeLabel(node_label, node_selector), crane_annotations)
         telemetry = Telemetry(registry, wall.now)
-        stop = threading.Event() if options.once else loop.stop_on_signals()
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True
         writer = writing.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)

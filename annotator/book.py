@@ -84,6 +84,13 @@ class Book:
         taken = [np.pad(each, (0, 1), constant_values=np.nan) for each in (self.ratios, self.confirmed_seconds)]
         return Book(nodes, metrics, *(each[np.ix_(rows, columns)] for each in taken))
 
+    def since(self, seconds: float) -> "Book":
+        """The same with only what was confirmed later than that (Unix seconds)."""
+        late = self.confirmed_seconds > seconds
+        return Book(
+            self.nodes, self.metrics, *(np.where(late, each, np.nan) for each in (self.ratios, self.confirmed_seconds))
+        )
+
     def without(self, nodes: Sequence[str]) -> "Book":
         """The same with nothing held of these nodes."""
         rows = _places(self.nodes, nodes)

@@ -119,7 +119,8 @@ class Annotator:
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
-        self._telemetry.spread_is(spread.of(self._book, rules.policy))
+        fresh = self._book.since(self._clock.now() - rules.policy.sync.stale_after_seconds)
+        self._telemetry.spread_is(spread.of(fresh, rules.policy))
         self._telemetry.placeholders_are(bindings.placeholders(world.pods.values()))
         self.last = outcome
         return outcome

@@ -6,6 +6,7 @@ the file, what was expected and the next step. Order, as kubectl's: the file giv
 the service account.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Mapping
@@ -137,7 +138,19 @@ def _from_pod(context: str | None, environment: Mapping[str, str], service_accou
             f"in-cluster configuration: {error} Expected token and ca.crt of a service account in {service_account}: "
             "set automountServiceAccountToken, or pass --kubeconfig FILE"
         ) from error
+    settings.refresh_api_key_hook = functools.partial(_renew, service_account / "token")
     return settings
+
+
+def _renew(token: Path, settings: "Configuration") -> None:
+    """Called by the library for every request: the token as it stands, because the kubelet changes it.
+
+    The library's own hook counts a minute by a clock that may be set back, and knows nothing of our errors.
+    """
+    text = token.read_text(encoding="utf-8", errors="replace").strip()
+    if not text:
+        raise errors.ConfigError(f"{token} is empty: expected the token of the pod's service account from the kubelet")
+    settings.api_key["BearerToken"] = f"Bearer {text}"
 
 
 def _check_url(url: str, files: str) -> None:

@@ -81,7 +81,7 @@ class Election:
         """
         try:
             while not stop.is_set():
-                self.attempt()
+                loop.attempt("election", self.attempt)  # who dies here leads never again, and nobody would know
                 pause_seconds = self._retry_seconds * (1 + self._rng.uniform(0, RETRY_JITTER_RATIO))
                 if self._clock.wait(stop, pause_seconds):
                     return

@@ -106,12 +106,14 @@ class Transport:
             yield piece
 
     def _accepted(self, request: Request, *, seconds_for_headers: float) -> "Stream":
+        deadline = self._clock.monotonic() + BODY_TIMEOUTS * seconds_for_headers  # of a refusal's body
         response = self._ask(request, seconds_for_headers)
         stream = Stream(self.name(request), response)
         if 200 <= response.status < 300:
             _set_read_timeout(response, request.read_seconds)
             return stream
-        raise decoding.failure(self.name(request), response.status, response.headers, b"".join(stream))
+        body = b"".join(self._in_time(request, stream, deadline))
+        raise decoding.failure(self.name(request), response.status, response.headers, body)
 
     def _ask(self, request: Request, seconds_for_headers: float) -> "urllib3.BaseHTTPResponse":
         try:

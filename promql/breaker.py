@@ -37,7 +37,8 @@ _NEVER_SECONDS = timedelta(days=36500).total_seconds()  # pybreaker's own timer 
 class Guarded:
     """A PrometheusDoor that asks `inner` while the circuit allows it.
 
-    `longest_pause_seconds` is read at each opening, because policies reload; services give their period.
+    `longest_pause_seconds` is read at each opening, because policies reload; services give their period. Once `stop` is
+    set nothing is asked any more: of a slow server the rest of a cycle would outlast the grace period of a pod.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Guarded:
         clock: clocks.Clock,
         rng: random.Random,
         longest_pause_seconds: Callable[[], float] = lambda: LONGEST_PAUSE_SECONDS,
+        stop: threading.Event | None = None,
     ) -> None:
         self._inner = inner
+        self._stop = stop or threading.Event()
         self._clock = clock
         self._rng = rng
         self._longest_pause_seconds = longest_pause_seconds
@@ -92,6 +95,8 @@ class Guarded:
         )
 
     def _through(self, ask: Callable[[], T]) -> T:
+        if self._stop.is_set():
+            raise errors.Stopping("Prometheus not asked: this process is told to end")
         with self._checking:
             if self._breaker.current_state == pybreaker.STATE_OPEN:
                 if self._clock.monotonic() < self._trial_at_seconds:

@@ -3,7 +3,8 @@
     PromqlError
     ├── ConfigError    the address or a credential file is wrong: stop at start, exit 2; nothing was sent
     ├── Unreachable    no answer at all (refused, timed out, TLS): keep the last good values, try again later, exit 3
-    │   └── Paused     not asked, because the circuit breaker is open; `.last` is the failure that opened it
+    │   ├── Paused     not asked, because the circuit breaker is open; `.last` is the failure that opened it
+    │   └── Stopping   not asked, because this process is told to end
     ├── Refused        401 or 403: an operator must act on the credentials
     ├── BadQuery       400 or 422: the expression is wrong, asking again cannot help
     ├── Unavailable    429 or 5xx: it is there but cannot answer now
@@ -32,6 +33,10 @@ class Paused(Unreachable):
     def __init__(self, last: PromqlError) -> None:
         super().__init__(f"not asked before the next trial, after failures in a row, the last: {last}")
         self.last = last
+
+
+class Stopping(Unreachable):
+    """Nothing was sent: this process is told to end, and what it would do with the answer is not done any more."""
 
 
 class Refused(PromqlError):

@@ -49,9 +49,9 @@ class Exchange:
         self._handler.wfile.write(content)
         self._handler.close_connection = True
 
-    def stream(self, *pieces: bytes) -> None:
+    def stream(self, *pieces: bytes, status: int = 200) -> None:
         """Begin a chunked answer and send some pieces."""
-        self._start(200, {"Transfer-Encoding": "chunked"})
+        self._start(status, {"Transfer-Encoding": "chunked"})
         self.more(*pieces)
 
     def more(self, *pieces: bytes) -> None:

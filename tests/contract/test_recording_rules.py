@@ -13,7 +13,7 @@ import yaml
 import cluster
 from cluster import binaries
 from policy import annotations
-from promql import client, node_queries, recording_rules
+from promql import client, node_queries, pod_queries, recording_rules
 from promql.node_queries import Window
 from tests.e2e import waiting
 
@@ -48,6 +48,52 @@ def promtool() -> str:
 )
 def test_promtool_accepts_the_shipped_rules_and_their_test(promtool: str, words: list[str]) -> None:
     answer = subprocess.run([promtool, *words], cwd=MONITORING, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def containers(target: str, more: str) -> list[dict[str, str]]:
+    """The series of a pod's two containers as one target has them: half a core and 100 bytes each."""
+    return [
+        {"series": f'{name}{{namespace="shop",pod="web-1",container="{container}",{target}{more}}}', "values": values}
+        for name, values in (
+            ("container_cpu_usage_seconds_total", "0+15x20"),
+            ("container_memory_working_set_bytes", "100x20"),
+        )
+        for container in ("app", "sidecar")
+    ]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([], id="one target"),
+        pytest.param(
+            ['job="kubelet",instance="10.0.0.1:10250",metrics_path="/metrics/resource"'], id="kubelet's other"
+        ),
+        pytest.param(['job="cadvisor",instance="10.0.0.1:8080"'], id="another job"),
+        pytest.param(
+            ['job="kubelet",instance="10.0.0.1:10250",metrics_path="/metrics/cadvisor",prometheus_replica="b"'],
+            id="two Prometheus behind a Thanos",
+        ),
+    ],
+)
+def test_containers_that_are_scraped_twice_count_once(promtool: str, tmp_path: pathlib.Path, others: list[str]) -> None:
+    kubelet = 'job="kubelet",instance="10.0.0.1:10250",metrics_path="/metrics/cadvisor"'
+    series = containers(kubelet, ',id="/kubepods/pod1",image="web:1",name="a1",cpu="total"')
+    expected = [(pod_queries.cpu_cores(300.0), 1.0), (pod_queries.memory_bytes(300.0), 200.0)]
+    asked = [
+        {
+            "expr": expr,
+            "eval_time": "10m",
+            "exp_samples": [{"labels": '{namespace="shop",pod="web-1"}', "value": value}],
+        }
+        for expr, value in expected
+    ]
+    series += [one for other in others for one in containers(other, "")]
+    test = {"tests": [{"interval": "30s", "input_series": series, "promql_expr_test": asked}]}
+    (tmp_path / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
+    words = [promtool, "test", "rules", str(tmp_path / "test.yaml")]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 

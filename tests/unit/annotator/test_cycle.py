@@ -102,6 +102,20 @@ def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(
     assert bench.value("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
 
 
+def test_a_load_that_is_stale_is_exported_no_more(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Refused("401: the token has expired"))
+    found = []
+    for _ in range(2):
+        bench.clock.advance(POLICY.sync.stale_after_seconds - 1)
+        bench.sync()
+        found.append(bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
+    assert found == [0.7, None]
+    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+
+
 def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
     pods = [placeholder("a", "node-1"), placeholder("b", "")]
     bench.annotator.sync(cycle.World(bench.nodes(), {pod.key: pod for pod in pods}), cycle.Rulebook(POLICY, "hash"))

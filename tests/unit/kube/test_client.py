@@ -382,9 +382,10 @@ def test_a_refused_watch_raises_at_once(wire: Wire) -> None:
         wire.door.watch(kinds.NODES, resource_version="7")
 
 
-def test_a_trickling_answer_does_not_hold_us_for_ever(wire: Wire) -> None:
+@pytest.mark.parametrize("status", [200, 503])
+def test_a_trickling_answer_does_not_hold_us_for_ever(wire: Wire, status: int) -> None:
     def trickle(exchange: Exchange) -> None:
-        exchange.stream(b"{")
+        exchange.stream(b"{", status=status)
         wire.clock.advance(1000)
         exchange.more(b" ")
         exchange.hang()

@@ -2,15 +2,19 @@
 
 import contextlib
 import os
+import ssl
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_httpserver
 
-from kube import config, errors, kinds
+from kube import client, config, errors, kinds
+from runtime import certificates, clock
 from tests import builders, scripted_http
 
 
@@ -74,6 +78,50 @@ def test_a_pod_without_a_mounted_token_is_told(tmp_path: Path) -> None:
     told = refused(environment=variables, service_account=tmp_path)
     assert "automountServiceAccountToken" in told
     assert str(tmp_path) in told
+
+
+@pytest.fixture
+def in_pod(tmp_path: Path) -> Iterator[tuple[pytest_httpserver.HTTPServer, client.Client, Path]]:
+    """An apiserver, a client as a pod has it, and the token that the kubelet mounts there."""
+    authority = certificates.Authority.create(now_seconds=clock.WallClock().now())
+    serving = authority.serving(["127.0.0.1"], now_seconds=clock.WallClock().now())
+    for name, text in (("ca.crt", authority.pair.certificate), ("tls.crt", serving.certificate), ("k", serving.key)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "token").write_text("first", encoding="utf-8")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "k")
+    with pytest_httpserver.HTTPServer(host="127.0.0.1", ssl_context=context) as server:
+        server.expect_request("/api/v1/nodes/node-1").respond_with_json(builders.node_body("node-1"))
+        variables = {"KUBECONFIG": "/nowhere", "KUBERNETES_SERVICE_HOST": "127.0.0.1"}
+        port = {"KUBERNETES_SERVICE_PORT": str(server.port)}
+        with contextlib.closing(config.connect(environment=variables | port, service_account=tmp_path)) as door:
+            yield server, door, tmp_path / "token"
+
+
+def test_a_pods_token_is_used_as_it_stands_at_every_request(
+    in_pod: tuple[pytest_httpserver.HTTPServer, client.Client, Path],
+) -> None:
+    server, door, token = in_pod
+    for text in ("first", "second\n"):
+        token.write_text(text, encoding="utf-8")
+        assert door.get(kinds.NODES, "node-1").name == "node-1"
+    assert [request.headers["Authorization"] for request, _ in server.log] == ["Bearer first", "Bearer second"]
+
+
+def test_a_pods_token_that_cannot_be_used_is_an_error_of_the_door(
+    in_pod: tuple[pytest_httpserver.HTTPServer, client.Client, Path],
+) -> None:
+    server, door, token = in_pod
+    token.write_text("\n", encoding="utf-8")
+    with pytest.raises(errors.ConfigError, match=r"token is empty: expected the token of the pod's service account"):
+        door.get(kinds.NODES, "node-1")
+    token.write_bytes(b"\xff\xfe")
+    with pytest.raises(errors.ConfigError, match="the credentials cannot be sent"):
+        door.get(kinds.NODES, "node-1")
+    token.unlink()
+    with pytest.raises(errors.Unreachable, match="No such file"):
+        door.get(kinds.NODES, "node-1")
+    assert server.log == []
 
 
 def test_a_context_without_a_kubeconfig_is_refused() -> None:

@@ -301,3 +301,21 @@ def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(
         door.broken = set(broken)
         candidates[who].election.attempt()
         assert sum(candidate.election.is_leader() for candidate in candidates) <= 1
+
+
+def test_an_error_nobody_expected_does_not_end_the_campaign(door: LeaseDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, stop, led = Candidate(door, "one"), threading.Event(), []
+
+    def broken(_kind: object, _body: object, **_: object) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a bug in a library")
+
+    def waited(_seconds: float) -> None:
+        led.append(one.election.is_leader())
+        if len(led) == 2:
+            stop.set()
+
+    monkeypatch.setattr(door, "create", broken)
+    one.clock.on_wait = waited
+    one.election.run(stop)
+    assert led == [False, True]

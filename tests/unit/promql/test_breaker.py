@@ -194,3 +194,15 @@ def test_the_state_and_the_cost_are_exported(bench: Bench) -> None:
     bench.ask(3)
     names = ("circuit_open", "queries_total", "received_bytes_total")
     assert [registry.get_sample_value(f"evenload_prometheus_{name}") for name in names] == [1, 1, 120]
+
+
+def test_a_process_that_is_told_to_end_asks_nothing_more() -> None:
+    server, stop = fake_prometheus.FakePrometheus(), threading.Event()
+    guarded = breaker.Guarded(server, clock=clocks.ManualClock(), rng=random.Random(7), stop=stop)
+    guarded.query("up")
+    stop.set()
+    for _ in range(breaker.FAILURES):
+        with pytest.raises(errors.Stopping):
+            guarded.query("up")
+    assert server.asked == ["up"]
+    assert not guarded.open, "it says nothing of the server"
