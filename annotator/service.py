@@ -94,12 +94,13 @@ class Service:
             self._news.tell()
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Judge a scheduling result by what is known of the nodes at this moment."""
-        if not self._leads():
-            return
+        """Judge a scheduling result by what is known of the nodes at this moment.
+
+        In a lapse of leadership it waits: the next sync judges it, or leaves it to whoever leads then.
+        """
         placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
         if placed is not None:
-            self.results.add(placed, self._levels())
+            self.results.add(placed, self._levels() if self._leads() else None)
 
     def _look_back(self, world: cycle.World) -> None:
         """Once owners' usage was read, what every pod uses is known, too."""

@@ -86,6 +86,23 @@ def test_levels_older_than_stale_after_judge_nothing(bench: Bench) -> None:
     assert (bench.service.results.tally.left_out, bench.service.results.tally.total_schedule_count) == (1, 0)
 
 
+@pytest.mark.parametrize(("again", "judged"), [(True, 1), (False, 0)])
+def test_what_is_placed_in_a_lapse_of_leadership_is_judged_by_who_leads_next(
+    bench: Bench, again: bool, judged: int
+) -> None:
+    bench.clock.advance(5)
+    bench.caches_are_full()
+    bench.see_levels()
+    bench.leading = False
+    bench.service.on_pod(builders.lean_pod("web-1"), bound())
+    bench.leading = again
+    bench.service.sync()
+    bench.clock.advance(31)
+    bench.service.sync()
+    tally = bench.service.results.tally
+    assert tally.total_schedule_count + tally.left_out == judged
+
+
 def test_a_follower_neither_judges_nor_asks(bench: Bench) -> None:
     bench.leading = False
     bench.caches_are_full()
