@@ -65,16 +65,17 @@ class PlacementTable:
 
     def succeed(self, other: "PlacementTable", now_seconds: float) -> None:
         """Take over what another table assumes."""
-        assumptions = other.assumptions()
+        assumptions = other.assumptions(now_seconds)
         with self._lock:
             self._told = None
             for placement in assumptions:
                 if placement.binding.uid not in self._pods:
                     self._add(placement, now_seconds)
 
-    def assumptions(self) -> list[Placement]:
+    def assumptions(self, now_seconds: float) -> list[Placement]:
         """The placements that are assumed and not confirmed."""
         with self._lock:
+            self._expire(now_seconds)
             return [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
 
     @property

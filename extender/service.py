@@ -15,7 +15,20 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import app, comparing, deadline, decisions, explaining, lean, metrics, nodes, tls, view, watched
+from extender import (
+    app,
+    comparing,
+    deadline,
+    decisions,
+    explaining,
+    lean,
+    metrics,
+    nodes,
+    placements,
+    tls,
+    view,
+    watched,
+)
 from kube import door, errors, kinds, objects, reflector, reloads
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
@@ -68,6 +81,7 @@ class Service:
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         self._settled = False
+        self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
         self._quick: lean.Lean | None = None
         self._beat = health.Heartbeat()
         self._polling = self._loop(rng)
@@ -128,7 +142,18 @@ class Service:
         self._settle()
         if self._security is not None:
             self._security.poll()
+        self._follow_clock()
         self.poll_policy()
+
+    def _follow_clock(self) -> None:
+        """Count the placements anew when the machine's clock was set: by the one before, pods placed lately were taken
+        for long gone, or those of an hour ago for new.
+        """
+        before, apart_seconds = self._clocks_apart_seconds, self._clock.now() - self._clock.monotonic()
+        self._clocks_apart_seconds = apart_seconds
+        if abs(apart_seconds - before) > placements.SET_BACK_SECONDS:
+            log.warning("the clock was set, placements are counted anew", seconds=round(apart_seconds - before, 1))
+            self._use_policy()
 
     def _settle(self) -> None:
         """Once the lists are in, leave what they filled memory with out of all later garbage collections: one of them
@@ -147,11 +172,14 @@ class Service:
     def poll_policy(self) -> None:
         """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
         if self._policy_file.poll():
-            current, content_hash = self._policy_file.current, self._policy_file.content_hash
-            self.view.use_policy(current, content_hash, lambda: self.pods.snapshot().values(), self._clock.now())
-            log.info("policy in force", hash=content_hash)
+            self._use_policy()
+            log.info("policy in force", hash=self._policy_file.content_hash)
         if self._news is not None:
             self._news.tell()
+
+    def _use_policy(self) -> None:
+        current, content_hash = self._policy_file.current, self._policy_file.content_hash
+        self.view.use_policy(current, content_hash, lambda: self.pods.snapshot().values(), self._clock.now())
 
     def _readiness(self) -> list[health.Check]:
         """Ready once nodes and pods were listed: before, every answer would be neutral. Stale readings do not matter

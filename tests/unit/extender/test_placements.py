@@ -378,7 +378,7 @@ def test_an_assumption_holds_no_text_longer_than_kubernetes_would_write() -> Non
     odd = builders.pod("p", owner=("ReplicaSet", "x" * 10_000))
     made.assume(odd, "a", NOW)
     made.assume(builders.pod("q", mutate=lambda body: body["metadata"].update(uid="u" * 10_000)), "a", NOW)
-    (assumed,) = made.assumptions()
+    (assumed,) = made.assumptions(NOW)
     assert assumed.binding.uid == odd.uid
     assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
 

@@ -35,6 +35,14 @@ class Listed:
         self.asked.append((kind.plural, selection.get("field_selector", "")))
         return door.Listing(tuple(item for item in self._items if isinstance(item, kind.type)), "1")
 
+    def hold(self, *items: objects.Identified) -> None:
+        """List these from now on."""
+        self._items = items
+
+    def watch(self, *_kind: object, **_selection: object) -> None:
+        """Nobody is listened to for long."""
+        raise errors.Unreachable("the watch broke off")
+
     def create(self, _kind: object, body: Mapping[str, object], *, namespace: str) -> None:
         """An Event of ours."""
         self.on_event()
@@ -103,6 +111,18 @@ def test_an_edited_policy_is_in_force_after_the_next_poll(world: World) -> None:
     assert world.service.view.in_force.content_hash not in ("", before)
     reply = world.client.post("/filter", data=worlds.body(["n"])).get_json()
     assert reply["FailedAndUnresolvableNodes"] == {"n": "cpu_avg_5m over 0.4"}
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3600], ids=["an hour behind", "an hour ahead"])
+def test_a_clock_that_was_wrong_and_is_set_loses_no_placement(world: World, seconds: int) -> None:
+    world.kube.hold(worlds.watch_sees("p", "n", worlds.NOW - 10))
+    world.clock.jump(seconds)
+    world.service.poll_files()
+    world.service.catch_up(pods_only=True)
+    world.clock.jump(-seconds)
+    world.service.poll_files()
+    (binding,) = world.service.view.placements.bindings(worlds.NOW)
+    assert (binding.uid, binding.at_seconds) == ("uid-p", worlds.NOW - 10)
 
 
 @pytest.mark.parametrize(("text", "taken"), [(STRICT, True), (HEAD + "filtre: {}\n", False)])
