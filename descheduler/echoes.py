@@ -4,7 +4,8 @@
 
     projected_m = u_m - usage of terminating pods / capacity - sum of usage * (1 - age / W) / capacity of the gone
 
-with W the averaging window behind the metric and age the time since the pod went.
+with W the averaging window behind the metric and age the time since the pod went; for a maximum, the time since the pod
+left the window of the maximum, which shows all of it until then.
 """
 
 import collections.abc
@@ -42,14 +43,12 @@ class Echoes:
             resource = self._resources[metric]
             projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in leaving)
             projected[metric] -= sum(
-                self._left_ratio(one, metric) * usage.share(_used(one), node.capacity, resource) for one in gone
+                self._shown_ratio(one, metric) * usage.share(_used(one), node.capacity, resource) for one in gone
             )
         return projected
 
-    def _left_ratio(self, one: Departed, metric: str) -> float:
-        """How much of a pod that has gone the metric's window still shows: less and less, linearly."""
-        age_seconds = self._taken.at_seconds - one.gone_at_seconds
-        return max(0.0, 1.0 - age_seconds / usage.window_of(self._policy, metric))
+    def _shown_ratio(self, one: Departed, metric: str) -> float:
+        return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - one.gone_at_seconds)
 
 
 def _used(one: Departed) -> PodUsage:

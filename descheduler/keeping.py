@@ -33,11 +33,18 @@ class Pruning:
         """Deletes, but never what the policy still counts by."""
         if self._last_seconds is not None and 0 <= now_seconds - self._last_seconds < HOUR_SECONDS:
             return
-        needed_seconds = policy.descheduler.cooldown.returned.window_seconds + DAY_SECONDS
+        needed_seconds = looks_back_seconds(policy) + DAY_SECONDS
         deleted = self._ledger.prune(now_seconds - max(self._kept_seconds, needed_seconds))
         self._last_seconds = now_seconds
         if deleted:
             log.info("old evictions deleted from the ledger", rows=deleted)
+
+
+def looks_back_seconds(policy: "LoadPolicy") -> float:
+    """How far back caps, pauses and the count of returns look; of rows that are older only breakers say anything."""
+    cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
+    longest_seconds = max(cooldown.workload_seconds, cooldown.node_seconds, breaker.max_seconds)
+    return max(HOUR_SECONDS, cooldown.returned.window_seconds, longest_seconds)
 
 
 def blind_until_seconds(ledger: "Ledger", policy: "LoadPolicy") -> float | None:

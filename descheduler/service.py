@@ -249,13 +249,13 @@ class Service:
 
     def _decided(self, seen: Seen, rules: Rules, *, headroom: bool = True) -> Report:
         parts, policy, now_seconds = self._parts, rules.policy, seen.nodes.at_seconds
-        permission, cooldown = self._permission(policy, now_seconds), policy.descheduler.cooldown
+        permission = self._permission(policy, now_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
         if seen.whole is None:
             in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
             plan, gaps = planning.idle(seen.nodes, policy), seen.nodes.gaps
         else:
-            window_seconds = max(cooldown.returned.window_seconds, cooldown.workload_seconds)
+            window_seconds = keeping.looks_back_seconds(policy)
             history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
             plan, gaps = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom), seen.whole.gaps
             in_last_hour = history.in_last_hour

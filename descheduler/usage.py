@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 from kube.objects import Node, Resources
-from policy import annotations, freshness, node_thresholds
+from policy import annotations, freshness, metrics, node_thresholds
 from policy.schema import LoadPolicy
 
 
@@ -92,8 +92,20 @@ def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
 
 def window_of(policy: LoadPolicy, metric_name: str) -> float:
     """The window of a metric in force, in seconds; for a maximum, the window that its averages are taken over."""
-    metric = next(metric for metric in policy.metrics_in_force if metric.name == metric_name)
-    return metric.averaging_seconds
+    return _metric(policy, metric_name).averaging_seconds
+
+
+def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> float:
+    """How much of a load that went so long ago a metric in force still shows: an average less and less, linearly; a
+    maximum (or percentile) all of it until its window has passed, and then as the averages behind it.
+    """
+    metric = _metric(policy, metric_name)
+    held_seconds = 0.0 if metric.statistic == metrics.AVERAGE else metric.window_seconds
+    return min(1.0, max(0.0, 1.0 - (age_seconds - held_seconds) / metric.averaging_seconds))
+
+
+def _metric(policy: LoadPolicy, name: str) -> metrics.Metric:
+    return next(metric for metric in policy.metrics_in_force if metric.name == name)
 
 
 def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:

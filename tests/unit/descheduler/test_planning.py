@@ -94,6 +94,22 @@ def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float,
     assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
 
 
+@pytest.mark.parametrize(
+    ("age_seconds", "expected"),
+    [
+        pytest.param(600.0, [], id="the maximum of the hour shows all of it"),
+        pytest.param(3600.0 + 240.0, ["web-0"], id="its hour has passed, the averages behind it fade"),
+    ],
+)
+def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
+    age_seconds: float, expected: list[str]
+) -> None:
+    obeyed = scenes.policy(thresholds={"memory_max_1h": {"evictAbove": 0.8, "evictUntil": 0.6}})
+    scene = scenes.hot_and_cool().reading("hot", memory_max_1h=0.9).reading("cool", memory_max_1h=0.1)
+    gone = Departed("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
+
+
 def test_a_pod_without_usage_is_skipped_alone() -> None:
     scene = scenes.hot_and_cool()
     del scene.used["default/web-0"]

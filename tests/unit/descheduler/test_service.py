@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from descheduler import answers, schedule
+from descheduler import answers, keeping, schedule
 from descheduler.rows import Query
 from kube import errors as kube_errors
 from kube.door import EvictionAnswer
@@ -373,6 +373,28 @@ def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:
     here.prometheus.age_seconds -= 91 * 86400
     here.service.run()
     assert scenes.NOW not in {row.at_seconds for row in here.ledger.rows(Query())}
+
+
+@pytest.mark.parametrize(
+    ("pauses", "cause"),
+    [
+        pytest.param({"node": "6h"}, "node_cooldown", id="a node's"),
+        pytest.param({"node": "1s", "workload": "72h"}, "workload_cooldown", id="a workload's, longer than rows stay"),
+    ],
+)
+def test_a_pause_longer_than_returns_are_counted_is_kept_to_its_end(
+    tmp_path: pathlib.Path, pauses: dict[str, str], cause: str
+) -> None:
+    returned = {"window": "1h", "max": "1h"}
+    here = world(tmp_path, overloadedFor="0s", cooldown={**pauses, "returned": returned})
+    here.service.run()
+    hours = 2.0 if cause == "node_cooldown" else 60.0
+    here.clock.advance(hours * 3600)
+    here.prometheus.age_seconds -= hours * 3600
+    keeping.Pruning(here.ledger, keeping.FEWEST_DAYS).prune(here.policy.current, now_seconds=here.clock.now())
+    report = here.service.run()
+    assert report is not None
+    assert set(scenes.causes(report.plan).values()) == {cause}
 
 
 def test_a_clock_that_nobody_confirms_deletes_nothing(tmp_path: pathlib.Path) -> None:
