@@ -132,8 +132,16 @@ def _colours() -> bool:
 
 
 def data(text: str) -> None:
-    """Print what was asked for."""
-    click.echo(text)
+    """Print what was asked for. Where stdout takes no more (a full disk) the command ends with code 2 and says so; a
+    reader that went away (`| head`) is no mistake and left to click.
+    """
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at its end: code 120
+        fail(f"stdout could not be written: {error.strerror}; what is there is not whole, so run it again elsewhere")
 
 
 def say(text: str) -> None:

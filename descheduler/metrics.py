@@ -5,6 +5,7 @@
 
 import collections
 import collections.abc
+import math
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -112,6 +113,12 @@ class Telemetry:
             self._candidates.labels(str(cause)).set(count)
         self._overloaded.set(len(plan.nodes))
         self._left.labels("hour").set(hour_left)
+
+    def nothing_seen(self) -> None:
+        """A pause: no run looks, so what the last one saw does not stand for the cluster, and no alert may go by it."""
+        self._candidates.clear()
+        self._overloaded.set(math.nan)
+        self._left.labels("hour").set(math.nan)
 
     def carried_out(self, outcomes: collections.abc.Iterable[EvictionOutcome], mode: str) -> None:
         """What became of a plan."""

@@ -139,6 +139,7 @@ class Service:
             self._post(telling.unconfirmed(row))
         if policy.descheduler.paused:
             self._follow(policy, now_seconds)
+            parts.telemetry.nothing_seen()
             log.info("paused by the policy, nothing done")
             return None
         # The first run reads everything: a right that is missing shows at the start, not with the first overload.

@@ -49,6 +49,8 @@ def _judge(tree: dict[str, object]) -> tuple[schema.LoadPolicy | None, _Findings
             policy = schema.LoadPolicy.model_validate(tree)
         except pydantic.ValidationError as error:
             for detail in error.errors(include_url=False):
+                if detail["type"] == "too_short" and detail["input"]:
+                    continue  # the items are wrong, each with its own finding; the list is not empty
                 path = tuple(detail["loc"])
                 message = problems.explain(detail, problems.known_keys(schema.LoadPolicy, path))
                 findings.append((path, message, detail["type"] == "extra_forbidden"))

@@ -31,7 +31,8 @@ def own(facts: Facts) -> Finding:
     return findings.warn(
         f"you may not {findings.few(denied)}: checks that need it are unknown",
         "kubectl apply -f deploy/rbac/doctor.yaml && kubectl create clusterrolebinding evenload-doctor-$USER "
-        "--clusterrole=evenload-doctor --user=YOU (`kubectl auth whoami` names you)",
+        f"--clusterrole=evenload-doctor --user=YOU && kubectl -n {facts.settings.namespace} create rolebinding "
+        "evenload-doctor-$USER --role=evenload-doctor --user=YOU (`kubectl auth whoami` names you)",
     )
 
 

@@ -1,11 +1,16 @@
 """Printing: columns as kubectl's, YAML our own loader reads, colour only on a terminal that wants it."""
 
 import io
+import pathlib
+import subprocess
+import sys
 
 import pytest
 import yaml
 
 from cli import output
+
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 class Terminal(io.StringIO):
@@ -60,6 +65,17 @@ def test_colour_on(
         monkeypatch.setenv(key, value)
     monkeypatch.setattr("sys.stdout", Terminal() if terminal else io.StringIO())
     assert (output.coloured("text", "red") != "text") == coloured
+
+
+@pytest.mark.parametrize("arguments", [["policy", "init"], ["policy", "show", "-"]], ids=["at once", "when flushed"])
+def test_a_full_disk_is_a_sentence_and_no_finding(arguments: list[str]) -> None:
+    policy = b"apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
+    with pathlib.Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "cli", *arguments]
+        answer = subprocess.run(command, input=policy, stdout=full, stderr=subprocess.PIPE, check=False, cwd=ROOT)
+    assert answer.returncode == 2
+    assert answer.stderr.decode().startswith("error: stdout could not be written: No space left on device; what is")
+    assert answer.stderr.count(b"\n") == 1
 
 
 def test_a_failure_is_one_line_on_stderr_and_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:

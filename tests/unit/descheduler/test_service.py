@@ -1,5 +1,6 @@
 """Whole runs over fake doors: when it acts, when it does nothing, and what it remembers."""
 
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -92,6 +93,19 @@ def test_a_paused_or_following_replica_does_nothing_at_all(tmp_path: pathlib.Pat
     assert follower.service.run() is None
     assert here.prometheus.asked == follower.prometheus.asked == []
     assert follower.service.period_seconds() == 1.0
+
+
+def test_a_pause_exports_nothing_of_the_run_before_it(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    assert here.metric("evenload_overloaded_nodes") == 1
+    assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
+    rewrite(tmp_path, "{mode: Enforce, paused: true}")
+    here.service.poll()
+    assert here.service.run() is None
+    assert math.isnan(here.metric("evenload_overloaded_nodes") or 0.0)
+    assert math.isnan(here.metric("evenload_eviction_budget_remaining", scope="hour") or 0.0)
+    assert here.metric("evenload_eviction_candidates", verdict="chosen") is None
 
 
 def test_outside_its_windows_it_observes_and_says_so(tmp_path: pathlib.Path) -> None:

@@ -87,7 +87,8 @@ descheduler:
         "p.yaml:11:64: descheduler.thresholds.memory_avg_5m.evictUntil: is required",
         "p.yaml:12:26: descheduler.windows[0].days[1]: Mon or Tue or Wed or Thu or Fri or Sat or Sun expected, "
         'got "Tues"; did you mean "Tue"',
-        'p.yaml:12:50: descheduler.windows[0].to: a time of day in quotes such as "22:30" expected, got "25:00"',
+        'p.yaml:12:50: descheduler.windows[0].to: a time of day of two digits each, in quotes, such as "08:30" '
+        'expected, got "25:00"',
         "p.yaml:13:10: descheduler.paused: is empty: give true or false or remove the key",
     ]
 
@@ -161,6 +162,16 @@ def test_a_wrong_field_is_named_with_what_was_expected(body: str, mistake: str) 
     mistakes = _mistakes(HEAD + body + "\n")
     assert mistake in mistakes[0]
     assert mistakes[0].startswith("p.yaml:3:")
+
+
+def test_a_list_of_one_wrong_word_is_not_called_empty() -> None:
+    body = "descheduler:\n  windows:\n  - {days: [Monday], from: 08:00, to: 9:00}\n"
+    assert _mistakes(HEAD + body) == [
+        "p.yaml:5:13: descheduler.windows[0].days[0]: Mon or Tue or Wed or Thu or Fri or Sat or Sun expected, "
+        'got "Monday"; did you mean "Mon"',
+        'p.yaml:5:39: descheduler.windows[0].to: a time of day of two digits each, in quotes, such as "08:30" '
+        'expected, got "9:00"',
+    ]
 
 
 def test_api_version_and_kind_are_required_and_checked() -> None:

@@ -56,7 +56,12 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "your rights",
         {"own_rights": (facts.Held(access.Access("get", "pods/proxy", "", "ns"), False),)},
         "warn",
-        ("you may not get pods/proxy in ns", "kubectl apply -f deploy/rbac/doctor.yaml"),
+        (
+            "you may not get pods/proxy in ns",
+            "kubectl apply -f deploy/rbac/doctor.yaml",
+            "clusterrolebinding evenload-doctor-$USER --clusterrole=evenload-doctor --user=YOU",
+            "kubectl -n evenload-system create rolebinding evenload-doctor-$USER --role=evenload-doctor --user=YOU",
+        ),
     ),
     "a metric without any value": (
         "metrics",
