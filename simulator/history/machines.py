@@ -75,6 +75,11 @@ def build(recorded: Recorded) -> Machines:
     whole = _whole(lives, renamed)
     notes += _listed("went and came back under one name, replayed as there all the time", _away(whole, recorded.span))
     sizes, unsized = _sizes(recorded, lives, whole)
+    if not sizes:
+        raise ValueError(
+            "how large nodes are is not recorded of any: expected kube_node_status_allocatable, or node-exporter's "
+            "series with addresses or names of nodes as instance"
+        )
     notes += _listed("allocatable CPU or memory is not recorded, left out", unsized)
     taints, passing = _taints(recorded, whole, renamed)
     notes += _listed("taints that stood for less than half of a node's time, not replayed", passing)

@@ -290,6 +290,11 @@ def test_an_empty_past_is_an_error_that_says_what_to_check(
         rebuilding.rebuild(recorded(*parts), "x")
 
 
+def test_nodes_of_unknown_size_are_an_error_that_says_what_to_check() -> None:
+    with pytest.raises(ValueError, match="how large nodes are is not recorded of any"):
+        rebuilding.rebuild(recorded(*TWO, pod("web-1", "u1", "a"), without=[Subject.SIZES]), "x")
+
+
 class Server:
     """A Prometheus whose every series is 1 at every step, which may fail or warn; `asked` are its pages, but for the
     question which cluster this is: one made at `born`.
