@@ -12,6 +12,7 @@ from simulator import outcome, world
 from simulator.history import machines, pods, reading, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
 from simulator.history.reading import Cache, Recorded, Span
+from simulator.load import Load
 
 SPAN = Span(start_seconds=1_800_000.0, step_seconds=300.0, steps=12)
 GIB = 2.0**30
@@ -121,6 +122,23 @@ def test_a_name_that_comes_again_is_another_pod_with_its_own_stretch_of_use() ->
 def played(*parts: dict[Subject, list[door.Series]]) -> outcome.Outcome:
     """What comes of a past under kube-scheduler alone."""
     return world.run(rebuilding.rebuild(recorded(*parts), "x").scenario, world.Setup(None))
+
+
+def test_loads_are_of_the_whole_machine_and_pods_ask_for_what_is_allocatable() -> None:
+    parts = node("a", "10.0.0.1")
+    parts[Subject.SIZES] = [series(6.0, node="a", resource="cpu"), series(24 * GIB, node="a", resource="memory")]
+    parts[Subject.CPUS] = [series(8.0, instance="10.0.0.1:9100")]
+    parts[Subject.MEMORY] = [series(32 * GIB, instance="10.0.0.1:9100")]
+    both = pod("web-1", "u1", "a"), pod("web-2", "u2", "a")  # which use 3.2 CPUs and 16 GiB: all that was measured
+    (machine,) = machines.build(recorded(parts)).machines
+    assert (machine.capacity, machine.allocatable) == (Load(8000.0, 32 * GIB), Load(6000.0, 24 * GIB))
+    figures = played(parts, *both).figures
+    assert figures.cpu.mean_ratio == pytest.approx(0.4, abs=0.005)
+    assert figures.memory.mean_ratio == pytest.approx(0.5, abs=0.005)
+    large = tuple(pod(f"large-{number}", f"u{number}", "", range(3, 12)) for number in range(7))
+    for one in large:
+        one[Subject.REQUESTS] = [series(1.0, resource="cpu", **one[Subject.ALIVE][0].labels)]
+    assert played(parts, *large).figures.pods_bound == 6
 
 
 def test_versions_of_a_stateful_set_are_all_replayed_side_by_side() -> None:
