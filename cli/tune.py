@@ -25,6 +25,7 @@ from simulator.tuning.fitting import Fitted
 from simulator.tuning.goal import Aim, Goal, Score
 from simulator.tuning.searching import NotInstalled, Settings, Trial
 from simulator.tuning.space import Part
+from simulator.world import setup
 
 _CODES: Final = {**pasts.CODES, NotInstalled: exits.Exit.BAD_INPUT}
 _NAME: Final = "tuned"
@@ -223,6 +224,7 @@ def _said(found: Fitted, halves: Halves, start: Variant) -> tuple[str, ...]:
         f"where it was searched: {_change(found.given_learned, found.found_learned, wanted)}",
         f"on what was held back: {_change(found.given_held, found.found_held, wanted)}",
         *(("nothing better was found: this is the given policy",) if found.policy is found.given else ()),
+        *setup.unanswered(found.given),
         *(f"warning: {sentence}" for sentence in found.warnings),
     )
 

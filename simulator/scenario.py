@@ -22,7 +22,9 @@ NEVER = math.inf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A node: what it has, what it says of itself, and what it uses without any pod."""
+    """A node: what it has, what it says of itself, and what it uses without any pod. Loads are ratios of `capacity`;
+    pods may ask for `allocatable`, which is less where something is reserved (None: nothing is).
+    """
 
     name: str
     capacity: Load
@@ -32,6 +34,7 @@ class Machine:
     system: SystemLoad = SystemLoad()  # noqa: RUF009 - immutable
     joins_seconds: float = -NEVER
     leaves_seconds: float = NEVER
+    allocatable: Load | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

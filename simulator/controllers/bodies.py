@@ -190,9 +190,10 @@ def node(machine: Machine, address: str, stamp: str) -> Body:
         "kubernetes.io/arch": "amd64",
         **machine.labels,
     }
-    room = {**amounts(machine.capacity), "pods": str(machine.max_pods)}
+    pods = {"pods": str(machine.max_pods)}
+    room, whole = {**amounts(machine.allocatable or machine.capacity), **pods}, {**amounts(machine.capacity), **pods}
     conditions = [{"type": type_, "status": status, "lastTransitionTime": stamp} for type_, status in HEALTHY.items()]
     addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": machine.name}]
     spec: Body = {"taints": [dict(one) for one in machine.taints]} if machine.taints else {}
-    status = {"capacity": room, "allocatable": room, "addresses": addresses, "conditions": conditions}
+    status = {"capacity": whole, "allocatable": room, "addresses": addresses, "conditions": conditions}
     return {"metadata": {"name": machine.name, "labels": labels}, "spec": spec, "status": status}

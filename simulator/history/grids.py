@@ -80,13 +80,13 @@ def _filled(
     highest: float,
 ) -> Grid:
     values = np.full((len(keys), span.steps), np.nan, np.float32)
-    refused = contradictions = 0
+    contradicted = np.zeros(values.shape, np.bool_)
+    refused = 0
     for row, steps, given in parts:
         inside = (steps >= 0) & (steps < span.steps)
         good = inside & np.isfinite(given) & (given >= 0) & (given <= highest)
         refused += int((inside & ~np.isnan(given) & ~good).sum())
         at, new = steps[good], given[good].astype(np.float32)
-        clash = ~np.isnan(values[row, at]) & (values[row, at] != new)
-        contradictions += int(clash.sum())
-        values[row, at] = np.where(clash, np.nan, new)
-    return Grid(keys, values, refused, contradictions)
+        contradicted[row, at] |= ~np.isnan(values[row, at]) & (values[row, at] != new)
+        values[row, at] = np.where(contradicted[row, at], np.nan, new)
+    return Grid(keys, values, refused, int(contradicted.sum()))

@@ -75,6 +75,11 @@ def build(recorded: Recorded) -> Machines:
     whole = _whole(lives, renamed)
     notes += _listed("went and came back under one name, replayed as there all the time", _away(whole, recorded.span))
     sizes, unsized = _sizes(recorded, lives, whole)
+    if not sizes:
+        raise ValueError(
+            "how large nodes are is not recorded of any: expected kube_node_status_allocatable, or node-exporter's "
+            "series with addresses or names of nodes as instance"
+        )
     notes += _listed("allocatable CPU or memory is not recorded, left out", unsized)
     taints, passing = _taints(recorded, whole, renamed)
     notes += _listed("taints that stood for less than half of a node's time, not replayed", passing)
@@ -146,7 +151,9 @@ def _away(whole: list[_Life], span: Span) -> list[str]:
 def _sizes(
     recorded: Recorded, lives: list[_Life], whole: Iterable[_Life]
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Allocatable by node and resource; without it what node-exporter sees of the whole machine."""
+    """Allocatable by node and resource, without it what node-exporter sees of the whole machine, which is there as
+    `whole cpu` and `whole memory`, too.
+    """
     sizes: dict[str, dict[str, float]] = {}
     for (node, resource), amount in grids.highest(recorded.series[Subject.SIZES], ("node", "resource")).items():
         sizes.setdefault(node, {})[resource] = amount
@@ -154,6 +161,7 @@ def _sizes(
         seen = grids.highest(_owned(recorded.series[subject], lives, recorded.span), ("node",))
         for (name,), amount in seen.items():
             sizes.setdefault(name, {}).setdefault(resource, amount)
+            sizes[name][f"whole {resource}"] = amount
     names = {life.name for life in whole}
     known = {name for name in names if {"cpu", "memory"} <= sizes.get(name, {}).keys()}
     return {name: sizes[name] for name in known}, sorted(names - known)
@@ -163,9 +171,15 @@ def _machine(
     life: _Life, size: Mapping[str, float], taints: tuple[Mapping[str, str], ...], recorded: Recorded
 ) -> Machine:
     span = recorded.span
+    room = Load(size["cpu"] * 1000.0, size["memory"])
+    whole = Load(
+        max(room.cpu_millicores, size.get("whole cpu", 0.0) * 1000.0),
+        max(room.memory_bytes, size.get("whole memory", 0.0)),
+    )
     return Machine(
         name=life.name,
-        capacity=Load(size["cpu"] * 1000.0, size["memory"]),
+        capacity=whole,
+        allocatable=None if room == whole else room,
         max_pods=int(size.get("pods", USUAL_PODS)),
         labels=_labels(recorded, life.name),
         taints=taints,

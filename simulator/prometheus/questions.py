@@ -72,6 +72,14 @@ def window(metric: load_metrics.Metric) -> Window | None:
     return Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
 
 
+def unknown(policy: LoadPolicy) -> tuple[str, ...]:
+    """The names of the metrics that have no readings here: own queries of statistics that only their author knows."""
+    known = own(policy)
+    return tuple(
+        metric.name for metric in policy.metrics_in_force if metric.query is not None and metric.query not in known
+    )
+
+
 def _is_built(statistic: str) -> bool:
     try:
         return statistic == load_metrics.AVERAGE or bool(node_queries.over_time(statistic, ""))

@@ -7,6 +7,7 @@ the replacements went. What a service counts itself (the annotator's effectivene
 import collections
 import collections.abc
 import dataclasses
+import math
 
 from annotator.effectiveness import Tally
 from descheduler.evicting import EvictionOutcome
@@ -142,11 +143,12 @@ def moved(ledger: Ledger) -> tuple[Moved, ...]:
 
 
 def effectiveness(tally: Tally) -> Effectiveness:
-    """The annotator's five figures."""
+    """The annotator's five figures; where no placement was judged, there is no mean and no ratio (NaN)."""
+    judged = tally.total_schedule_count > 0
     return Effectiveness(
-        tally.cpu_utilization_total_avg,
-        tally.memory_utilization_total_avg,
+        tally.cpu_utilization_total_avg if judged else math.nan,
+        tally.memory_utilization_total_avg if judged else math.nan,
         tally.effective_dynamic_schedule_count,
         tally.total_schedule_count,
-        tally.effective_schedule_ratio,
+        tally.effective_schedule_ratio if judged else math.nan,
     )

@@ -13,6 +13,7 @@ from policy.schema import LoadPolicy
 from runtime.clock import Clock
 from simulator.apiserver import ApiServer
 from simulator.controllers.owners import Owners
+from simulator.prometheus import questions
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage import UsageBook
@@ -98,6 +99,15 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
         )
     if setup.policy is not None and found.descheduler.interval_seconds != given.descheduler.interval_seconds:
         said.append(f"The descheduler runs every {units.duration_text(found.descheduler.interval_seconds)}.")
+    if setup.policy is not None:
+        said += unanswered(setup.policy)
     if setup.policy is not None and found.descheduler.mode != given.descheduler.mode:
         said.append(f"The policy's descheduler.mode is {given.descheduler.mode}; the run is as if it were Enforce.")
     return tuple(said)
+
+
+def unanswered(policy: LoadPolicy) -> tuple[str, ...]:
+    """A sentence about the policy's metrics that have no readings in a simulation, if there are any."""
+    names = ", ".join(questions.unknown(policy))
+    what = "is not known to the simulation (a statistic of the policy's own)"
+    return (f"What the queries of {names} would give {what}: they have no readings.",) * bool(names)

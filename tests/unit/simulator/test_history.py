@@ -12,6 +12,7 @@ from simulator import outcome, world
 from simulator.history import machines, pods, reading, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
 from simulator.history.reading import Cache, Recorded, Span
+from simulator.load import Load
 
 SPAN = Span(start_seconds=1_800_000.0, step_seconds=300.0, steps=12)
 GIB = 2.0**30
@@ -123,16 +124,34 @@ def played(*parts: dict[Subject, list[door.Series]]) -> outcome.Outcome:
     return world.run(rebuilding.rebuild(recorded(*parts), "x").scenario, world.Setup(None))
 
 
+def test_loads_are_of_the_whole_machine_and_pods_ask_for_what_is_allocatable() -> None:
+    parts = node("a", "10.0.0.1")
+    parts[Subject.SIZES] = [series(6.0, node="a", resource="cpu"), series(24 * GIB, node="a", resource="memory")]
+    parts[Subject.CPUS] = [series(8.0, instance="10.0.0.1:9100")]
+    parts[Subject.MEMORY] = [series(32 * GIB, instance="10.0.0.1:9100")]
+    both = pod("web-1", "u1", "a"), pod("web-2", "u2", "a")  # which use 3.2 CPUs and 16 GiB: all that was measured
+    (machine,) = machines.build(recorded(parts)).machines
+    assert (machine.capacity, machine.allocatable) == (Load(8000.0, 32 * GIB), Load(6000.0, 24 * GIB))
+    figures = played(parts, *both).figures
+    assert figures.cpu.mean_ratio == pytest.approx(0.4, abs=0.005)
+    assert figures.memory.mean_ratio == pytest.approx(0.5, abs=0.005)
+    large = tuple(pod(f"large-{number}", f"u{number}", "", range(3, 12)) for number in range(7))
+    for one in large:
+        one[Subject.REQUESTS] = [series(1.0, EVERY, resource="cpu", **one[Subject.ALIVE][0].labels)]
+    assert played(parts, *large).figures.pods_bound == 6
+
+
 def test_versions_of_a_stateful_set_are_all_replayed_side_by_side() -> None:
     labels = {"created_by_kind": "StatefulSet", "created_by_name": "db"}
-    parts = pod("db-0", "u1", "a", **labels), pod("db-1", "u2", "b", range(0, 5), **labels)
+    parts = pod("db-0", "u1", "a", EVERY, **labels), pod("db-1", "u2", "b", range(0, 5), **labels)
     tried = pod("db-1", "u3", "b", range(5, 12), **labels)
     tried[Subject.REQUESTS] = [series(0.7, namespace="shop", pod="db-1", uid="u3", resource="cpu")]
     found = pods.build(recorded(*TWO, *parts, tried), {})
     assert len(found.owners) == 2
     assert sorted(replica.ordinal for replica in found.replicas) == [0, 1, 2]
     figures = played(*TWO, *parts, tried).figures
-    assert (figures.pods_bound, figures.cpu.mean_ratio) == (3, pytest.approx(0.4, abs=0.005))
+    assert figures.pods_bound == 3
+    assert figures.cpu.mean_ratio == pytest.approx(0.4, abs=0.005)
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Event", "Workflow"])
@@ -148,9 +167,10 @@ def test_names_longer_than_a_label_are_replayed() -> None:
     assert played(node(where, "10.0.0.1"), bare).figures.pods_bound == 1
 
 
-def test_two_values_for_one_step_are_a_contradiction_and_unknown() -> None:
+@pytest.mark.parametrize("others", [(3.0,), (3.0, 4.0), (3.0, 1.6)])
+def test_several_values_for_one_step_are_a_contradiction_and_unknown(others: tuple[float, ...]) -> None:
     part = pod("web-1", "u1", "a")
-    part[Subject.POD_CPU].append(series(3.0, [5], namespace="shop", pod="web-1"))
+    part[Subject.POD_CPU] += [series(other, [5], namespace="shop", pod="web-1") for other in others]
     found = pods.build(recorded(*TWO, part), {})
     assert np.flatnonzero(np.isnan(found.usage.cpu_millicores)).tolist() == [5]
     assert any("1 contradicted" in note for note in found.notes)
@@ -288,6 +308,11 @@ def test_an_empty_past_is_an_error_that_says_what_to_check(
 ) -> None:
     with pytest.raises(ValueError, match=said):
         rebuilding.rebuild(recorded(*parts), "x")
+
+
+def test_nodes_of_unknown_size_are_an_error_that_says_what_to_check() -> None:
+    with pytest.raises(ValueError, match="how large nodes are is not recorded of any"):
+        rebuilding.rebuild(recorded(*TWO, pod("web-1", "u1", "a"), without=[Subject.SIZES]), "x")
 
 
 class Server:

@@ -121,6 +121,20 @@ def test_who_waits_in_vain_until_it_leaves_found_no_node() -> None:
     assert len(found.unplaced) == 3
 
 
+@pytest.mark.parametrize(("statistic", "said"), [("mine", True), ("avg", False)])
+def test_a_metric_that_the_simulation_cannot_know_is_named(statistic: str, said: bool) -> None:
+    own = {"name": "load1", "resource": "cpu", "statistic": statistic, "window": "5m", "query": "node_load1"}
+    policy = schema.LoadPolicy.of({"metrics": [own], "score": {"weights": {"load1": 1.0}}})
+    found = lived(worlds.misleading(hours=0.5), policy=policy)
+    assert any("What the queries of load1 would give is not known" in one for one in found.assumptions) is said
+
+
+def test_where_no_placement_was_judged_there_is_no_ratio() -> None:
+    found = lived(worlds.misleading(hours=0.1), policy=None).figures.effectiveness
+    assert (found.total_schedule_count, found.effective_dynamic_schedule_count) == (0, 0)
+    assert np.isnan([found.effective_schedule_ratio, found.cpu_utilization_total_avg]).all()
+
+
 def test_a_run_repeats_itself() -> None:
     first, again = (lived(worlds.misleading(hours=1.5, spacing_seconds=60.0)) for _ in range(2))
     np.testing.assert_array_equal(first.timeline.cpu_ratio, again.timeline.cpu_ratio)
