@@ -96,6 +96,7 @@ def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
 def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is_no_matter() -> None:
     longer = metrics.Metric("cpu_avg_1h", "cpu", metrics.AVERAGE, 3600.0, 3600.0)
     assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {}))["a"] == {CPU.name: 0.5}
+    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {"a": 0.2}))["a"] == {CPU.name: 0.5, longer.name: 0.2}
     assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5, CPU.name: 0.5}
     assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {}))["a"] == {}
 
