@@ -1,13 +1,12 @@
 """Hot spots: placements that crowd on one node, counted per window, turned into penalty points.
 
-Extender and annotator each feed a `Placements` from their own Pod watch; the extender takes the penalty off its
-scores, the annotator writes the counts for people to see. A placement is in a window while its age is less than the
-window (age == window is out).
+Extender and annotator each count from their own Pod watch: the extender in rows (`extender.crowding`), where `penalty`
+is what its scores lose, the annotator per node (`annotator.bindings`), whose counts are written for people to see. A
+placement is in a window while its age is less than the window (age == window is out).
 """
 
 import bisect
 import collections.abc
-import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +28,6 @@ class HotValue(NamedTuple):
 
     counts: dict[str, int]
     penalty: float
-
-
-_at_seconds = operator.attrgetter("at_seconds")
 
 
 def counts(
@@ -62,76 +58,3 @@ def hot_value(placed: collections.abc.Sequence[int], hot_spots: collections.abc.
     """The hot value of one node from its count per hot spot."""
     points = sum(n // spot.pods * spot.penalty for n, spot in zip(placed, hot_spots, strict=True))
     return HotValue({spot.window: n for n, spot in zip(placed, hot_spots, strict=True)}, float(points))
-
-
-class Placements:
-    """Binding times per node, kept up pod by pod; counting costs O(log n) per node and window.
-
-    The owner adds a pod when it sees it bound and removes it when it finishes, is deleted or does not count
-    (DaemonSet and placeholder pods are never added). Not thread-safe: one owner.
-    """
-
-    def __init__(self) -> None:
-        self._by_node: dict[str, list[Binding]] = {}
-        self._by_uid: dict[str, Binding] = {}
-
-    def add(self, binding: Binding) -> None:
-        """Count a placement; a pod already known is moved to where and when it is bound now."""
-        known = self._by_uid.get(binding.uid)
-        if known == binding:
-            return
-        if known is not None:
-            self.remove(binding.uid)
-        self._by_uid[binding.uid] = binding
-        bisect.insort(self._by_node.setdefault(binding.node, []), binding, key=_at_seconds)
-
-    def remove(self, uid: str) -> Binding | None:
-        """Forget a pod; returns its binding, None when it was not counted."""
-        binding = self._by_uid.pop(uid, None)
-        if binding is None:
-            return None
-        placed = self._by_node[binding.node]
-        at = bisect.bisect_left(placed, binding.at_seconds, key=_at_seconds)
-        while placed[at].uid != uid:
-            at += 1
-        del placed[at]
-        if not placed:
-            del self._by_node[binding.node]
-        return binding
-
-    def expire(self, before_seconds: float) -> int:
-        """Forget everything bound before a moment, to bound memory; returns how many."""
-        old = [binding.uid for binding in self._by_uid.values() if binding.at_seconds < before_seconds]
-        for uid in old:
-            self.remove(uid)
-        return len(old)
-
-    def counts(
-        self, node: str, now_seconds: float, windows_seconds: collections.abc.Sequence[float]
-    ) -> tuple[int, ...]:
-        """Placements on a node within each window."""
-        placed = self._by_node.get(node, [])
-        total = len(placed)
-        return tuple(
-            total - bisect.bisect_right(placed, now_seconds - window, key=_at_seconds) for window in windows_seconds
-        )
-
-    def matrix(
-        self,
-        nodes: collections.abc.Sequence[str],
-        now_seconds: float,
-        windows_seconds: collections.abc.Sequence[float],
-    ) -> npt.NDArray[np.int64]:
-        """Counts [nodes, windows] for many nodes."""
-        rows = [self.counts(node, now_seconds, windows_seconds) for node in nodes]
-        return np.array(rows, dtype=np.int64).reshape(len(nodes), len(windows_seconds))
-
-    def bindings(self, node: str) -> tuple[Binding, ...]:
-        """The placements on a node, oldest first."""
-        return tuple(self._by_node.get(node, ()))
-
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._by_uid
-
-    def __len__(self) -> int:
-        return len(self._by_uid)

@@ -65,22 +65,16 @@ def _estimated(
     return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
 
 
-def decay(age_seconds: float, averaging_seconds: float) -> float:
-    """The share of a pod's load a window W does not show yet: max(0, 1 - age/W), at most 1 (a clock behind the
-    binding).
-    """
-    return min(1.0, max(0.0, 1.0 - age_seconds / averaging_seconds))
-
-
 def expected(
     pods: collections.abc.Iterable[RecentPod],
     allocatable: Load,
     in_force: collections.abc.Sequence[metrics.Metric],
     now_seconds: float,
 ) -> Floats:
-    """Expected load of one node's recent pods [metrics], ratios: sum of est(p) * decay(age, W_m) / allocatable.
+    """Expected load of one node's recent pods [metrics], ratios: sum of est(p) * max(0, 1 - age / W_m) / allocatable.
 
-    0 for a resource the node does not offer: no pod that requests it can land there anyway.
+    A pod's share is at most 1 (a clock behind the binding). 0 for a resource the node does not offer: no pod that
+    requests it can land there anyway.
     """
     listed = list(pods)
     ages = now_seconds - np.array([pod.at_seconds for pod in listed], dtype=np.float64)

@@ -93,6 +93,29 @@ def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
     assert fold(EMPTY, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
 
 
+def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is_no_matter() -> None:
+    longer = metrics.Metric("cpu_avg_1h", "cpu", metrics.AVERAGE, 3600.0, 3600.0)
+    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {}))["a"] == {CPU.name: 0.5}
+    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {"a": 0.2}))["a"] == {CPU.name: 0.5, longer.name: 0.2}
+    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5, CPU.name: 0.5}
+    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {}))["a"] == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        pytest.param(readings.NodeValues({}, {}, ()), False, id="nothing at all"),
+        pytest.param(readings.NodeValues({}, {"a": "nan"}, ()), True, id="a value that is refused"),
+        pytest.param(readings.NodeValues({}, {}, ("db-1",)), True, id="a series of another machine"),
+    ],
+)
+def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(
+    answer: readings.NodeValues, counts: bool
+) -> None:
+    (judged,) = collecting.doubted([collecting.Asked(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
+    assert (judged.error is None) is counts
+
+
 def test_a_node_that_is_gone_is_forgotten() -> None:
     assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), asked(CPU, None))
 
@@ -175,6 +198,18 @@ def test_every_metric_is_asked_once_for_all_nodes() -> None:
     answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
     assert seen == [queries.expression(metric, selector='job="x"') for metric in metrics.BUILT_IN]
     assert all(one.answer is not None and one.answer.values == {"a": 0.25} for one in answers)
+
+
+def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
+    seen: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        seen.append(metric.name)
+        return door.Answer(())
+
+    answers = collecting.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, failed_before=(CPU.name,))
+    assert seen[-1] == CPU.name
+    assert [one.metric for one in answers] == list(metrics.BUILT_IN)
 
 
 def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:

@@ -84,6 +84,7 @@ KINDS = [
     pod("x", owner=("StatefulSet", "db")),
     pod("x", owner=None),
     pod("x", phase="Failed"),
+    pod("x", mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)),
     pod("x", mutate=lambda body: body["status"].update(conditions=[])),
 ]
 SNAPSHOTS = st.lists(st.dictionaries(st.sampled_from(["default/a", "default/b", "default/c"]), st.sampled_from(KINDS)))
@@ -97,7 +98,7 @@ def test_who_follows_the_pods_knows_what_who_asks_each_of_them_knows(
     followed = owners.Replicas()
     for pods in snapshots:
         followed.follow(pods)
-        counted = {name: one for name, one in pods.items() if owners.key(one) and not one.finished}
+        counted = {name: one for name, one in pods.items() if owners.key(one) and not (one.finished or one.deleting)}
         assert followed.owners == {name: owners.key(one) for name, one in pods.items() if owners.key(one)}
         assert followed.running() == {owners.key(one) for one in counted.values()}
         measured: dict[str, list[str]] = {}

@@ -196,6 +196,7 @@ def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
     "error",
     [
         pytest.param(errors.TooManyRequests("PATCH", status=429, reason="", message="later"), id="it has had enough"),
+        pytest.param(errors.Unauthorized("PATCH", status=401, reason="", message="who?"), id="it does not know us"),
         pytest.param(writing.NotAllowedError("leads no more"), id="another replica leads"),
     ],
 )

@@ -175,7 +175,37 @@ def test_an_hour_that_was_hardly_seen_says_nothing() -> None:
 def test_only_so_many_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking_back, "MOST", 1)
     made = begun()
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         made.add(placement(scheduled(name, NOW)), levels(NOW))
-    assert made.stayed == (0, 0.0, 1)
-    assert counts(made) == (2, 0)
+    assert made.stayed == (0, 0.0, 2)
+    assert counts(made) == (3, 0)
+
+
+def test_hours_that_are_over_add_up() -> None:
+    first, second = scheduled("a", NOW), scheduled("b", NOW + 600)
+    made = begun()
+    for pod in (first, second):
+        made.add(placement(pod), levels(pod.scheduled_at_seconds or 0.0))
+    made.look_back(look(NOW + 900, [first, second], 1.0, 1.0), now_seconds=NOW + 900, looks_per_hour=2.0)
+    for after_seconds in (3600, 4200):
+        made.look_back(None, now_seconds=NOW + after_seconds, looks_per_hour=2.0)
+    assert made.stayed == (2, 2.0, 0)
+
+
+def test_who_led_before_does_not_follow_its_placements_any_more() -> None:
+    made = begun()
+    made.add(placement(scheduled("p", NOW)), levels(NOW))
+    made.end()
+    made.look_back(None, now_seconds=NOW + 3600, looks_per_hour=2.0)
+    assert made.stayed == (0, 0.0, 0)
+
+
+def test_what_was_judged_longer_ago_than_a_leader_acts_is_not_remembered() -> None:
+    old, new = scheduled("old", NOW), scheduled("new", NOW + results.REMEMBERED_SECONDS + 1)
+    made = begun()
+    for pod in (old, new):
+        made.add(placement(pod), levels(pod.scheduled_at_seconds or 0.0))
+    made.end()
+    made.begin(lambda: (old, new), since_seconds=NOW, now_seconds=NOW + 62)
+    made.settle(levels(NOW + 20), now_seconds=NOW + 62)
+    assert counts(made) == (3, 0)

@@ -49,6 +49,12 @@ def causes(*rules: object, past: Passed | None = None, scene: Scene | None = Non
             ["chosen"] + ["flow_rate"] * 3,
             id="a bucket emptied 90 s ago has filled by one and a half",
         ),
+        pytest.param(
+            {"perMinute": 6, "burst": 1},
+            Passed((NOW - 11,)),
+            ["chosen"] + ["flow_rate"] * 3,
+            id="a bucket that is filled every ten seconds",
+        ),
     ],
 )
 def test_a_rule_lets_through_what_it_says(allow: object, past: Passed | None, expected: list[str]) -> None:
@@ -60,8 +66,21 @@ def test_evictions_in_flight_count_until_every_replica_is_back() -> None:
     away = Passed((NOW - 600,), frozenset({"uid-away"}))
     waiting = crowd(1).workload("away", on=["cool"], replicas=3, ready=1)
     assert causes(rule, past=away, scene=waiting) == ["flow_in_flight"]
+    one_missing = crowd(1).workload("away", on=["cool"], replicas=3, ready=2)
+    assert causes(rule, past=away, scene=one_missing) == ["flow_in_flight"]
     back = crowd(1).workload("away", on=["cool", "cool2"])
     assert causes(rule, past=away, scene=back) == ["chosen"]
+
+
+def test_an_eviction_in_flight_is_one_of_those_that_the_rule_allows() -> None:
+    waiting = crowd(2).workload("away", on=["cool"], replicas=2, ready=1)
+    past = Passed((NOW - 600,), frozenset({"uid-away"}))
+    assert causes({"allow": {"inFlight": 2}}, past=past, scene=waiting) == ["chosen", "flow_in_flight"]
+
+
+def test_a_workload_that_is_gone_waits_for_nothing() -> None:
+    past = Passed((NOW - 600,), frozenset({"uid-gone"}))
+    assert causes({"allow": {"inFlight": 1}}, past=past, scene=crowd(1)) == ["chosen"]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +116,23 @@ def test_a_changed_rate_keeps_the_past_of_its_conditions() -> None:
         FlowRule.model_validate({"match": {"kinds": ["Job"]}, "allow": {"perMinute": rate}}) for rate in (1, 2)
     )
     assert flow.key(one) == flow.key(other) != ALL
+
+
+def test_a_ledger_of_an_earlier_version_is_still_counted() -> None:
+    match = {
+        "namespaces": ["b", "a"],
+        "kinds": ["Job"],
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "priorityBelow": 5,
+    }
+    assert flow.key(FlowRule.model_validate({"match": match, "allow": "Exempt"})) == "14dc4a0f4c0e"
+
+
+def test_a_bucket_counts_evictions_in_the_order_of_their_times() -> None:
+    in_order, mixed = (
+        flow.tokens(times, per_minute=1, burst=2, now_seconds=100.0) for times in ((0.0, 5.0, 90.0), (90.0, 0.0, 5.0))
+    )
+    assert mixed == in_order
 
 
 @given(

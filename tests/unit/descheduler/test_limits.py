@@ -28,7 +28,7 @@ def crowd(count: int = 4) -> Scene:
     [
         pytest.param({**WIDE, "perRun": 2}, History(), 2, "run_cap", id="per run"),
         pytest.param({**WIDE, "perNode": 3}, History(), 3, "node_cap", id="per node"),
-        pytest.param({**WIDE, "perNamespace": 1}, History(), 1, "namespace_cap", id="per namespace"),
+        pytest.param({**WIDE, "perNamespace": 2}, History(), 2, "namespace_cap", id="per namespace"),
         pytest.param({**WIDE, "perHour": 5}, History(in_last_hour=3), 2, "hour_cap", id="per hour, with the ledger's"),
         pytest.param({**WIDE, "perHour": 5}, History(in_last_hour=7), 0, "hour_cap", id="the hour is spent"),
     ],
@@ -37,6 +37,13 @@ def test_a_cap_holds(caps: dict[str, object], history: History, chosen: int, cau
     plan = crowd().plan(scenes.policy(limits=caps), history)
     assert len(plan.evictions) == chosen
     assert list(scenes.causes(plan).values()).count(cause) == 4 - chosen
+
+
+def test_what_the_plan_leaves_of_its_caps() -> None:
+    caps = {**WIDE, "perRun": 3, "perHour": 9, "perNode": 2}
+    left = crowd().plan(scenes.policy(limits=caps), History(in_last_hour=4)).headroom
+    assert (left.run, left.hour) == (1, 3)
+    assert crowd().plan(scenes.policy(limits=caps), History(in_last_hour=12)).headroom.hour == 0
 
 
 def test_one_pod_of_a_workload_at_a_time() -> None:
@@ -114,6 +121,7 @@ def test_a_number_is_the_cap_itself() -> None:
             "chosen",
             id="after those 30 min",
         ),
+        pytest.param(History(undecided=frozenset({"uid-web"})), "in_flight", id="no answer was seen yet"),
         pytest.param(History(failures={"uid-web": Failures(2, NOW)}), "chosen", id="two failures are not three"),
         pytest.param(History(failures={"uid-web": Failures(3, NOW - 119)}), "breaker", id="three failures in a row"),
         pytest.param(History(failures={"uid-web": Failures(3, NOW - 241)}), "chosen", id="a trial after the back-off"),
@@ -134,6 +142,11 @@ def test_the_cooldown_after_returns_doubles_up_to_its_maximum() -> None:
     assert grown == [600, 900, 1800, 3600, 21600]
 
 
+def test_a_workload_that_never_came_back_rests_for_its_own_cooldown_however_short() -> None:
+    obeyed = scenes.policy(cooldown={"workload": "1m"}).descheduler
+    assert limits.workload_cooldown_seconds(obeyed, 0) == 60
+
+
 def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -> None:
     obeyed = scenes.policy().descheduler
     pauses = [limits.breaker_seconds(obeyed, "uid", failures) for failures in range(3, 9)]
@@ -148,6 +161,7 @@ def test_the_breaker_backs_off_more_and_more_with_jitter_and_then_stays_open() -
     [
         pytest.param(0, None, ["budget", "budget"], id="nothing allowed"),
         pytest.param(1, None, ["chosen", "budget"], id="one allowed is spent once"),
+        pytest.param(2, None, ["chosen", "chosen"], id="two allowed are enough for two"),
         pytest.param(
             5, lambda body: body["metadata"].update(generation=2), ["budget", "budget"], id="a status of an older spec"
         ),
@@ -165,27 +179,59 @@ def test_budgets(allowed: int, mutate: builders.Mutator | None, causes: list[str
     assert sorted(map(str, scene.plan(scenes.policy(limits=WIDE)).causes)) == sorted(causes)
 
 
+@pytest.mark.parametrize(
+    ("names", "namespaces"),
+    [
+        pytest.param(("a", "b"), ("default", "default"), id="of two names"),
+        pytest.param(("same", "same"), ("one", "two"), id="of one name in two namespaces"),
+    ],
+)
+def test_two_budgets_are_spent_each_by_itself(names: tuple[str, str], namespaces: tuple[str, str]) -> None:
+    scene = Scene().node("hot", memory=0.99).node("cool")
+    for name, budget, namespace in zip("ab", names, namespaces, strict=True):
+        scene.workload(name, on=["hot", "cool"], gib=2, namespace=namespace)
+        scene.budgets.append(builders.budget(budget, namespace=namespace, allowed=1, labels={"app": name}))
+    plan = scene.plan(scenes.policy(limits=WIDE))
+    assert [str(cause) for cause in plan.causes] == ["chosen", "chosen"]
+    assert [(left.allowed, left.reserved) for left in plan.headroom.budgets] == [(1, 1), (1, 1)]
+
+
 def test_a_pod_under_two_budgets_cannot_be_evicted() -> None:
     scene = scenes.hot_and_cool().budget("web", allowed=5)
     scene.budgets.append(builders.budget("second", allowed=5, labels={"app": "web"}))
     assert scenes.causes(scene.plan())["web-0"] == "several_budgets"
 
 
+ALWAYS = {"unhealthyPodEvictionPolicy": "AlwaysAllow"}
+
+
 @pytest.mark.parametrize(
-    ("spec", "healthy", "expected"),
+    ("spec", "status", "expected"),
     [
-        pytest.param({}, 2, "chosen", id="enough others are healthy"),
-        pytest.param({}, 1, "budget", id="not enough others are healthy"),
-        pytest.param({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 1, "chosen", id="the budget lets unready pods go"),
+        pytest.param({}, {"currentHealthy": 2}, "chosen", id="enough others are healthy"),
+        pytest.param({}, {"currentHealthy": 1}, "budget", id="not enough others are healthy"),
+        pytest.param({}, {"currentHealthy": 0, "desiredHealthy": 0}, "budget", id="none is known to be needed"),
+        pytest.param(ALWAYS, {"currentHealthy": 1}, "chosen", id="the budget lets unready pods go"),
+        pytest.param(ALWAYS, {"observedGeneration": 0}, "budget", id="but not by a status of an older spec"),
     ],
 )
-def test_an_unready_pod_under_a_spent_budget(spec: dict[str, str], healthy: int, expected: str) -> None:
-    def status(body: builders.Body) -> None:
+def test_an_unready_pod_under_a_spent_budget(spec: dict[str, str], status: dict[str, int], expected: str) -> None:
+    def mutate(body: builders.Body) -> None:
         body["spec"].update(spec)
-        body["status"].update(currentHealthy=healthy)
+        body["status"].update(status)
 
-    scene = Scene().node("hot", memory=0.9).node("cool").budget("web", allowed=0, mutate=status)
-    unready = lambda body: body["status"]["conditions"].pop()  # noqa: E731
-    scene.workload("web", on=["cool", "cool"], replicas=3)
-    scene.pod("it", "hot", labels={"app": "web"}, owner=("ReplicaSet", "web"), mutate=unready)
+    scene = unready_on_hot().budget("web", allowed=0, mutate=mutate)
     assert scenes.causes(scene.plan(scenes.policy(limits=WIDE)))["it"] == expected
+
+
+def test_an_unready_pod_that_needs_no_disruption_spends_none() -> None:
+    plan = unready_on_hot().budget("web", allowed=1).plan(scenes.policy(limits=WIDE))
+    assert scenes.causes(plan)["it"] == "chosen"
+    assert [left.reserved for left in plan.headroom.budgets] == [0]
+
+
+def unready_on_hot() -> Scene:
+    """A pod "it" of a workload of three that is not Ready, on the hot node; the two others are well."""
+    unready = lambda body: body["status"]["conditions"].pop()  # noqa: E731
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    return scene.pod("it", "hot", labels={"app": "web"}, owner=("ReplicaSet", "web"), mutate=unready)

@@ -5,6 +5,7 @@ import pytest
 from descheduler import overload
 from descheduler.overload import Memory
 from descheduler.usage import NodeUsage
+from policy.schema import LoadPolicy
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -12,12 +13,14 @@ POLICY = scenes.policy()  # 0.80 for 3 min, until 0.60; stale after 5 min
 METRIC = "memory_avg_5m"
 
 
-def after(*readings: tuple[float, float | None], memory: Memory | None = None) -> tuple[Memory, float]:
+def after(
+    *readings: tuple[float, float | None], memory: Memory | None = None, policy: LoadPolicy = POLICY
+) -> tuple[Memory, float]:
     """The memory after readings (seconds since NOW, ratio or None for none) of one node, and the last moment."""
     memory, now_seconds = memory or Memory(), NOW
     for offset_seconds, ratio in readings:
         now_seconds = NOW + offset_seconds
-        memory = overload.observe(memory, usages(ratio, now_seconds), POLICY, now_seconds=now_seconds)
+        memory = overload.observe(memory, usages(ratio, now_seconds), policy, now_seconds=now_seconds)
     return memory, now_seconds
 
 
@@ -36,6 +39,7 @@ def usages(ratio: float | None, at_seconds: float) -> dict[str, NodeUsage]:
         pytest.param([(0, 0.9), (90, 0.7), (180, 0.9), (360, 0.9)], True, id="confirmed on the second try"),
         pytest.param([(0, 0.9), (90, None), (180, 0.9)], True, id="a missing reading says nothing"),
         pytest.param([(0, 0.9), (301, 0.9), (310, 0.9)], False, id="a gap longer than staleAfter forgets"),
+        pytest.param([(0, 0.9), (299, 0.9)], True, id="a gap shorter than staleAfter does not"),
         pytest.param([(0, 0.9), (180, 0.9), (181, None)], False, id="without a reading now nothing is done"),
         pytest.param([(0, 0.9), (90, float("nan")), (180, 1.6)], False, id="values that are no ratios are none"),
         pytest.param([(0, 0.9), (180, 0.9), (190, 0.79)], False, id="under the line again before anything was done"),
@@ -65,3 +69,21 @@ def test_relief_goes_on_to_the_target_once_a_pod_was_evicted(ratio: float, goes_
 def test_a_stale_reading_is_not_acted_on() -> None:
     memory, _ = after((0, 0.9), (180, 0.9))
     assert overload.confirmed(memory, usages(0.9, NOW + 180), POLICY, now_seconds=NOW + 481) == ()
+
+
+def test_runs_further_apart_than_stale_after_confirm_all_the_same() -> None:
+    rare = scenes.policy(interval="10m")
+    memory, now_seconds = after((0, 0.9), (600, 0.9), policy=rare)
+    assert overload.confirmed(memory, usages(0.9, now_seconds), rare, now_seconds=now_seconds)
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    memory, _ = after((0, 0.9), (301, None))
+    assert memory == Memory()
+
+
+def test_a_node_over_the_second_line_only_is_found() -> None:
+    usage = {"node": NodeUsage("node", {METRIC: 0.1, "cpu_avg_5m": 0.9}, NOW)}
+    memory = Memory(relieving=frozenset({("node", "cpu_avg_5m")}))
+    found = overload.confirmed(memory, usage, POLICY, now_seconds=NOW)
+    assert [(one.metric, round(one.excess_ratio, 9)) for one in found] == [("cpu_avg_5m", 0.3)]

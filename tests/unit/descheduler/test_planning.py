@@ -70,16 +70,27 @@ def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
     assert scenes.causes(plan)["one-0"] == "run_cap"
 
 
-def test_a_pod_already_terminating_counts_as_gone() -> None:
+def with_one_leaving(gib: float) -> Scene:
+    """The hot node with a pod of so many GiB more, which is terminating."""
     scene = scenes.hot_and_cool(gib=10)
     leaving = builders.pod(
         "old", node="hot", mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)
     )
     scene.pods.append(leaving)
-    scene.used[leaving.key] = PodUsage(leaving.key, 100, 10 * GIB, NOW - 10)
-    plan = scene.plan()
+    scene.used[leaving.key] = PodUsage(leaving.key, 100, gib * GIB, NOW - 10)
+    return scene
+
+
+def test_a_pod_already_terminating_counts_as_gone() -> None:
+    plan = with_one_leaving(10).plan()
     assert plan.evictions == ()
     assert scenes.causes(plan) == {"old": "terminating", "web-0": "not_needed", "web-1": "not_needed"}
+
+
+def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() -> None:
+    gone = Departed("hot", "uid-old", NOW, 0.0, 6 * GIB)
+    plan = with_one_leaving(6).plan(history=History(departed=(gone,)))
+    assert scenes.evicted(plan) == ["web-0"]
 
 
 @pytest.mark.parametrize(

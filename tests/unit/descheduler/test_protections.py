@@ -73,6 +73,7 @@ CASES = [
         {"mutate": set_status(startTime=OLDER)}, {"minPodAge": "10m"}, "young", id="younger than a longer age"
     ),
     pytest.param({"mutate": set_status(startTime=OLDER)}, {}, "chosen", id="old enough"),
+    pytest.param({"mutate": lambda body: body["status"].pop("startTime")}, {}, "chosen", id="created long ago"),
     pytest.param({"mutate": volume(hostPath={"path": "/x"})}, {}, "local_storage", id="a hostPath"),
     pytest.param({"mutate": volume(emptyDir={})}, {}, "local_storage", id="an emptyDir on disk"),
     pytest.param({"mutate": volume(emptyDir={"medium": "Memory"})}, {}, "chosen", id="an emptyDir in memory"),
@@ -84,6 +85,9 @@ CASES = [
     ),
     pytest.param(
         {"mutate": volume(emptyDir={})}, {"localStorage": "none"}, "chosen", id="local storage is not protected"
+    ),
+    pytest.param(
+        {"mutate": volume(configMap={"name": "x"})}, {"localStorage": "all"}, "chosen", id="a volume that is not local"
     ),
     pytest.param(
         {"mutate": volume(persistentVolumeClaim={"claimName": "data"})}, {}, "node_bound_volume", id="an unknown volume"
@@ -115,6 +119,16 @@ def test_a_protection_holds(pod: dict[str, Any], protect: dict[str, object], exp
     if owner is not None and owner[0] == "Rollout":
         scene.owners.clear()
     assert scenes.causes(scene.plan(scenes.policy(protect=protect)))["it"] == expected
+
+
+@pytest.mark.parametrize(
+    ("ready", "expected"), [pytest.param(2, "chosen", id="enough others"), pytest.param(1, "few_ready", id="too few")]
+)
+def test_an_unready_pod_leaves_as_many_ready_as_there_are(ready: int, expected: str) -> None:
+    unready = lambda body: body["status"]["conditions"].pop()  # noqa: E731
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool"] * ready, replicas=4, ready=ready)
+    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=unready)
+    assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 10})))["it"] == expected
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,15 @@ def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> N
     assert counts(coming, "a", NOW) == [2, 2, 2], "afterwards it hears like any other"
 
 
+def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed() -> None:
+    made, coming = table(), placements.PlacementTable(worlds.policy(), NOW, aside=True)
+    see(made, worlds.bound("gone", "a"))
+    made.assume(worlds.bound("elsewhere", "b"), "a", NOW)
+    see(coming, worlds.bound("elsewhere", "b"))
+    coming.succeed(made, NOW)
+    assert (counts(coming, "a", NOW), counts(coming, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
+
+
 def test_the_rows_written_are_told_once() -> None:
     made = table()
     made.touched(INDEX, 3, NOW, aging=False)
@@ -371,6 +380,15 @@ def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumption
     assert amount(made, "a", NOW, CPU_5M) == pytest.approx(at_once)
     assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
     assert made.assumed(NOW + 150) == 0
+
+
+def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:
+    made = table()
+    made.assume(builders.pod("assumed"), "b", NOW + 3600)
+    assert made.assumed(NOW + 3600) == 1
+    assert made.assumed(NOW) == 1
+    assert made.assumed(NOW + placements.ASSUMED_SECONDS - 1) == 1
+    assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
 def test_an_assumption_holds_no_text_longer_than_kubernetes_would_write() -> None:

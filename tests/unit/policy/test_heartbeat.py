@@ -92,9 +92,12 @@ def test_what_is_encoded_is_decoded() -> None:
         ("nodes", "9" * 5000, "nodes"),
         ("digest", "md5:00", "digest"),
         ("digest", "sha256:" + "g" * 64, "digest"),
+        ("digest", "sha256:" + "0" * 63, "digest"),
+        ("digest", "0" * 64, "digest"),
         ("buckets", "", "buckets"),
         ("buckets", ",".join(["00000000"] * 255), "buckets"),
         ("buckets", ",".join(["0000000x"] * 256), "buckets"),
+        ("buckets", ",".join(["0000000x", *["00000000"] * 255]), "buckets"),
     ],
 )
 def test_a_config_map_that_is_no_heartbeat_is_refused_with_its_part(key: str, value: str | None, reason: str) -> None:
@@ -126,6 +129,7 @@ def test_before_any_heartbeat_a_reading_has_its_own_time_only() -> None:
     assert view.matched_seconds("node-1") == -math.inf
     assert view.effective_seconds("node-1", AT) == AT
     assert not view.matches()
+    assert not heartbeat.EffectiveTimes().matches()
 
 
 def test_a_patch_in_flight_keeps_only_its_bucket_from_matching() -> None:
@@ -167,6 +171,14 @@ def test_a_deleted_node_disturbs_nobody_outside_its_bucket() -> None:
     assert view.matched_seconds("node-3") == -math.inf
 
 
+def test_a_deleted_node_that_the_heartbeat_does_not_know_is_no_difference() -> None:
+    view = _view({**TEXTS, "gone": "text"})
+    view.put("gone", None)
+    view.accept(_beat(TEXTS), AT)
+    assert view.settle() == frozenset(TEXTS)
+    assert view.matches()
+
+
 def test_a_new_text_does_not_inherit_the_confirmation_of_the_old_one() -> None:
     view = _view(TEXTS)
     view.accept(_beat(TEXTS), AT)
@@ -204,6 +216,16 @@ def test_an_older_heartbeat_does_not_replace_a_newer_one() -> None:
     assert view.matched_seconds("node-1") == AT
 
 
+def test_a_heartbeat_of_the_same_time_with_other_texts_replaces_the_last_one() -> None:
+    changed = {**TEXTS, "node-3": "other"}
+    view = _view(changed)
+    view.accept(_beat(TEXTS, AT), AT)
+    view.settle()
+    assert view.accept(_beat(changed, AT), AT + 30)
+    assert "node-3" in view.settle()
+    assert view.matches()
+
+
 def test_another_policy_hash_makes_nothing_stale() -> None:
     view = _view(TEXTS)
     checksums = heartbeat.digest(TEXTS)
@@ -237,6 +259,15 @@ def test_an_excluded_node_ages_alone_whatever_it_carries() -> None:
         assert view.matched_seconds(one) == -math.inf
         assert view.differing_nodes() == (one,)
         assert not view.matches()
+
+
+def test_a_difference_beside_an_excluded_node_still_counts() -> None:
+    one, mate = _mates("n0")[:2]
+    view = _view({one: "old", mate: "tampered"})
+    view.accept(_without({one: "old", mate: "b"}, one), AT)
+    assert view.settle() == frozenset()
+    assert view.matched_seconds(mate) == -math.inf
+    assert view.differing_nodes() == tuple(sorted((one, mate)))
 
 
 def test_a_node_vouched_for_again_is_renewed() -> None:

@@ -29,7 +29,8 @@ def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: L
     [(0.0, 1.0), (75.0, 0.75), (150.0, 0.5), (300.0, 0.0), (1e9, 0.0), (-60.0, 1.0)],
 )
 def test_expected_load_fades_as_the_window_fills(age_seconds: float, share: float) -> None:
-    assert recent.decay(age_seconds, 300.0) == share
+    pods = [RecentPod(1000.0 - age_seconds, Load(2000, GIB))]
+    assert recent.expected(pods, Load(4000, 4 * GIB), IN_FORCE, 1000.0).tolist() == [share / 2] * 3 + [share / 4] * 3
 
 
 def test_the_contribution_is_a_share_of_what_the_node_offers() -> None:

@@ -37,6 +37,7 @@ def test_what_is_encoded_is_decoded() -> None:
         '{"v":1,"until":"2026-11-21T04:00:00Z"}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":"a"}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[1]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a",1]}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[""]}',
         r'{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a","\ud800"]}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["' + "x" * 20_000 + '"]}',

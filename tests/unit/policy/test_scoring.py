@@ -144,7 +144,7 @@ def test_worst_judges_by_the_resource_it_knows() -> None:
 
 def test_stretch_spreads_the_bases_over_the_whole_range_before_penalties() -> None:
     weighing = _weighing(spread="stretch")
-    rows = [[0.5] * 6, [0.45] * 6, [0.4] * 6, MISSING]
+    rows = [[0.5] * 6, [0.4] * 6, [0.3] * 6, MISSING]
     assert _scored(*rows, weighing=weighing).scores.tolist() == [0, 5, 10, 5]
     assert _scored(*rows, weighing=weighing, penalty=[0, 0, 3, 0]).scores.tolist() == [0, 5, 7, 5]
 
