@@ -121,7 +121,10 @@ class Service:
         return self._memory is not None and not (self._memory.streaks or self._memory.relieving)
 
     def stay_at_rest(self) -> None:
-        """Somebody else looked and found no node over a line: nothing is remembered as of now. Only while `at_rest`."""
+        """In place of a run, by somebody who looked and found no node over a line: what became of earlier evictions is
+        learnt, and nothing is remembered of any node as of now. Only while `at_rest`; raises as `run`.
+        """
+        self._follow(self._parts.policy.current, self._parts.clock.now())
         self._seen_at_seconds = self._parts.clock.monotonic()
 
     def run(self, *, headroom: bool = True) -> Report | None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from descheduler import following
 from descheduler.ledger import Ledger
 from descheduler.service import Service as Descheduler
 from extender.service import Service as Extender
@@ -213,7 +212,7 @@ class World:
         self._annotator.sync()
 
     def _relieve(self, descheduler: Descheduler) -> None:
-        if not self._setup.whole_way and self._resting(descheduler):
+        if not (self._setup.whole_way or self._windows.any_node_over()) and descheduler.at_rest:
             descheduler.stay_at_rest()
             return
         descheduler.cycle()
@@ -221,14 +220,6 @@ class World:
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:
             self._record.evicted(report.outcomes or (), self._least_ready)
             self._remarks.evicted(report.outcomes or ())
-
-    def _resting(self, descheduler: Descheduler) -> bool:
-        """Whether a run would find nothing to do: no node remembered, none over a line, nothing to learn of evictions
-        of before.
-        """
-        now_seconds = self.kernel.now_seconds
-        waiting = self._record.evictions and self._ledger.unfinished(now_seconds - following.FOLLOWED_SECONDS)
-        return descheduler.at_rest and not waiting and not self._windows.any_node_over()
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)

@@ -141,6 +141,15 @@ def test_whoever_looked_in_its_place_leaves_no_gap(tmp_path: pathlib.Path) -> No
     assert read_by(here, whole=False)[1] == {"nodes"}
 
 
+def test_what_became_of_evictions_is_learnt_at_rest_too(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    here.service.cycle()
+    here.door.objects[kinds.PODS.plural] = ()
+    here.service.stay_at_rest()
+    (row,) = here.ledger.rows(Query())
+    assert row.gone_at_seconds == here.clock.now()
+
+
 def test_it_is_not_at_rest_before_its_first_run(tmp_path: pathlib.Path) -> None:
     assert not World(scenes.hot_and_cool(), tmp_path).service.at_rest
 
