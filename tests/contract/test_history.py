@@ -54,10 +54,13 @@ def recorded() -> collections.abc.Iterator[tuple[Scenario, list[str], client.Cli
             yield truth, nodes, door
 
 
-def test_the_past_comes_back_as_it_was(recorded: tuple[Scenario, list[str], client.Client]) -> None:
+def test_the_past_comes_back_as_it_was(
+    recorded: tuple[Scenario, list[str], client.Client], tmp_path: pathlib.Path
+) -> None:
     truth, nodes, door = recorded
     span = reading.Span(truth.start_seconds, STEP_SECONDS, STEPS)
-    read = reading.read(door, span, Selectors(), reading.Cache(None, ""), now_seconds=time.time())
+    read = reading.read(door, span, Selectors(), reading.Cache(tmp_path, ""), now_seconds=time.time())
+    assert list(tmp_path.iterdir()), "Prometheus did not say which cluster it is of, so nothing was kept"
     assert read.warnings == ()
     found = rebuilding.rebuild(read, "past")
     scenario = found.scenario
@@ -105,7 +108,6 @@ def test_whatif_replays_the_past_of_a_real_prometheus(
     ]
     answer = evenload(*asked, "--seeds", "2", "--save", str(kept), "-o", "json")
     assert answer.returncode == 0, answer.stderr
-    assert list((tmp_path / "cache").iterdir())  # Prometheus says which cluster it is of
     found = json.loads(answer.stdout)
     assert [variant["name"] for variant in found["variants"]] == ["plain", "default"]
     pods = found["figures"]["pods_bound"]["variants"]["plain"]
