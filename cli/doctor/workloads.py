@@ -6,11 +6,10 @@
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
+from kube import lean_pods
 from kube.objects import DisruptionBudget, Pod
 
-PLACEHOLDER_LABEL = "evenload.io/placeholder"
-PRESET_ANNOTATION = "evenload.io/placeholder-preset"  # deploy/placeholder: order (the default) or soak
-SOAK = "soak"
+SOAK = "soak"  # of lean_pods.PRESET_ANNOTATION; order is the default
 
 
 def budgets(facts: Facts) -> Finding:
@@ -37,7 +36,7 @@ def placeholders(facts: Facts) -> Finding:
     """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
     if isinstance(facts.pods, Finding):
         return facts.pods
-    held = [pod for pod in facts.pods if pod.labels.get(PLACEHOLDER_LABEL) == "true" and not pod.finished]
+    held = [pod for pod in facts.pods if pod.labels.get(lean_pods.PLACEHOLDER_LABEL) == "true" and not pod.finished]
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below
@@ -63,7 +62,7 @@ def placeholders(facts: Facts) -> Finding:
 
 
 def _soaks(pod: Pod) -> bool:
-    return pod.annotations.get(PRESET_ANNOTATION) == SOAK
+    return pod.annotations.get(lean_pods.PRESET_ANNOTATION) == SOAK
 
 
 def _preempting(facts: Facts) -> set[str]:

@@ -40,13 +40,15 @@ class Said:
     confirmed_seconds: float
 
     def aligned(self, fleet: Fleet, metrics: tuple[str, ...]) -> "Said":
-        """The same of these machines; nothing of those that are new, though they may have an old one's name."""
+        """The same of these machines; nothing of those that are new, though they may have an old one's name. Metrics
+        stay as they are in a run: only before the first sync there are none.
+        """
         if (fleet.uids, metrics) == (self.uids, self.metrics):
             return self
-        last = len(self.uids)  # one row of nothing behind all others
-        places = {uid: place for place, uid in enumerate(self.uids)} if metrics == self.metrics else {}
-        rows = np.array([places.get(uid, last) for uid in fleet.uids], np.int64)
-        ratios = self.columns.ratios if metrics == self.metrics else np.empty((last, len(metrics)))
+        places = {uid: place for place, uid in enumerate(self.uids)}
+        nothing = len(places)  # a row behind all others
+        rows = np.array([places.get(uid, nothing) for uid in fleet.uids], np.int64)
+        ratios = self.columns.ratios.reshape(nothing, len(metrics))
         columns = Columns(
             np.vstack((ratios, np.full((1, len(metrics)), np.nan)))[rows], np.append(self.columns.is_hot, False)[rows]
         )
@@ -61,10 +63,10 @@ class Said:
 
     def written(self, weighed: publishing.Weighed, confirmed_seconds: float) -> "Said":
         """The same after the nodes worth it were written."""
-        readings, worth, _ = weighed
-        ratios = np.where(worth[:, None], readings.columns.ratios, self.columns.ratios)
-        columns = Columns(ratios, np.where(worth, readings.columns.is_hot, self.columns.is_hot))
-        at_seconds = np.where(worth, np.floor(readings.at_seconds), self.at_seconds)
+        held, worth, _ = weighed
+        ratios = np.where(worth[:, None], held.columns.ratios, self.columns.ratios)
+        columns = Columns(ratios, np.where(worth, held.columns.is_hot, self.columns.is_hot))
+        at_seconds = np.where(worth, np.floor(held.at_seconds), self.at_seconds)
         return dataclasses.replace(
             self, columns=columns, at_seconds=at_seconds, confirmed_seconds=math.floor(confirmed_seconds)
         )
@@ -72,8 +74,6 @@ class Said:
 
 NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.empty(0), -math.inf)
 Shown = Callable[[Said, bool], None]  # what all nodes would carry now, and whether some node would have been written
-
-
 Told = Callable[[Metric], Mapping[str, float] | None]  # what Prometheus would answer of all nodes; None: ask it
 
 
@@ -121,8 +121,8 @@ class Annotator(cycle.Annotator):
 class Table(nodes.NodeTable):
     """The extender's nodes with readings that are shown to it; all else is from their objects, as ever."""
 
-    def __init__(self, metric_names: Collection[str]) -> None:
-        super().__init__(tuple(metric_names))
+    def __init__(self, metric_names: tuple[str, ...]) -> None:
+        super().__init__(metric_names)
         self._said = NOTHING
         self._both: tuple[nodes.NodeLoads, nodes.NodeLoads] | None = None  # without the readings, and with them
 
