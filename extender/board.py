@@ -89,9 +89,7 @@ class Board:
         predicted = every.values.take(rows, axis=0)
         predicted += every.expected.take(rows, axis=0)
         columns = np.ascontiguousarray(predicted.T)
-        incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
-        for column, ratios in zip(columns, incoming, strict=True):
-            column += ratios
+        columns += every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
         return scoring.bases(columns.T, every.in_force.weighing)
 
 

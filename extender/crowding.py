@@ -12,7 +12,6 @@ est stands in A of the offset alone.
 """
 
 import collections.abc
-import dataclasses
 import math
 from typing import Final, NamedTuple
 
@@ -46,8 +45,7 @@ class Group(NamedTuple):
     place: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Crowding:
+class Crowding(NamedTuple):
     """What placements mean for the nodes of one request.
 
     `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that

@@ -23,7 +23,7 @@ import numpy as np
 
 from extender import app, board, deadline, decisions, directory, later, nodes, protocol, verbs, view
 from kube import objects
-from policy import owner_usage, relief, scoring
+from policy import owner_usage, scoring
 from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
@@ -252,14 +252,9 @@ class Lean:
 def _needs_more(current: board.Board, pod: objects.Pod) -> bool:
     """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
     every = current.standing
-    if pod.owner is not None and any(_holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
+    if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
         return True
     return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
-
-
-def _holds(hint: relief.Relief, owner_uid: str, every: view.Candidates) -> bool:
-    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
-    return relief.rejects(hint, owner_uid, every.now_seconds, relieved=False)
 
 
 class _Sent:

@@ -5,7 +5,6 @@ shows the same judgement with all its factors. Nothing here reads a clock or wai
 """
 
 import collections.abc
-import dataclasses
 import itertools
 from typing import NamedTuple
 
@@ -23,8 +22,7 @@ class Outcome(NamedTuple):
     decision: decisions.Decision
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """Which candidates a pod may go to: `passed` in the order asked, the reason of every other, and why it is
     degraded.
     """
@@ -109,17 +107,20 @@ def opted_out(candidates: view.Candidates, pod: objects.Pod) -> str | None:
 
 def relieved(candidates: view.Candidates, pod: objects.Pod) -> frozenset[str]:
     """The candidates that were relieved of this pod's workload a moment ago and are not yet cool."""
-    if pod.owner is None or not candidates.loads.reliefs:
+    owner, reliefs = pod.owner, candidates.loads.reliefs
+    if owner is None or not reliefs:
         return frozenset()
-    bands, now_seconds = candidates.in_force.policy.descheduler.thresholds, candidates.now_seconds
-    held = set()
-    for at, row in enumerate(candidates.rows.tolist()):
-        hint = candidates.loads.reliefs.get(row)
-        if hint is not None:
-            cool = relief.is_relieved(usable_values(candidates, at), bands)
-            if relief.rejects(hint, pod.owner.uid, now_seconds, relieved=cool):
-                held.add(candidates.names[at])
-    return frozenset(held)
+    bands = candidates.in_force.policy.descheduler.thresholds
+    about_pod = [row for row, hint in reliefs.items() if holds(hint, owner.uid, candidates)]  # mostly none
+    places = np.flatnonzero(np.isin(candidates.rows, about_pod)).tolist() if about_pod else ()
+    return frozenset(
+        candidates.names[at] for at in places if not relief.is_relieved(usable_values(candidates, at), bands)
+    )
+
+
+def holds(hint: relief.Relief, owner_uid: str, seen: view.Candidates) -> bool:
+    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
+    return relief.rejects(hint, owner_uid, seen.now_seconds, relieved=False)
 
 
 def usable_values(candidates: view.Candidates, at: int) -> dict[str, float]:

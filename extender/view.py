@@ -10,7 +10,7 @@ load decays in steps of a second, and what was judged once holds for all request
 """
 
 import collections.abc
-import dataclasses
+import itertools
 import math
 from typing import NamedTuple
 
@@ -33,14 +33,14 @@ class InForce(NamedTuple):
     rules: filtering.Rules
     rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps nobody
     weighing: scoring.Weighing
-    columns_of_resource: tuple[int, ...]
+    pricing: hotspots.Pricing
+    resources: nodes.Rows  # by metric the place of its resource in a `recent.Load`
 
-    def incoming(self, load: recent.Load, per_allocatable: nodes.Floats) -> list[nodes.Floats]:
-        """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
-        as in `nodes.NodeLoads`.
+    def incoming(self, load: recent.Load, per_allocatable: nodes.Floats) -> nodes.Floats:
+        """What a load adds to some nodes [metrics, nodes]; `per_allocatable` is [nodes, cpu|memory] as in
+        `nodes.NodeLoads`.
         """
-        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
-        return [ratios[resource] for resource in self.columns_of_resource]
+        return (per_allocatable * load).T.take(self.resources, axis=0)
 
 
 def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
@@ -54,12 +54,12 @@ def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
         rules,
         rules._replace(keep_coolest=False),
         scoring.weighing(policy.score, in_force),
-        tuple(metrics.RESOURCES.index(metric.resource) for metric in in_force),
+        hotspots.pricing(policy.hot_spots),
+        np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(NamedTuple):
     """The nodes of one request at one moment; every array's first axis is `names`.
 
     `values[nodes, metrics]` are ratios, NaN where unusable now; `expected[nodes, metrics]` ratios of recent pods' load;
@@ -78,7 +78,7 @@ class Candidates:
 
     def only(self, keep: Mask) -> "Candidates":
         """The same for the nodes marked."""
-        names = tuple(name for name, kept in zip(self.names, keep.tolist(), strict=True) if kept)
+        names = tuple(itertools.compress(self.names, keep.tolist()))
         arrays = self.rows[keep], self.fresh[keep], self.values[keep], self.expected[keep], self.counts[keep]
         return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
 
@@ -106,14 +106,14 @@ class Candidates:
     @property
     def penalty(self) -> nodes.Floats:
         """Hot-spot points [nodes] on the 0..10 scale."""
-        return hotspots.penalty(self.counts, self.in_force.policy.hot_spots)
+        return hotspots.penalty(self.counts, self.in_force.pricing)
 
     def incoming(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> nodes.Floats | None:
         """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
         if not self.in_force.weighing.incoming_pod:
             return None
-        by_metric = self.in_force.incoming(self.estimate(pod, mean).load, self.loads.per_allocatable[self.rows])
-        return np.array(by_metric).T
+        per_allocatable = self.loads.per_allocatable.take(self.rows, axis=0)
+        return self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable).T
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> recent.Estimate:
         """What a pod is expected to use; `mean` is its owner's."""
@@ -123,6 +123,8 @@ class Candidates:
         """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
         whole.
         """
+        if _all(self.fresh) and not np.isnan(self.values).any():
+            return ()
         return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any())
 
     def lacking(self) -> dict[str, Mask]:
@@ -147,8 +149,7 @@ class Candidates:
         return needed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """Some rows of what stood for all nodes at one moment: the candidates of a request before anybody looks at them."""
 
     standing: Candidates
@@ -307,12 +308,18 @@ def _joined(
     crowded: crowding.Crowding,
 ) -> Candidates:
     stale_after_seconds = in_force.policy.sync.stale_after_seconds
-    fresh = freshness.mask(loads.effective_seconds[rows], at_seconds, stale_after_seconds)
-    values = np.where(fresh[:, None], loads.values[rows], np.nan)
+    fresh = freshness.mask(loads.effective_seconds.take(rows), at_seconds, stale_after_seconds)
+    values = loads.values.take(rows, axis=0)
+    if not _all(fresh):
+        values[~fresh] = np.nan
     expected = crowded.amounts * _shares(in_force, loads, rows)
     return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts)
 
 
 def _shares(in_force: InForce, loads: nodes.NodeLoads, rows: nodes.Rows) -> nodes.Floats:
     """What a unit of each metric's resource is of each node [nodes, metrics]."""
-    return loads.per_allocatable.take(rows, axis=0).take(in_force.columns_of_resource, axis=1)
+    return loads.per_allocatable.take(rows, axis=0).take(in_force.resources, axis=1)
+
+
+def _all(marked: Mask) -> bool:
+    return bool(np.count_nonzero(marked) == len(marked))

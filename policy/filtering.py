@@ -7,7 +7,6 @@ missing, stale or invalid. A node's own thresholds (`policy.node_thresholds`) co
 """
 
 import collections.abc
-import dataclasses
 import math
 from typing import Final, NamedTuple
 
@@ -50,13 +49,22 @@ class Rule(NamedTuple):
 class Rules(NamedTuple):
     """The policy's filter, compiled: thresholds over 0 in the file's order, and what to do in the two odd cases.
 
-    `dormant` are the metrics without a threshold: rules of limit 0 that only a node's own threshold turns on.
+    `columns` [rules] and `limits` [rules] are those of `rules`. `dormant` are the metrics without a threshold: rules of
+    limit 0 that only a node's own threshold turns on.
     """
 
     rules: tuple[Rule, ...]
+    columns: npt.NDArray[np.intp]
+    limits: Floats
     reject_missing: bool
     keep_coolest: bool
     dormant: tuple[Rule, ...] = ()
+
+    def woken(self, own: Floats) -> "Rules":
+        """The same with the rules that only some of these nodes' own thresholds turn on."""
+        awake = tuple(rule for rule in self.dormant if (own[:, rule.column] > 0).any())
+        every = self.rules + awake
+        return self._replace(rules=every, columns=_columns(every), limits=_limits(every)) if awake else self
 
 
 class Verdict(NamedTuple):
@@ -66,8 +74,7 @@ class Verdict(NamedTuple):
     reasons: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(NamedTuple):
     """The verdicts over all nodes of a request.
 
     `limits` [nodes, rules] are the ratios in force, NaN where a node's own threshold turns the rule off, and `own`
@@ -122,7 +129,16 @@ def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Met
     )
     ruled = {rule.column for rule in compiled}
     dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if column not in ruled)
-    return Rules(compiled, filter_.on_missing == "reject", filter_.when_all_rejected == "coolest", dormant)
+    reject_missing, keep_coolest = filter_.on_missing == "reject", filter_.when_all_rejected == "coolest"
+    return Rules(compiled, _columns(compiled), _limits(compiled), reject_missing, keep_coolest, dormant)
+
+
+def _columns(rules: tuple[Rule, ...]) -> npt.NDArray[np.intp]:
+    return np.array([rule.column for rule in rules], dtype=np.intp)
+
+
+def _limits(rules: tuple[Rule, ...]) -> Floats:
+    return np.array([rule.limit_ratio for rule in rules], dtype=np.float64)
 
 
 def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | None = None) -> Verdicts:
@@ -133,33 +149,27 @@ def verdicts(values: Floats, expected: Floats, compiled: Rules, own: Floats | No
     none for the metric: there they stand for t_m, and 0 turns the rule off. When every node is rejected and the policy
     says `coolest`, a cool-first prefix of at least one node is allowed after all and the result is degraded.
     """
-    rules = compiled.rules if own is None else compiled.rules + _awake(compiled.dormant, own)
-    columns = np.array([rule.column for rule in rules], dtype=np.intp)
-    limits = _limits(rules, None if own is None else own[:, columns], len(values))
-    predicted = (values.take(columns, axis=1) + expected.take(columns, axis=1)).round(_DECIMALS)
+    awake = compiled if own is None else compiled.woken(own)
+    predicted = (values + expected).take(awake.columns, axis=1).round(_DECIMALS)
     missing = np.isnan(predicted)
-    if own is not None:
+    if own is None:
+        marked, limits = None, awake.limits[None].repeat(len(values), axis=0)
+    else:
+        own = own.take(awake.columns, axis=1)
+        marked, limits = ~np.isnan(own), _in_force(awake.limits, own)
         missing &= ~np.isnan(limits)
     over: Mask = np.greater(predicted, limits)
     broken = over | missing if compiled.reject_missing else over
-    allowed: Mask = np.logical_not(broken.any(axis=1))
-    kept = compiled.keep_coolest and len(allowed) > 0 and not allowed.any()
+    allowed: Mask = np.logical_not(np.logical_or.reduce(broken, axis=1))
+    kept = compiled.keep_coolest and len(allowed) > 0 and not np.count_nonzero(allowed)
     if kept:
         allowed = coolest(predicted - limits)
-    marked = None if own is None else ~np.isnan(own[:, columns])
-    return Verdicts(rules, limits, marked, allowed, broken, missing, bool(kept or missing.any()), kept)
+    degraded = bool(kept or np.count_nonzero(missing))
+    return Verdicts(awake.rules, limits, marked, allowed, broken, missing, degraded, kept)
 
 
-def _awake(dormant: tuple[Rule, ...], own: Floats) -> tuple[Rule, ...]:
-    """The rules that only some of these nodes' own thresholds turn on."""
-    return tuple(rule for rule in dormant if (own[:, rule.column] > 0).any())
-
-
-def _limits(rules: tuple[Rule, ...], own: Floats | None, nodes: int) -> Floats:
-    """The threshold in force [nodes, rules], NaN where the rule is off; `own` has the columns of `rules`."""
-    policy = np.array([rule.limit_ratio for rule in rules], dtype=np.float64)
-    if own is None:
-        return policy[None].repeat(nodes, axis=0)
+def _in_force(policy: Floats, own: Floats) -> Floats:
+    """The threshold in force [nodes, rules], NaN where the rule is off; `own` [nodes, rules] has NaN for none."""
     chosen = np.where(np.isnan(own), policy, own)
     return np.where(chosen > 0, chosen, np.nan)
 

@@ -40,13 +40,24 @@ def counts(
     return tuple(total - bisect.bisect_right(bound_at_seconds, now_seconds - window) for window in windows_seconds)
 
 
-def penalty(
-    placed: npt.NDArray[np.int64], hot_spots: collections.abc.Sequence[schema.HotSpot]
-) -> npt.NDArray[np.float64]:
+class Pricing(NamedTuple):
+    """The policy's hot spots, compiled: by hot spot how many pods cost how many points."""
+
+    pods: npt.NDArray[np.int64]
+    points: npt.NDArray[np.float64]
+
+
+def pricing(hot_spots: collections.abc.Sequence[schema.HotSpot]) -> Pricing:
+    """Compile a policy's hot spots."""
+    return Pricing(
+        np.array([spot.pods for spot in hot_spots], dtype=np.int64),
+        np.array([spot.penalty for spot in hot_spots], dtype=np.float64),
+    )
+
+
+def penalty(placed: npt.NDArray[np.int64], compiled: Pricing) -> npt.NDArray[np.float64]:
     """Penalty points [nodes] = sum of floor(n / pods) * penalty over hot spots; `placed` is n [nodes, hot spots]."""
-    pods = np.array([spot.pods for spot in hot_spots], dtype=np.int64)
-    points = np.array([spot.penalty for spot in hot_spots], dtype=np.float64)
-    return (placed // pods) @ points
+    return (placed // compiled.pods) @ compiled.points
 
 
 def windows(hot_spots: collections.abc.Iterable[schema.HotSpot]) -> tuple[float, ...]:

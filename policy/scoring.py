@@ -42,8 +42,7 @@ class Weighing(NamedTuple):
     incoming_pod: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(NamedTuple):
     """What becomes of the candidates' bases: `base` after the cap, the median and the stretched range, `neutral` where
     the median filled in, `capped` where the best whole node's base was the most, `penalty` taken off, `raw` the clamped
     result, `scores` its integers. All [nodes].
@@ -130,8 +129,9 @@ def ranking(
     predicted = values + expected
     if compiled.incoming_pod and incoming is not None:
         predicted += incoming
-    own_base = bases(predicted, compiled)
-    return rank(own_base, penalty, whole=whole(values, compiled), stretch=compiled.stretch)
+    own_base, all_whole = _bases(predicted, compiled)
+    complete = None if all_whole else whole(values, compiled)
+    return rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
 
 
 def whole(values: Floats, compiled: Weighing) -> Mask:
@@ -146,8 +146,14 @@ def bases(predicted: Floats, compiled: Weighing) -> Floats:
     `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
     that have one.
     """
+    return _bases(predicted, compiled)[0]
+
+
+def _bases(predicted: Floats, compiled: Weighing) -> tuple[Floats, bool]:
+    """The same, and whether every node has every metric of a weight."""
     found = _whole_bases(predicted, compiled)
-    return _terms(predicted, compiled)[1] if np.isnan(found).any() else found
+    all_whole = not np.count_nonzero(np.isnan(found))
+    return (found if all_whole else _terms(predicted, compiled)[1]), all_whole
 
 
 def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
@@ -194,13 +200,16 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
     they are.
     """
     neutral = np.isnan(own_base)
-    if neutral.all():
+    without = np.count_nonzero(neutral)
+    if without == len(own_base):
         base = np.full(len(own_base), NEUTRAL_BASE)
         return Ranking(base, neutral, np.zeros_like(neutral), np.zeros(len(base)), base, _round_half_up(base))
-    most = np.inf if whole is None else own_base[whole].max(initial=-np.inf)
-    capped = np.zeros_like(neutral) if np.isneginf(most) else own_base > most
-    base = np.where(capped, most, own_base)
-    if neutral.any():
+    most = -np.inf if whole is None else own_base[whole].max(initial=-np.inf)
+    capped, base = np.zeros_like(neutral), own_base
+    if most > -np.inf:
+        capped = own_base > most
+        base = np.where(capped, most, own_base)
+    if without:
         base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
         base = _stretched(base)

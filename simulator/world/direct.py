@@ -6,8 +6,10 @@ the metrics are left out. tests/unit/simulator/test_handing.py holds whole runs 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from extender import explaining, protocol, verbs
 from extender.view import Candidates, View
@@ -16,12 +18,27 @@ from runtime.clock import Clock
 from simulator.scheduling.extenders import Filtered, Victims
 
 
+class _Filtered(NamedTuple):
+    """What came of a question whose pod may go to `passed`, and the nodes it was about."""
+
+    pod: Pod
+    passed: Sequence[str]
+    rejected: Mapping[str, str]
+    candidates: Candidates
+
+    def left(self) -> Candidates:
+        """The nodes that passed."""
+        if not self.rejected:
+            return self.candidates
+        return self.candidates.only(np.array([name not in self.rejected for name in self.candidates.names]))
+
+
 class Direct:
     """An `ExtenderPort` over a view; `weight` is the stanza's."""
 
     def __init__(self, seen: View, clock: Clock, *, weight: int) -> None:
         self._seen, self._clock, self._weight = seen, clock, weight
-        self._filtered: tuple[Pod, Sequence[str], Candidates] | None = None  # the last question, and whom it was about
+        self._filtered: _Filtered | None = None  # the last answer
 
     @property
     def weight(self) -> int:
@@ -32,14 +49,15 @@ class Direct:
         """Which of the nodes may take the pod."""
         candidates = self._candidates(pod, names)
         judged = verbs.judge(candidates, pod)
-        self._filtered = pod, names, candidates
-        return Filtered(judged.passed if judged.rejected else names, {}, judged.rejected)
+        passed = judged.passed if judged.rejected else names
+        self._filtered = _Filtered(pod, passed, judged.rejected, candidates)
+        return Filtered(passed, {}, judged.rejected)
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
         """0 to 10 by node. Of all that passed the filter a moment ago the candidates are at hand."""
         last, self._filtered = self._filtered, None
-        same = last is not None and last[0] is pod and last[1] is names
-        candidates = last[2] if same and last is not None else self._candidates(pod, names)
+        same = last is not None and last.pod is pod and last.passed is names
+        candidates = last.left() if same and last is not None else self._candidates(pod, names)
         ranking = verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now()))
         return dict(zip(names, ranking.scores.tolist(), strict=True))
 
