@@ -1,7 +1,7 @@
 """Watched pods -> placements per node and window, and which pod events are scheduling results.
 
-Pure functions over the pod reflector's snapshot: `annotator.cycle` asks for the hot counts of each sync, so they are
-rebuilt from the cluster after a restart and nothing is kept that could drift. The moment of a binding is the pod's
+Pure functions over pods: `annotator.cycle` asks for the hot counts of each sync, with the pods that
+`annotator.followed` picks, so they are rebuilt from the cluster after a restart. The moment of a binding is the pod's
 PodScheduled transition. Pods that say nothing of where the scheduler crowds do not count: finished and terminating
 ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give way).
 """
@@ -75,10 +75,10 @@ def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds
     """The placements within each window of the hot spots."""
     windows_seconds = hotspots.windows(hot_spots)
     oldest_seconds = now_seconds - max(windows_seconds, default=0.0)
-    recent = [pod for pod in pods if (pod.status.scheduled_at_seconds or 0.0) > oldest_seconds]
     times: dict[str, list[float]] = {}
-    for placed in filter(None, map(binding, recent)):
-        times.setdefault(placed.node, []).append(placed.at_seconds)
+    for placed in filter(None, map(binding, pods)):
+        if placed.at_seconds > oldest_seconds:
+            times.setdefault(placed.node, []).append(placed.at_seconds)
     counted = {
         node: hotspots.hot_value(hotspots.counts(sorted(each), now_seconds, windows_seconds), hot_spots).counts
         for node, each in times.items()

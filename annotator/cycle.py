@@ -6,9 +6,10 @@ which complaints were logged already; everything else is read from the cluster, 
 """
 
 import dataclasses
+import functools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from annotator import (
     usage,
 )
 from annotator.book import EMPTY, Book, Fleet
+from annotator.followed import Followed
 from annotator.metrics import Telemetry
 from annotator.outcome import Outcome
 from annotator.standing import Standing
@@ -34,7 +36,7 @@ from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
 from kube.objects import Address, Node
-from policy import heartbeat
+from policy import heartbeat, hotspots
 from policy import metrics as load_metrics
 from policy.metrics import Metric
 from policy.schema import LoadPolicy
@@ -104,7 +106,8 @@ class Annotator:
         self._standing = Standing()
         self._digester = heartbeat.Digester()
         self._complaints = complaints.Complaints()
-        self._usage = usage.OwnerUsage(prometheus, kube, settings.namespace, telemetry, clock.now)
+        self._usage = usage.OwnerUsage(self.ask_pods, kube, settings.namespace, telemetry, clock.now)
+        self.pods = Followed()
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
@@ -112,22 +115,23 @@ class Annotator:
     def sync(self, world: World, rules: Rulebook) -> Outcome:
         """Read, hold, write, renew. Raises nothing that Prometheus or the apiserver does; the outcome says it."""
         with self._telemetry.sync_seconds.time():
-            outcome = self._sync(world, rules)
+            self.pods.follow(world.pods)
+            outcome = self._sync(world.nodes, rules)
             if not outcome.read_nothing:
-                self._look_aside(world.pods, rules.policy)
+                self._look_aside(rules.policy)
                 outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
         self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
         fresh = self._book.since(self._clock.now() - rules.policy.sync.stale_after_seconds)
         self._telemetry.spread_is(spread.of(fresh, rules.policy))
-        self._telemetry.placeholders_are(bindings.placeholders(world.pods.values()))
+        self._telemetry.placeholders_are(bindings.placeholders(self.pods.placeholders))
         self.last = outcome
         return outcome
 
-    def _look_aside(self, pods: Mapping[str, Pod], policy: LoadPolicy) -> None:
+    def _look_aside(self, policy: LoadPolicy) -> None:
         """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
-        if not self._usage.sync(pods, policy):
+        if not self._usage.sync(self.pods, policy):
             self.scrapes.look(policy, now_seconds=self._clock.now())
             self._complaints.update("windows are not full", self.scrapes.sentence)
 
@@ -150,9 +154,9 @@ class Annotator:
             return "nothing read since the start; nodes keep what they carry until it is stale"
         return staleness.line(self.unusable(policy), len(self._book.nodes))
 
-    def _sync(self, world: World, rules: Rulebook) -> Outcome:
+    def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        fleet, known, label = Fleet.of(world.nodes), self._directory(world.nodes), self._settings.label
+        fleet, known, label = Fleet.of(nodes), self._directory(nodes), self._settings.label
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
         asked = collecting.doubted(self.ask(metrics, known), self._book)
@@ -160,17 +164,17 @@ class Annotator:
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
-            return Outcome(len(world.nodes), (), failures, 0, 0, {})
+            return Outcome(len(nodes), (), failures, 0, 0, {})
         self._hold(asked, fleet, rules.policy, asked_seconds)
-        published = self.publish(self._book, fleet, world.pods.values(), rules, self._clock.now())
+        published = self.publish(self._book, fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
-        unmatched = matching.sentence(world.nodes, without, asked, known, label)
+        unmatched = matching.sentence(nodes, without, asked, known, label)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
-        self._telemetry.nodes.labels("matched").set(len(world.nodes) - len(without))
+        self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
         partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(world.nodes), without, failures, answered, partial, *published, unmatched=unmatched)
+        return Outcome(len(nodes), without, failures, answered, partial, *published, unmatched=unmatched)
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
@@ -183,8 +187,15 @@ class Annotator:
             self._addressed, self._known = addressed, directory(nodes)
         return self._known
 
+    def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
+        """What pods use; as with `ask`."""
+        return usage.ask(functools.partial(self._timed, f"pods_{resource}"), resource, window_seconds)
+
     def _query(self, metric: Metric, expression: str) -> Answer:
-        with self._telemetry.query_seconds.labels(metric.name).time():
+        return self._timed(metric.name, expression)
+
+    def _timed(self, name: str, expression: str) -> Answer:
+        with self._telemetry.query_seconds.labels(name).time():
             return self._prometheus.query(expression)
 
     def _hold(self, asked: Sequence[collecting.Asked], fleet: Fleet, policy: LoadPolicy, asked_seconds: float) -> None:
@@ -211,15 +222,13 @@ class Annotator:
         self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
         self._uids = fleet.uids
 
-    def publish(
-        self, book: Book, fleet: Fleet, pods: Collection[Pod], rules: Rulebook, now_seconds: float
-    ) -> Published:
+    def publish(self, book: Book, fleet: Fleet, rules: Rulebook, now_seconds: float) -> Published:
         """Bring what is held to the nodes. A simulation may hand it over instead (`simulator.world.handing`)."""
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = publishing.plan(
             fleet,
             book,
-            bindings.hot_counts(pods, rules.policy.hot_spots, now_seconds=now_seconds),
+            self.hot_counts(rules.policy, now_seconds),
             carried=carried,
             rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=self._settings.crane),
             now_seconds=now_seconds,
@@ -235,9 +244,15 @@ class Annotator:
         for result, count in counted.items():
             self._telemetry.patches.labels(result).inc(count)
         if counted[publishing.WRITTEN]:
-            self._telemetry.wakeups.inc(bindings.waiting(pods))
+            self._telemetry.wakeups.inc(bindings.waiting(self.pods.unbound))
         vouched = publishing.vouched(carried.texts, patches, results)
         return Published(counted, error, self._beat(vouched, rules, now_seconds))
+
+    def hot_counts(self, policy: LoadPolicy, now_seconds: float) -> bindings.Hot:
+        """The placements on each node, per window."""
+        longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
+        recent = self.pods.scheduled_since(now_seconds - longest_seconds)
+        return bindings.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
 
     def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)

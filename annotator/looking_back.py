@@ -8,6 +8,7 @@ remembers. A new process, or one that leads anew, begins without the placements 
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -72,9 +73,11 @@ class LookBack:
         """Compare every followed placement's node with the median."""
         levels = seen.levels
         known = levels.cpu.keys() & levels.memory.keys() & seen.nodes.keys()
-        for one in self._followed:
-            node, uid, _ = one.placed
-            used = _used(uid, seen.nodes[node], seen) if node in known else None
+        pods = [seen.pods.get(one.placed.uid) for one in self._followed]
+        cpu, memory = seen.usage.of(["" if pod is None else pod.key for pod in pods])
+        for one, pod, *amounts in zip(self._followed, pods, cpu.tolist(), memory.tolist(), strict=True):
+            node = one.placed.node
+            used = _used(pod, seen.nodes[node], *amounts) if node in known else None
             if used is not None:
                 one.looks += 1
                 one.cpu_over += levels.cpu[node] - used[0] - levels.cpu_median
@@ -91,14 +94,11 @@ class LookBack:
         return Stayed(len(known), stayed, len(ended) - len(known))
 
 
-def _used(uid: str, node: Node, seen: Look) -> tuple[float, float] | None:
+def _used(pod: Pod | None, node: Node, cpu_millicores: float, memory_bytes: float) -> tuple[float, float] | None:
     """What a pod uses of its node, ratios of CPU and memory; None where one of the amounts is not known."""
-    pod = seen.pods.get(uid)
     if pod is None or pod.finished:
         return 0.0, 0.0
-    usage, capacity, name = seen.usage, node.capacity, pod.key
-    if name not in usage.cpu_millicores or name not in usage.memory_bytes:
+    capacity = node.capacity
+    if math.isnan(cpu_millicores + memory_bytes) or not capacity.cpu_millicores or not capacity.memory_bytes:
         return None
-    if not capacity.cpu_millicores or not capacity.memory_bytes:
-        return None
-    return usage.cpu_millicores[name] / capacity.cpu_millicores, usage.memory_bytes[name] / capacity.memory_bytes
+    return cpu_millicores / capacity.cpu_millicores, memory_bytes / capacity.memory_bytes

@@ -104,12 +104,11 @@ class Service:
 
     def _look_back(self, world: cycle.World) -> None:
         """Once owners' usage was read, what every pod uses is known, too."""
-        levels, pods = self._levels(), self._annotator.pod_usage
+        levels, usage_read = self._levels(), self._annotator.pod_usage
         look = None
-        if levels is not None and pods is not None:
-            by_uid = {pod.metadata.uid: pod for pod in world.pods.values()}
+        if levels is not None and usage_read is not None:
             by_name = {node.metadata.name: node for node in world.nodes}
-            look = looking_back.Look(levels, pods, by_uid, by_name)
+            look = looking_back.Look(levels, usage_read, self._annotator.pods.by_uid, by_name)
         spacing_seconds = usage.PERIODS * self._policy.current.sync.period_seconds
         looks_per_hour = looking_back.SPAN_SECONDS / spacing_seconds
         self.results.look_back(look, now_seconds=self._clock.now(), looks_per_hour=looks_per_hour)

@@ -16,7 +16,7 @@ from promql import door, errors
 from promql.node_queries import Window
 from runtime.clock import Clock
 from simulator import usage
-from simulator.prometheus import pod_windows, questions
+from simulator.prometheus import pod_amounts, pod_windows, questions
 from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
 from simulator.prometheus.pod_windows import PodValues, PodWindows
 from simulator.rows import Forgotten
@@ -56,6 +56,7 @@ class SimulatedPrometheus:
         self._clock = clock
         self._questions = questions.Book(selector, own)
         self._nodes, self._pods = NodeWindows(book), PodWindows(book)
+        self._pod_names = pod_amounts.Names(book.pods)
         self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
         self._names = tuple(machine.name for machine in book.scenario.machines)
         self._faults: list[Fault] = []
@@ -72,6 +73,11 @@ class SimulatedPrometheus:
             self._names if not np.isnan(values).any() else itertools.compress(self._names, (values == values).tolist())
         )
         return dict(zip(names, values[values == values].tolist(), strict=True))
+
+    def pod_amounts(self, question: questions.PodMean, at_seconds: float) -> pod_amounts.Amounts | None:
+        """The same of pods, cores or bytes; None where an answer would name a pod twice."""
+        self._book.advance(self._clock.now())
+        return self._pod_names.amounts(self._pod_values(question, at_seconds, self._nodes.last_scrape(at_seconds)))
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """See promql.door; BadQuery for what no service asks."""

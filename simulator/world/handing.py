@@ -7,22 +7,23 @@ sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs e
 """
 
 import dataclasses
+import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from annotator import bindings, collecting, cycle, publishing
+from annotator import collecting, cycle, publishing, usage
 from annotator.book import Book, Fleet
 from annotator.standing import Carried
 from extender import nodes
-from kube.lean_pods import Pod
 from policy import annotations
 from policy.annotations import Columns, Reading
 from policy.metrics import Metric
 from promql import identity, readings
+from simulator.prometheus import pod_amounts
 from simulator.usage import Floats
 
 
@@ -74,7 +75,18 @@ class Said:
 
 NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.empty(0), -math.inf)
 Shown = Callable[[Said, bool], None]  # what all nodes would carry now, and whether some node would have been written
-Told = Callable[[Metric], Mapping[str, float] | None]  # what Prometheus would answer of all nodes; None: ask it
+
+
+class Told(Protocol):
+    """What Prometheus would answer (`windows`); None: ask it."""
+
+    def ratios(self, metric: Metric) -> Mapping[str, float] | None:
+        """Of all nodes."""
+        ...
+
+    def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
+        """Of all pods."""
+        ...
 
 
 class Annotator(cycle.Annotator):
@@ -88,7 +100,7 @@ class Annotator(cycle.Annotator):
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
-        told = {metric: self._told(metric) for metric in metrics}
+        told = {metric: self._told.ratios(metric) for metric in metrics}
         answers = [values for values in told.values() if values is not None and _all_good(values)]
         if len(answers) < len(told):
             return super().ask(metrics, known)
@@ -97,15 +109,20 @@ class Annotator(cycle.Annotator):
             for metric, values in zip(told, answers, strict=True)
         )
 
-    def publish(
-        self, book: Book, fleet: Fleet, pods: Collection[Pod], rules: cycle.Rulebook, now_seconds: float
-    ) -> cycle.Published:
+    def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
+        """What pods use; Prometheus is asked where it is not clear whose, or something of it is no good amount."""
+        told = self._told.pods(resource, window_seconds)
+        if told is None or not _can_be(told.known, functools.partial(usage.invalid_reason, resource)):
+            return super().ask_pods(resource, window_seconds)
+        return usage.Answered(told, not len(told.known))
+
+    def publish(self, book: Book, fleet: Fleet, rules: cycle.Rulebook, now_seconds: float) -> cycle.Published:
         """Show what is held to the extender."""
         before = self._said.aligned(fleet, book.metrics)
         weighed = publishing.weigh(
             fleet,
             book,
-            bindings.hot_counts(pods, rules.policy.hot_spots, now_seconds=now_seconds),
+            self.hot_counts(rules.policy, now_seconds),
             carried=before.carried(),
             rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=False),
             now_seconds=now_seconds,
@@ -151,6 +168,10 @@ class Table(nodes.NodeTable):
 
 def _all_good(values: Mapping[str, float]) -> bool:
     return min(values.values(), default=0.0) >= 0.0 and max(values.values(), default=0.0) <= annotations.MAX_RATIO
+
+
+def _can_be(amounts: Floats, judge: readings.Judge) -> bool:
+    return not len(amounts) or (judge(float(amounts.min())) is None and judge(float(amounts.max())) is None)
 
 
 def _with_readings(own: nodes.NodeLoads, said: Said) -> nodes.NodeLoads:

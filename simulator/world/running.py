@@ -124,9 +124,7 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        self._annotator = services.annotator(
-            self._around, None if given.whole_way else (self._windows.ratios, self._shown)
-        )
+        self._annotator = services.annotator(self._around, None if given.whole_way else (self._windows, self._shown))
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
         self._port: InProcess | Direct | None = None

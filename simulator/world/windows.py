@@ -1,4 +1,4 @@
-"""What nodes show now, of all nodes at once, as the services would be told by Prometheus.
+"""What nodes show and pods use now, of all at once, as the services would be told by Prometheus.
 
 `handing` gives it to the annotator. And `running` asks before each run of the descheduler whether any node is over one
 of its lines: in most steps none is, and a run would do nothing.
@@ -7,7 +7,7 @@ of its lines: in most steps none is, and a run would do nothing.
 from policy import metrics
 from policy.schema import LoadPolicy
 from runtime.clock import Clock
-from simulator.prometheus import questions
+from simulator.prometheus import pod_amounts, questions
 from simulator.prometheus.door import SimulatedPrometheus
 
 
@@ -24,6 +24,10 @@ class Windows:
         """By name of the nodes that have one; None for what only its author can compute."""
         window = self._meant[metric]
         return None if window is None else self._prometheus.node_ratios(window, self._clock.now())
+
+    def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
+        """What pods use, cores or bytes; None where the answer to it is to be judged."""
+        return self._prometheus.pod_amounts(questions.PodMean(resource, window_seconds), self._clock.now())
 
     def any_node_over(self) -> bool:
         """Whether some node is over some line of the descheduler; also where that cannot be said."""

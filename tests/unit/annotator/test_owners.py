@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator import owners
+from annotator import followed, owners
 from kube.lean_pods import Pod
 from policy.owner_usage import Mean
 from runtime import clock
@@ -22,14 +22,12 @@ WEB = ("ReplicaSet", "web-5d4f8c7b9")
 def means(
     pods: list[Pod], cpu: Mapping[str, float], memory: Mapping[str, float] | None = None, now: float = NOW
 ) -> dict[str, Mean]:
-    usage = owners.PodUsage(
-        {f"default/{name}": amount for name, amount in cpu.items()},
-        {f"default/{name}": amount for name, amount in (memory or {}).items()},
-        300.0,
-    )
-    replicas = owners.Replicas()
-    replicas.follow({pod.key: pod for pod in pods})
-    return owners.means(replicas, usage, now_seconds=now)
+    cores = {f"default/{name}": millicores / 1000 for name, millicores in cpu.items()}
+    sizes = {f"default/{name}": amount for name, amount in (memory or {}).items()}
+    known = followed.Followed()
+    known.follow({pod.key: pod for pod in pods})
+    usage = owners.PodUsage(owners.Named(cores), owners.Named(sizes), 300.0)
+    return owners.means(known, usage, now_seconds=now)
 
 
 def pod(name: str, **fields: Any) -> Pod:
@@ -72,44 +70,31 @@ def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str
     assert means([pod("a", **left_out)], {"a": 100}) == {}
 
 
-def test_owners_with_a_pod_placed_within_the_hour_are_recent() -> None:
-    replicas = owners.Replicas()
-    replicas.follow({"default/a": pod("a"), "default/b": builders.lean_pod("b", owner=("ReplicaSet", "waiting"))})
-    assert replicas.placed_lately(now_seconds=READY + 3599) == {"default/ReplicaSet/web"}
-    assert replicas.placed_lately(now_seconds=READY + 3600) == frozenset()
+NAMES = ("a", "b", "c")
+OWNERS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([WEB, ("StatefulSet", "db"), None]))
+AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1e6))
 
 
-KINDS = [
-    pod("x"),
-    pod("x", owner=("StatefulSet", "db")),
-    pod("x", owner=None),
-    pod("x", phase="Failed"),
-    pod("x", mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)),
-    pod("x", mutate=lambda body: body["status"].update(conditions=[])),
-]
-SNAPSHOTS = st.lists(st.dictionaries(st.sampled_from(["default/a", "default/b", "default/c"]), st.sampled_from(KINDS)))
-AMOUNTS = st.dictionaries(st.sampled_from(["default/a", "default/b", "default/c"]), st.floats(0, 1e6))
-
-
-@given(snapshots=SNAPSHOTS, cpu=AMOUNTS, memory=AMOUNTS)
-def test_who_follows_the_pods_knows_what_who_asks_each_of_them_knows(
-    snapshots: list[dict[str, Pod]], cpu: dict[str, float], memory: dict[str, float]
+@given(owned=OWNERS, cpu=AMOUNTS, memory=AMOUNTS)
+def test_every_owner_has_the_means_of_its_own_replicas(
+    owned: dict[str, tuple[str, str] | None], cpu: dict[str, float], memory: dict[str, float]
 ) -> None:
-    followed = owners.Replicas()
-    for pods in snapshots:
-        followed.follow(pods)
-        counted = {name: one for name, one in pods.items() if owners.key(one) and not (one.finished or one.deleting)}
-        assert followed.owners == {name: owners.key(one) for name, one in pods.items() if owners.key(one)}
-        assert followed.running() == {owners.key(one) for one in counted.values()}
-        measured: dict[str, list[str]] = {}
-        for name, one in counted.items():
-            if one.ready_since_seconds is not None and (name in cpu or name in memory):
-                measured.setdefault(owners.key(one), []).append(name)
-        assert owners.means(followed, owners.PodUsage(cpu, memory, 300.0), now_seconds=NOW) == {
-            owner: Mean(mean_of(names, cpu), mean_of(names, memory), len(names)) for owner, names in measured.items()
-        }
+    pods = [pod(name, owner=owner) for name, owner in owned.items()]
+    measured: dict[str, list[str]] = {}
+    for name, above in owned.items():
+        if above is not None and (name in cpu or name in memory):
+            measured.setdefault({"db": "default/StatefulSet/db"}.get(above[1], "default/ReplicaSet/web"), []).append(
+                name
+            )
+    found = means(pods, cpu, memory)
+    assert {owner: mean.replicas for owner, mean in found.items()} == {
+        owner: len(names) for owner, names in measured.items()
+    }
+    for owner, names in measured.items():
+        assert found[owner].cpu_millicores == mean_of(names, cpu)
+        assert found[owner].memory_bytes == mean_of(names, memory)
 
 
-def mean_of(names: list[str], amounts: Mapping[str, float]) -> float | None:
+def mean_of(names: list[str], amounts: Mapping[str, float]) -> object:
     known = [amounts[name] for name in names if name in amounts]
-    return sum(known) / len(known) if known else None
+    return pytest.approx(sum(known) / len(known)) if known else None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotator import bindings, effectiveness, looking_back, results
-from annotator.owners import PodUsage
+from annotator.owners import Named, PodUsage
 from kube.lean_pods import Pod
 from policy.hotspots import Binding
 from runtime import clock
@@ -131,9 +131,9 @@ def test_two_leaders_after_each_other_count_every_placement_once(
 def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: float) -> looking_back.Look:
     """Both nodes as ever; each pod uses so much."""
     known = {pod.uid: pod for pod in pods}
-    cpu, memory = {pod.key: millicores for pod in pods}, {pod.key: size_bytes for pod in pods}
+    cores, sizes = {pod.key: millicores / 1000 for pod in pods}, {pod.key: size_bytes for pod in pods}
     nodes = {name: builders.node(name, cpu="10", memory="10Gi") for name in NODES}
-    return looking_back.Look(levels(at_seconds), PodUsage(cpu, memory, 300.0), known, nodes)
+    return looking_back.Look(levels(at_seconds), PodUsage(Named(cores), Named(sizes), 300.0), known, nodes)
 
 
 def followed(pod: Pod, looks: Iterable[looking_back.Look], *, looks_per_hour: float = 2.0) -> looking_back.Stayed:
@@ -168,7 +168,7 @@ def test_an_hour_that_was_hardly_seen_says_nothing() -> None:
     pod = scheduled("p", NOW)
     assert followed(pod, []) == (0, 0.0, 1)
     assert followed(pod, [look(NOW + 600, [pod], 1.0, 1.0)], looks_per_hour=60) == (0, 0.0, 1)
-    unmeasured = look(NOW + 600, [pod], 1.0, 1.0)._replace(usage=PodUsage({}, {}, 300.0))
+    unmeasured = look(NOW + 600, [pod], 1.0, 1.0)._replace(usage=PodUsage(Named({}), Named({}), 300.0))
     assert followed(pod, [unmeasured]) == (0, 0.0, 1)
 
 

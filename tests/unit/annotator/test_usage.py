@@ -1,9 +1,11 @@
 """When owners' usage is read and written: seldom, and never with numbers that are not whole."""
 
+import functools
+
 import prometheus_client
 import pytest
 
-from annotator import metrics, usage
+from annotator import followed, metrics, usage
 from kube import errors as kube_errors
 from policy import owner_usage, schema
 from promql import door, errors, pod_queries
@@ -26,7 +28,9 @@ class Bench:
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
-        self.usage = usage.OwnerUsage(self.prometheus, self.kube, "ours", telemetry, self.clock.now)
+        asking = functools.partial(usage.ask, self.prometheus.query)
+        self.usage = usage.OwnerUsage(asking, self.kube, "ours", telemetry, self.clock.now)
+        self.followed = followed.Followed()
         self.pods = [builders.lean_pod(name, node="node-1") for name in ("a", "b")]
         self.use(0.1)
 
@@ -40,7 +44,8 @@ class Bench:
 
     def sync(self, policy: schema.LoadPolicy = POLICY, *, after_seconds: float = 60) -> str:
         self.clock.advance(after_seconds)
-        self.usage.sync({pod.key: pod for pod in self.pods}, policy)
+        self.followed.follow({pod.key: pod for pod in self.pods})
+        self.usage.sync(self.followed, policy)
         return self.usage.problem
 
     def written(self) -> owner_usage.Published:

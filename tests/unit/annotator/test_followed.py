@@ -1,0 +1,89 @@
+"""Who follows the pods from snapshot to snapshot knows what who looks at each of them knows."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotator import bindings, followed
+from kube.lean_pods import Pod
+from runtime import clock
+from tests import builders
+
+AT = clock.from_rfc3339(builders.SCHEDULED)
+WEB = ("ReplicaSet", "web-5d4f8c7b9")
+NAMES = ("default/a", "default/b", "default/c")
+
+
+def ending(body: builders.Body) -> None:
+    body["metadata"].update(deletionTimestamp=builders.SCHEDULED)
+
+
+def placeholder(body: builders.Body) -> None:
+    body["metadata"].update(labels={"evenload.io/placeholder": "true"})
+
+
+def never_ready(body: builders.Body) -> None:
+    body["status"].update(conditions=[])
+
+
+def kinds(name: str) -> list[Pod]:
+    """A pod of this name in all the states that count for something, and a later one of the same name."""
+    return [
+        builders.lean_pod(name, node="node-1", owner=WEB),
+        builders.lean_pod(name, node="node-1", owner=("StatefulSet", "db")),
+        builders.lean_pod(name, node="node-1", owner=("StatefulSet", "db"), phase="Failed"),
+        builders.lean_pod(name, node="node-1", owner=None),
+        builders.lean_pod(name, node="", owner=WEB),
+        builders.lean_pod(name, node="node-1", owner=WEB, mutate=ending),
+        builders.lean_pod(name, node="node-1", owner=WEB, mutate=never_ready),
+        builders.lean_pod(name, node="", owner=WEB, mutate=placeholder),
+        builders.lean_pod(
+            name, node="node-1", owner=WEB, mutate=lambda body: body["metadata"].update(uid=f"new-{name}")
+        ),
+    ]
+
+
+POD = {name: kinds(name.removeprefix("default/")) for name in NAMES}
+SNAPSHOTS = st.lists(st.fixed_dictionaries({}, optional={name: st.sampled_from(POD[name]) for name in NAMES}))
+
+
+def check(known: followed.Followed, pods: dict[str, Pod]) -> None:
+    """All that is kept of the pods is what they say."""
+    living = [one for one in pods.values() if not (one.finished or one.deleting)]
+    owned = {name for name, one in pods.items() if followed.owner_key(one)}
+    works = {name for name in owned if pods[name] in living and pods[name].ready_since_seconds is not None}
+    assert {name: known.owners[known.owner[row]] for name, row in rows(known).items()} == {
+        name: followed.owner_key(pods[name]) for name in works
+    }
+    assert known.at_work_since(AT - 1).tolist() == []
+    assert known.running_owners() == {followed.owner_key(one) for one in living} - {""}
+    assert known.by_uid == {one.uid: one for one in pods.values()}
+    assert bindings.waiting(known.unbound) == bindings.waiting(pods.values())
+    assert bindings.placeholders(known.placeholders) == bindings.placeholders(pods.values())
+    placed = {name: one for name, one in pods.items() if one.scheduled_at_seconds is not None}
+    assert {one.key: one for one in known.scheduled_since(AT - 1)} == placed
+    assert known.owners_placed_since(AT - 1) == {followed.owner_key(one) for one in placed.values()} - {""}
+    assert known.scheduled_since(AT) == []
+    assert known.owners_placed_since(AT) == frozenset()
+
+
+def rows(known: followed.Followed) -> dict[str, int]:
+    """Where those are that are at work."""
+    return {known.names[row]: row for row in known.at_work_since(AT).tolist()}
+
+
+@given(snapshots=SNAPSHOTS)
+def test_what_is_kept_is_what_the_pods_of_the_last_snapshot_say(snapshots: list[dict[str, Pod]]) -> None:
+    known = followed.Followed()
+    for pods in snapshots:
+        known.follow(pods)
+        check(known, pods)
+
+
+def test_what_pods_leave_behind_is_forgotten_in_time() -> None:
+    """Pods come and go for ever, each under a name and with an owner of its own."""
+    known = followed.Followed()
+    for number in range(3 * followed.SPARE_ROWS):
+        pod = builders.lean_pod(f"job-{number}", node="node-1", owner=("Job", f"job-{number}"))
+        known.follow({pod.key: pod})
+        assert rows(known).keys() == {pod.key}
+    assert max(len(known.names), len(known.owners)) <= 2 * followed.SPARE_ROWS
