@@ -1,8 +1,9 @@
 """What became of evictions: intents a crash left open, where replacements landed, what the node's load was afterwards.
 
-`service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves,
-`follow` fills the ledger's later columns from what pods there are, `LookBack` those that ask Prometheus for a moment
-gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add out.
+`service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
+the rows that are `unfinished`, `follow` fills the later columns from what pods there are, `LookBack` those that ask
+Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add
+out.
 """
 
 import collections.abc
@@ -31,6 +32,7 @@ MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however l
 Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
 Pods = collections.abc.Collection[Pod]
+Rows = collections.abc.Sequence[Row]
 
 
 class Returned(NamedTuple):
@@ -91,16 +93,22 @@ def _ending(row: Row, door: KubeDoor, now_seconds: float) -> str:
     return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else "not_done"
 
 
-def follow(ledger: Ledger, pods: collections.abc.Callable[[], Pods], *, now_seconds: float) -> tuple[Returned, ...]:
+def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
+    """The evictions of which something is still to be learnt; none is followed for longer than a day."""
+    return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
+
+
+def follow(
+    ledger: Ledger, unfinished: Rows, pods: collections.abc.Callable[[], Pods], *, now_seconds: float
+) -> tuple[Returned, ...]:
     """Adds to the ledger what the pods show of earlier evictions; the replacements found to be back where they left.
 
     The pods are asked for only where they can still tell something.
     """
-    since_seconds = now_seconds - FOLLOWED_SECONDS
-    rows = [row for row in ledger.unfinished(since_seconds) if awaits_pods(row)]
+    rows = [row for row in unfinished if awaits_pods(row)]
     if not rows:
         return ()
-    known = set(ledger.landed_pods(since_seconds))
+    known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
     sight = Sight.of(pods(), {row.owner_uid for row in rows}, now_seconds)
     returned: list[Returned] = []
     for row in rows:
@@ -146,11 +154,10 @@ class LookBack:
     def __init__(self) -> None:
         self._asked: set[float] = set()
 
-    def fill(self, ledger: Ledger, policy: LoadPolicy, ask: Ask, *, now_seconds: float) -> None:
+    def fill(self, ledger: Ledger, unfinished: Rows, policy: LoadPolicy, ask: Ask, *, now_seconds: float) -> None:
         """Adds the figures whose moment has come, out of what `ask` knows of it; raises what that raises."""
-        since_seconds = now_seconds - FOLLOWED_SECONDS
-        self._asked = {moment for moment in self._asked if moment >= since_seconds}
-        due = due_moments(ledger.unfinished(since_seconds), now_seconds)
+        self._asked = {moment for moment in self._asked if moment >= now_seconds - FOLLOWED_SECONDS}
+        due = due_moments(unfinished, now_seconds)
         for moment in [moment for moment in due if moment not in self._asked][:MOMENTS_A_RUN]:
             usages = ask(moment)
             self._asked.add(moment)

@@ -38,13 +38,12 @@ class LedgerFile:
     """One SQLite file in WAL mode.
 
     `alone`: nobody else opens it, one thread reads it, and it need not outlive a crash of the machine (a simulation's):
-    one connection stays open for reading, and nothing is synced.
+    what writes reads as well, the file stays locked, and nothing is synced.
     """
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         self.path = path
         self._alone = alone
-        self._reader: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._inode = 0
@@ -60,8 +59,7 @@ class LedgerFile:
             _check(self._writer)
             schema_sql.migrate(self._writer)
             if self._alone:
-                self._writer.execute("PRAGMA synchronous = OFF")
-                self._reader = self._connected()
+                self._writer.executescript("PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;")
             self._inode = self.path.stat().st_ino
         except (OSError, sqlite3.Error, ValueError) as error:
             self.close()
@@ -69,10 +67,9 @@ class LedgerFile:
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
 
     def set_aside(self, at_seconds: float) -> Path:
         """Moves the file and its companions away, to "<name>.corrupt-<time>", closes it, and gives its new name."""
@@ -107,10 +104,10 @@ class LedgerFile:
 
     @contextlib.contextmanager
     def reading(self) -> collections.abc.Iterator[sqlite3.Connection]:
-        """A connection that can only read."""
+        """A connection that can only read, where others write."""
         try:
-            if self._reader is not None:
-                yield self._reader
+            if self._alone and self._writer is not None:
+                yield self._writer
                 return
             with contextlib.closing(self._connected()) as reader:
                 yield reader

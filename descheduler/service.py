@@ -328,9 +328,10 @@ class Service:
 
         What was not seen is read where something is still to be learnt of it.
         """
-        reader, whole = self._parts.reader, seen.whole if seen is not None else None
+        reader, ledger, whole = self._parts.reader, self._parts.ledger, seen.whole if seen is not None else None
+        rows = following.unfinished(ledger, now_seconds=now_seconds)
         pods = lambda: whole.pods if whole is not None else reader.pods(now_seconds=now_seconds)  # noqa: E731
-        returned = following.follow(self._parts.ledger, pods, now_seconds=now_seconds)
+        returned = following.follow(ledger, rows, pods, now_seconds=now_seconds)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
             self._post(telling.returned(one.row, one.pod))
@@ -339,7 +340,7 @@ class Service:
             nodes = seen.nodes.nodes if seen is not None else reader.nodes()
             return reader.node_usage(nodes, policy, gaps=[], at_seconds=moment)
 
-        self._look_back.fill(self._parts.ledger, policy, usage_at, now_seconds=now_seconds)
+        self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
 
     def _post(self, several: tuple[telling.Announcement, ...]) -> None:
         for said in several:

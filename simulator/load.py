@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -168,8 +168,7 @@ def usage(profile: Profile, curve: series.Curve, which: Replica, trace_seconds: 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(NamedTuple):
     """What a node shows: its CPU and memory in use, and the factors its pods' wishes were cut by (1 = not at all)."""
 
     used: Load
@@ -189,7 +188,7 @@ def share(capacity: Load, system: Load, wanted: Load) -> Shared:
 
 
 def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, Amounts]:
-    """`share` of one resource for many nodes: what each shows, and its factor; `usable` is 98 % of a node's memory."""
+    """`share` of many nodes, of one resource or a row each: what they show, and their factors; of memory 98 % are usable."""
     return _share(np.minimum, usable, system, wanted)
 
 

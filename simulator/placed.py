@@ -65,7 +65,7 @@ class Placed:
     def running(self) -> Numbers:
         """The places of the pods that run now."""
         if self._running_places is None:
-            self._running_places = np.fromiter(self._running.values(), np.int64, len(self._running))
+            self._running_places = np.flatnonzero(self._ended_seconds[: len(self.labels)] == NEVER)
         return self._running_places
 
     def seen_at(self, at_seconds: float) -> Numbers:

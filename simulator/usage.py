@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simulator import load
 from simulator.placed import Placed
 from simulator.rows import Rows
-from simulator.scenario import Scenario
+from simulator.scenario import NEVER, Scenario
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -100,6 +100,7 @@ class UsageBook:
         self._step = -1
         self._breaks = _breaks(scenario)
         self._next_break = 0
+        self._due_seconds = -math.inf  # nothing happens before it: no scrape, no break
         self._now_seconds = scenario.start_seconds
         self._unknown_pods: set[int] = set()
         self._unknown_steps = 0
@@ -148,8 +149,11 @@ class UsageBook:
         """Let time pass: steps end, nodes join and leave, scrapes are taken. ValueError for a time that is over."""
         if to_seconds < self._now_seconds:
             raise ValueError(f"the book is at {self._now_seconds:.3f}, but was asked to go to {to_seconds:.3f}")
-        while self._next_break < len(self._breaks) and self._breaks[self._next_break] <= to_seconds:
-            at_seconds = float(self._breaks[self._next_break])
+        self._now_seconds = to_seconds
+        if to_seconds < self._due_seconds:  # most calls: pods come and go between two scrapes
+            return
+        while self._breaks[self._next_break] <= to_seconds:
+            at_seconds = self._breaks[self._next_break]
             self._next_break += 1
             self._scrape(
                 self.scraping.last(at_seconds - MOMENT_SECONDS)
@@ -157,7 +161,12 @@ class UsageBook:
             self._settle_all(at_seconds)
             self._cross(at_seconds)
         self._scrape(self.scraping.last(to_seconds))
-        self._now_seconds = to_seconds
+        self._due_seconds = self._next_event_seconds()
+
+    def _next_event_seconds(self) -> float:
+        """When the next scrape or break is, a moment early: a scrape's time is rounded."""
+        scrape_seconds = self.scraping.seconds(self.scraped.end) - MOMENT_SECONDS
+        return min(scrape_seconds, self._breaks[self._next_break])
 
     def _settle(self, node: int, at_seconds: float) -> None:
         """Bring one node's integrals up to an event of its own."""
@@ -219,10 +228,9 @@ class UsageBook:
     def _measure(self) -> None:
         """What every node shows from now on."""
         machines = self.machines
-        for resource in (CPU_RATIO, MEMORY_RATIO):
-            used, factor = load.shares(machines.usable[resource], machines.system[resource], self._wanted[resource])
-            self._values[resource] = used / machines.capacity[resource] * self._there
-            self._values[resource + CPU_FACTOR] = factor * self._there
+        used, factors = load.shares(machines.usable, machines.system, self._wanted)
+        self._values[:CPU_FACTOR] = used / machines.capacity * self._there
+        self._values[CPU_FACTOR:] = factors * self._there
 
     def _measure_one(self, node: int) -> None:
         """The same of one node."""
@@ -284,9 +292,9 @@ class _Machines:
         return np.asarray(np.maximum(there, 0.0))
 
 
-def _breaks(scenario: Scenario) -> Floats:
-    """The times at which all nodes' use may change: steps begin, nodes join or leave."""
+def _breaks(scenario: Scenario) -> list[float]:
+    """The times at which all nodes' use may change: steps begin, nodes join or leave; then never again."""
     steps = scenario.start_seconds + np.arange(scenario.steps + 1) * scenario.step_seconds
     others = np.array([moment for one in scenario.machines for moment in (one.joins_seconds, one.leaves_seconds)])
     inside = others[(others > steps[0]) & (others < steps[-1])]
-    return np.unique(np.concatenate((steps, inside)))
+    return [*np.unique(np.concatenate((steps, inside))).tolist(), NEVER]

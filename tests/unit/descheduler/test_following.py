@@ -96,7 +96,16 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
 
 def followed(ledger: Ledger, seen: Snapshot) -> tuple[following.Returned, ...]:
     """What a run finds that sees this."""
-    return following.follow(ledger, lambda: seen.pods, now_seconds=seen.at_seconds)
+    rows = following.unfinished(ledger, now_seconds=seen.at_seconds)
+    return following.follow(ledger, rows, lambda: seen.pods, now_seconds=seen.at_seconds)
+
+
+def look_back(
+    ledger: Ledger, ask: following.Ask, after_seconds: float, looking: following.LookBack | None = None
+) -> None:
+    """What a run that is so long after NOW adds of moments gone by."""
+    rows = following.unfinished(ledger, now_seconds=NOW + after_seconds)
+    (looking or following.LookBack()).fill(ledger, rows, POLICY, ask, now_seconds=NOW + after_seconds)
 
 
 def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
@@ -182,7 +191,7 @@ def test_the_nodes_load_is_that_of_the_moment_however_late_it_is_asked_for(
     ledger: Ledger, seconds: float, five: float | None, thirty: float | None
 ) -> None:
     record(ledger, "evicted")
-    following.LookBack().fill(ledger, POLICY, as_it_was, now_seconds=NOW + seconds)
+    look_back(ledger, as_it_was, seconds)
     assert (row(ledger).load_5m_ratio, row(ledger).load_30m_ratio) == (five, thirty)
 
 
@@ -204,14 +213,14 @@ def test_a_load_that_nobody_measured_stays_unknown_and_is_asked_for_once(ledger:
 
     looking = following.LookBack()
     for _ in range(2):
-        looking.fill(ledger, POLICY, counted, now_seconds=NOW + 400)
+        look_back(ledger, counted, 400, looking)
     assert (row(ledger).load_5m_ratio, asked) == (None, [NOW + 300])
 
 
 def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:
     for number in range(9):
         record(ledger, "evicted", at_seconds=NOW + number)
-    following.LookBack().fill(ledger, POLICY, as_it_was, now_seconds=NOW + 600)
+    look_back(ledger, as_it_was, 600)
     filled = [one.load_5m_ratio is not None for one in ledger.rows(Query())]
     assert sum(filled) == following.MOMENTS_A_RUN
 
