@@ -188,7 +188,7 @@ def share(capacity: Load, system: Load, wanted: Load) -> Shared:
 
 
 def shares(usable: Amounts, system: Amounts, wanted: Amounts) -> tuple[Amounts, Amounts]:
-    """`share` of many nodes, of one resource or a row each: what they show, and their factors; of memory 98 % are usable."""
+    """`share` of many nodes, of one resource or a row of each; `usable` is 98 % of a node's memory."""
     return _share(np.minimum, usable, system, wanted)
 
 
