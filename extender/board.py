@@ -176,9 +176,8 @@ def _write(board: Board, changed: view.Candidates, verdicts: filtering.Verdicts)
     """Judge and score the changed rows into the columns of a board that nobody else has yet."""
     rows = changed.rows
     board.allowed[rows] = verdicts.allowed
-    hot = rows[~verdicts.allowed]
-    if len(hot):
-        _write_refusals(board, hot, verdicts.reasons)
+    if not verdicts.allowed.all():
+        _write_refusals(board, rows, verdicts)
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing)
     board.base[rows], board.penalty[rows] = base, changed.penalty
     without = np.isnan(base)
@@ -188,9 +187,9 @@ def _write(board: Board, changed: view.Candidates, verdicts: filtering.Verdicts)
     board.raw[rows], board.scores[rows] = scoring.clamped(base, board.penalty[rows])
 
 
-def _write_refusals(board: Board, hot: nodes.Rows, reasons: tuple[str, ...]) -> None:
-    texts = filter(None, reasons)
-    for row, reason in zip(hot.tolist(), texts, strict=True):
+def _write_refusals(board: Board, rows: nodes.Rows, verdicts: filtering.Verdicts) -> None:
+    for at, reason in verdicts.refusals():
+        row = rows[at]
         if board.reasons[row] != reason:
             board.reasons[row] = reason
             board.refusals[row] = protocol.refusal(board.labels.quoted[row], reason)

@@ -89,7 +89,7 @@ def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
     verdicts = free.verdicts()
     passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
     if len(passed) < len(free.names):
-        rejected.update((name, reason) for name, reason in zip(free.names, verdicts.reasons, strict=True) if reason)
+        rejected.update([(free.names[at], reason) for at, reason in verdicts.refusals()])
     causes = candidates.degradations()
     return Judgement(passed, rejected, None, (*causes, "all_rejected") if verdicts.kept_coolest else causes)
 

@@ -95,19 +95,23 @@ class Verdicts(NamedTuple):
     @property
     def reasons(self) -> tuple[str, ...]:
         """Per node the first rule it breaks, in words; "" for a node that is allowed."""
+        found = [""] * len(self.allowed)
+        for node, reason in self.refusals():
+            found[node] = reason
+        return tuple(found)
+
+    def refusals(self) -> list[tuple[int, str]]:
+        """The nodes that are not allowed, by place, each with its reason."""
         if not self.rules:
-            return ("",) * len(self.allowed)
+            return []
         texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
         rejected = np.flatnonzero(~self.allowed)
         first = self.broken[rejected].argmax(axis=1)
-        index = 2 * first + self.missing[rejected, first]
-        found = [""] * len(self.allowed)
-        for node, at in zip(rejected.tolist(), index.tolist(), strict=True):
-            found[node] = texts[at]
+        found = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
         if self.own is not None:
             for own in np.flatnonzero(self.own[rejected, first]).tolist():
-                found[rejected[own]] = self._reason(rejected[own], int(first[own]))
-        return tuple(found)
+                found[own] = self._reason(rejected[own], int(first[own]))
+        return list(zip(rejected.tolist(), found, strict=True))
 
     def verdict(self, node: int) -> Verdict:
         """Everything about the node in row `node`, for explain."""

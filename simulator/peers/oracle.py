@@ -61,12 +61,11 @@ class Oracle:
         del pod
         return Filtered(names, {}, {})
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Floats:
         """10 for the node on which the pod costs least within the hour, 0 for that on which it costs most."""
         cost = self.costs(self._replica_of(pod.key), np.array([self._rows[name] for name in names], np.intp))
         span = cost.max(initial=0.0) - cost.min(initial=np.inf)
-        scores = MAX_SCORE * (cost.max(initial=0.0) - cost) / span if span > 0 else np.zeros_like(cost)
-        return dict(zip(names, scores.tolist(), strict=True))
+        return MAX_SCORE * (cost.max(initial=0.0) - cost) / span if span > 0 else np.zeros_like(cost)
 
     def costs(self, replica: int | None, rows: npt.NDArray[np.intp]) -> Floats:
         """What a replica would add to the cost of each of these nodes [nodes]."""

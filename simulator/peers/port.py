@@ -10,7 +10,7 @@ import numpy as np
 
 from kube.objects import Pod
 from simulator.peers.formula import Asked, Formula
-from simulator.peers.seen import Seen
+from simulator.peers.seen import Floats, Seen
 from simulator.scheduling.extenders import POINTS_PER_SCORE, Filtered, Victims
 
 
@@ -35,10 +35,9 @@ class Peer:
                 failed.setdefault(names[at], reason)
         return Filtered([name for name in names if name not in failed], failed, {})
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Floats:
         """Points of a tenth, so that a whole point of 100 counts."""
-        points = self._formula.points(self._asked(pod, names)) / POINTS_PER_SCORE
-        return dict(zip(names, points.tolist(), strict=True))
+        return self._formula.points(self._asked(pod, names)) / POINTS_PER_SCORE
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """All of them: no peer has a say in preemption."""

@@ -5,17 +5,17 @@ extender of the simulation never fails: `world` gives Evenload's own verbs as an
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes), extender.go.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from kube.objects import Pod
 from simulator.scheduling.order import Ints
 
 POINTS_PER_SCORE = 10  # MaxNodeScore / MaxExtenderPriority
-NOTHING = itertools.repeat(0.0)  # for nodes that are not named
+Scores = npt.NDArray[np.float64] | Ints
 
 
 class Filtered(NamedTuple):
@@ -43,8 +43,8 @@ class ExtenderPort(Protocol):
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, float]:
-        """0 to 10 by node, of which peers that are plugins use tenths; a node that is not named has 0."""
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Scores:
+        """0 to 10 for each node, of which peers that are plugins use tenths."""
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""
@@ -69,8 +69,7 @@ def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
     found = np.zeros(len(names), np.int64)
     for extender in extenders:
         scores = extender.prioritize(pod, names)
-        weighed = np.array(list(map(scores.get, names, NOTHING))) * (extender.weight * POINTS_PER_SCORE)
-        found += np.rint(weighed).astype(np.int64)
+        found += np.rint(scores * (extender.weight * POINTS_PER_SCORE)).astype(np.int64)
     return found
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from wsgiref import types as wsgi
 
 import msgspec
+import numpy as np
 
 from kube.objects import Pod
 from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.order import Ints
 
 Names = collections.abc.Sequence[str]
 
@@ -69,9 +71,11 @@ class InProcess:
         passed = names if found.names == self._names else found.names or ()  # the same object: nobody looks for rows
         return Filtered(passed, found.failed or {}, found.unresolvable or {})
 
-    def prioritize(self, pod: Pod, names: Names) -> collections.abc.Mapping[str, int]:
-        """0 to 10 by node."""
-        return {one.host: one.score for one in _SCORES.decode(self._post("/prioritize", self._args(pod, names)))}
+    def prioritize(self, pod: Pod, names: Names) -> Ints:
+        """0 to 10 for each node; one that is not named has 0."""
+        found = _SCORES.decode(self._post("/prioritize", self._args(pod, names)))
+        scores = {one.host: one.score for one in found}
+        return np.array([scores.get(name, 0) for name in names], np.int64)
 
     def preempt(
         self, pod: Pod, victims: collections.abc.Mapping[str, Victims]

@@ -16,6 +16,7 @@ from extender.view import Candidates, View
 from kube.objects import Pod
 from runtime.clock import Clock
 from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.order import Ints
 
 
 class _Filtered(NamedTuple):
@@ -53,13 +54,12 @@ class Direct:
         self._filtered = _Filtered(pod, passed, judged.rejected, candidates)
         return Filtered(passed, {}, judged.rejected)
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
-        """0 to 10 by node. Of all that passed the filter a moment ago the candidates are at hand."""
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Ints:
+        """0 to 10 for each node. Of all that passed the filter a moment ago the candidates are at hand."""
         last, self._filtered = self._filtered, None
         same = last is not None and last.pod is pod and last.passed is names
         candidates = last.left() if same and last is not None else self._candidates(pod, names)
-        ranking = verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now()))
-        return dict(zip(names, ranking.scores.tolist(), strict=True))
+        return verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now())).scores
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""

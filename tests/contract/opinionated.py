@@ -9,8 +9,10 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from kube import objects
-from simulator.scheduling import extenders
+from simulator.scheduling import extenders, order
 
 Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
 
@@ -36,10 +38,10 @@ class Opinionated:
             {name: "never" for name in names if drawn[name] == 1},
         )
 
-    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> Mapping[str, int]:
+    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> order.Ints:
         """0 to 10."""
         self.calls.append(("prioritize", pod.name, tuple(sorted(names))))
-        return {name: _drawn(name, pod.name, 11) for name in names}
+        return np.array([_drawn(name, pod.name, 11) for name in names], np.int64)
 
     def preempt(self, _pod: objects.Pod, victims: Mapping[str, extenders.Victims]) -> Mapping[str, extenders.Victims]:
         """Everywhere."""
@@ -62,7 +64,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             passed, failed, never = self.asked.filter(pod, names)
             answer = {"nodenames": passed, "failedNodes": failed, "failedAndUnresolvableNodes": never}
         else:
-            answer = [{"host": name, "score": score} for name, score in self.asked.prioritize(pod, names).items()]
+            scores = self.asked.prioritize(pod, names).tolist()
+            answer = [{"host": name, "score": score} for name, score in zip(names, scores, strict=True)]
         content = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(content)))

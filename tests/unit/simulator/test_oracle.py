@@ -35,7 +35,8 @@ def place(knowing: oracle.Oracle, node: str) -> None:
 
 
 def scores(knowing: oracle.Oracle) -> list[float]:
-    return list(knowing.prioritize(builders.pod("coming-1"), ["a", "b"]).values())
+    found: list[float] = knowing.prioritize(builders.pod("coming-1"), ["a", "b"]).tolist()
+    return found
 
 
 def test_the_next_hour_is_known_and_what_is_behind_it_is_not() -> None:
