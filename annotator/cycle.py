@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from annotator import (
     collecting,
     complaints,
     effectiveness,
+    fleets,
     matching,
     owners,
     publishing,
@@ -35,7 +36,7 @@ from annotator.standing import Standing
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
-from kube.objects import Address, Node
+from kube.objects import Node
 from policy import heartbeat, hotspots
 from policy import metrics as load_metrics
 from policy.metrics import Metric
@@ -79,6 +80,23 @@ class Published(NamedTuple):
     beat_error: kube_errors.KubeError | None
 
 
+class _Stands(NamedTuple):
+    """How nodes stand at a moment, counted when somebody asks."""
+
+    book: Book
+    policy: LoadPolicy
+    now_seconds: float
+
+    def unusable(self) -> Mapping[str, staleness.Unusable]:
+        names, sync = load_metrics.names(self.policy.metrics_in_force), self.policy.sync
+        return staleness.by_metric(
+            self.book, names, now_seconds=self.now_seconds, stale_after_seconds=sync.stale_after_seconds
+        )
+
+    def spread(self) -> spread.Spread:
+        return spread.of(self.book.since(self.now_seconds - self.policy.sync.stale_after_seconds), self.policy)
+
+
 class Annotator:
     """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
 
@@ -99,8 +117,7 @@ class Annotator:
         self._book = EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
-        self._addressed: list[tuple[str, tuple[Address, ...]]] = []  # the nodes that `_known` is of
-        self._known = directory(())
+        self.fleets = fleets.Fleets(crane=settings.crane)
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.plan
         self._standing = Standing()
@@ -122,9 +139,9 @@ class Annotator:
                 outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
-        self._telemetry.metric_nodes_are(self.unusable(rules.policy), len(self._book.nodes))
-        fresh = self._book.since(self._clock.now() - rules.policy.sync.stale_after_seconds)
-        self._telemetry.spread_is(spread.of(fresh, rules.policy))
+        stands = _Stands(self._book, rules.policy, self._clock.now())
+        self._telemetry.metric_nodes_are(stands.unusable, len(self._book.nodes))
+        self._telemetry.spread_is(stands.spread)
         self._telemetry.placeholders_are(bindings.placeholders(self.pods.placeholders))
         self.last = outcome
         return outcome
@@ -142,11 +159,7 @@ class Annotator:
 
     def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
         """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
-        names = [metric.name for metric in policy.metrics_in_force]
-        stale_after_seconds = policy.sync.stale_after_seconds
-        return staleness.by_metric(
-            self._book, names, now_seconds=self._clock.now(), stale_after_seconds=stale_after_seconds
-        )
+        return _Stands(self._book, policy, self._clock.now()).unusable()
 
     def freshness_line(self, policy: LoadPolicy) -> str:
         """The same in words, for /readyz?verbose."""
@@ -156,7 +169,7 @@ class Annotator:
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        fleet, known, label = Fleet.of(nodes), self._directory(nodes), self._settings.label
+        (fleet, known), label = self.fleets.follow(nodes), self._settings.label
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
         asked = collecting.doubted(self.ask(metrics, known), self._book)
@@ -179,13 +192,6 @@ class Annotator:
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
         return collecting.ask(self._query, metrics, known, self._settings.label, failed_before=self._failed)
-
-    def _directory(self, nodes: Sequence[Node]) -> identity.Directory:
-        """The directory of these nodes; the last one while all go by what they went by."""
-        addressed = [(node.metadata.name, node.status.addresses) for node in nodes]
-        if addressed != self._addressed:
-            self._addressed, self._known = addressed, directory(nodes)
-        return self._known
 
     def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
         """What pods use; as with `ask`."""
@@ -230,7 +236,7 @@ class Annotator:
             book,
             self.hot_counts(rules.policy, now_seconds),
             carried=carried,
-            rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=self._settings.crane),
+            rules=self.fleets.rules(rules.policy),
             now_seconds=now_seconds,
             again=self._cooled,
         )
@@ -299,13 +305,6 @@ def _cause(error: errors.PromqlError) -> str:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-
-
-def directory(nodes: Iterable[Node]) -> identity.Directory:
-    """The names and addresses of the cluster's nodes, for matching series."""
-    return identity.build(
-        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
-    )
 
 
 def _of_these_machines(book: Book, uids: tuple[str, ...], fleet: Fleet) -> Book:

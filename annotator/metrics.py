@@ -29,14 +29,15 @@ class Telemetry:
         self._now = now
         self._registry = registry
         self._oldest: dict[str, float] = {}
-        self._told: dict[str, list[Gauge]] = {}  # what metric_nodes has of each metric, by state
-        self._spread = Spread({}, {})
+        self._unusable: Callable[[], Mapping[str, Unusable]] = dict
+        self._nodes = 0  # of the last sync
+        self._spread: Callable[[], Spread] = lambda: Spread({}, {})
         build = self._gauge("evenload_build_info", "Always 1.", "version", "python")
         build.labels(version.VERSION, platform.python_version()).set(1)
         self._reading()
         self._writing()
         self._show_from_the_start()
-        self._registry.register(_Drawn(lambda: self._spread))
+        self._registry.register(_OfOneSync(self._metric_nodes, lambda: self._spread()))
 
     def _reading(self) -> None:
         self.query_seconds = Histogram(
@@ -64,12 +65,6 @@ class Telemetry:
         self.unmatched_series = self._gauge(
             "evenload_annotator_unmatched_series",
             "Series whose label is no node's name or address; a rise means other machines or a wrong --node-label.",
-        )
-        self.metric_nodes = self._gauge(
-            "evenload_annotator_metric_nodes",
-            "Nodes by how they stand in a metric: fresh, stale (too old to be used) or missing.",
-            "metric",
-            "state",
         )
         self.age_seconds = self._gauge(
             "evenload_node_metric_age_seconds",
@@ -151,20 +146,12 @@ class Telemetry:
             self.age_seconds.labels(name).set_function(functools.partial(self._age, name))
         self._oldest = dict(confirmed_seconds)
 
-    def metric_nodes_are(self, unusable: Mapping[str, Unusable], nodes: int) -> None:
-        """Set of each metric how many of the nodes have it fresh, stale or not at all."""
-        for gone in self._told.keys() - unusable.keys():
-            del self._told[gone]
-            for state in STATES:
-                self.metric_nodes.remove(gone, state)
-        for metric, (missing, stale) in unusable.items():
-            if metric not in self._told:
-                self._told[metric] = [self.metric_nodes.labels(metric, state) for state in STATES]
-            for gauge, count in zip(self._told[metric], (nodes - missing - stale, stale, missing), strict=True):
-                gauge.set(count)
+    def metric_nodes_are(self, unusable: Callable[[], Mapping[str, Unusable]], nodes: int) -> None:
+        """Set of which metric how many of the nodes have it stale or not at all; asked for when it is scraped."""
+        self._unusable, self._nodes = unusable, nodes
 
-    def spread_is(self, spread: Spread) -> None:
-        """Set how load is spread over the nodes, and the lines of the policy."""
+    def spread_is(self, spread: Callable[[], Spread]) -> None:
+        """Set how load is spread over the nodes, and the lines of the policy; asked for when it is scraped."""
         self._spread = spread
 
     def placeholders_are(self, counted: Mapping[tuple[str, str], int]) -> None:
@@ -209,6 +196,15 @@ class Telemetry:
             self._gauge(name, text).set_function(functools.partial(_drawn, figure, tally))
         self._registry.register(_Sums(tally, stayed))
 
+    def _metric_nodes(self) -> Mapping[tuple[str, str], float]:
+        """By metric and state."""
+        nodes = self._nodes
+        found: dict[tuple[str, str], float] = {}
+        for metric, (missing, stale) in self._unusable().items():
+            counts = (nodes - missing - stale, stale, missing)
+            found |= {(metric, state): float(count) for state, count in zip(STATES, counts, strict=True)}
+        return found
+
     def _age(self, name: str) -> float:
         return max(0.0, self._now() - self._oldest.get(name, self._now()))
 
@@ -238,14 +234,17 @@ class _Sums(registry.Collector):
             yield core.CounterMetricFamily(f"evenload_schedule_{name}", text, value=value)
 
 
-class _Drawn(registry.Collector):
-    """Loads and lines of one sync, whole: a metric that left the policy leaves with its last sync."""
+class _OfOneSync(registry.Collector):
+    """How the nodes stood at the last sync, and the lines of its policy: a metric that left the policy is not told."""
 
-    def __init__(self, spread: Callable[[], Spread]) -> None:
+    def __init__(self, metric_nodes: Callable[[], Ratios], spread: Callable[[], Spread]) -> None:
+        self._metric_nodes = metric_nodes
         self._spread = spread
 
     def collect(self) -> Iterable[core.Metric]:
-        """Both families."""
+        """All three families."""
+        text = "Nodes by how they stand in a metric: fresh, stale (too old to be used) or missing."
+        yield _family("evenload_annotator_metric_nodes", text, "state", self._metric_nodes())
         now = self._spread()
         text = "Load of the nodes by quantile; 1 is the hottest node, a rise of 0.5 means that all are busier."
         yield _family("evenload_node_load_ratio", text, "quantile", now.loads)
@@ -253,10 +252,10 @@ class _Drawn(registry.Collector):
         yield _family("evenload_policy_threshold_ratio", text, "line", now.lines)
 
 
-def _family(name: str, text: str, label: str, ratios: Ratios) -> core.Metric:
+def _family(name: str, text: str, label: str, values: Ratios) -> core.Metric:
     family = core.GaugeMetricFamily(name, text, labels=["metric", label])
-    for labels, ratio in ratios.items():
-        family.add_metric(labels, ratio)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
     return family
 
 

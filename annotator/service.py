@@ -8,7 +8,7 @@ writes and judges placements; the others keep their caches warm and answer their
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import flask
 from prometheus_client import CollectorRegistry
@@ -18,6 +18,7 @@ from annotator.metrics import Telemetry
 from kube import kinds, lean_pods, reflector, reloads
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
+from kube.objects import Node
 from policy.schema import LoadPolicy
 from runtime import clock, health, loop, ops, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -57,6 +58,8 @@ class Service:
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
         self.pods = reflector.Reflector(door, lean_pods.PODS, clock=clock, rng=rng, on_change=self.on_pod)
         self.results = results.Results()
+        self._shown_nodes: Mapping[str, Node] = {}
+        self._nodes: tuple[Node, ...] = ()
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set."""
@@ -82,7 +85,7 @@ class Service:
         since_seconds = self._led_until() or self._since_seconds
         pods = self.pods.snapshot
         self.results.begin(lambda: pods().values(), since_seconds=since_seconds, now_seconds=self._clock.now())
-        world = cycle.World(tuple(self.nodes.snapshot().values()), pods())
+        world = cycle.World(self._fleet(), pods())
         self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
         self.results.settle(self._levels(), now_seconds=self._clock.now())
         self._look_back(world)
@@ -101,6 +104,13 @@ class Service:
         placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
         if placed is not None:
             self.results.add(placed, self._levels() if self._leads() else None)
+
+    def _fleet(self) -> tuple[Node, ...]:
+        """The nodes as they are now; the same tuple while none of them changes."""
+        shown = self.nodes.snapshot()
+        if shown is not self._shown_nodes:
+            self._shown_nodes, self._nodes = shown, tuple(shown.values())
+        return self._nodes
 
     def _look_back(self, world: cycle.World) -> None:
         """Once owners' usage was read, what every pod uses is known, too."""

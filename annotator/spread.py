@@ -1,8 +1,8 @@
 """How load is spread over the nodes, in a few numbers per metric, and which lines of the policy it is measured against.
 
-Pure. `annotator.cycle` makes a `Spread` at the end of every sync, `annotator.metrics` exports it: a dashboard shows how
-far the median, the ninth decile and the hottest node are from the lines, and it costs the same with ten nodes and with
-ten thousand.
+Pure. `annotator.metrics` exports the `Spread` of what the last sync held, made when it is scraped: a dashboard shows
+how far the median, the ninth decile and the hottest node are from the lines, and it costs the same with ten nodes and
+with ten thousand.
 """
 
 import math

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, metrics, registry
 import annotator.metrics
 import descheduler.metrics
 import extender.metrics
-from annotator import effectiveness, looking_back, spread
+from annotator import effectiveness, looking_back, spread, staleness
 from extender import tls
 from policy import loading
 from promql import breaker, telemetry
@@ -81,7 +81,8 @@ def _annotator() -> CollectorRegistry:
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
     made.export_effectiveness(effectiveness.Tally, looking_back.Stayed)
-    made.spread_is(spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
+    made.spread_is(lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
+    made.metric_nodes_are(lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3)
     return filled
 
 

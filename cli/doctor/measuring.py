@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import cycle, queries
+from annotator import fleets, queries
 from cli import prometheus_finding
 from cli.doctor import findings
 from cli.doctor.facts import ClockSeen, MetricSeen, PrometheusSeen, Settings, Target
@@ -118,7 +118,7 @@ def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
 
 
 def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
-    directory = cycle.directory(nodes)
+    directory = fleets.directory(nodes)
     return tuple(
         _metric(asked, metric, queries.expression(metric, selector=means.selector), directory, settings.node_label)
         for metric in settings.policy.metrics_in_force

@@ -65,14 +65,17 @@ class SimulatedPrometheus:
         """Let something go wrong for a time."""
         self._faults.append(fault)
 
-    def node_ratios(self, window: Window, at_seconds: float) -> dict[str, float]:
-        """What a query of a window would be answered, by node, without an answer around it."""
+    def node_values(self, window: Window, at_seconds: float) -> Floats:
+        """A window of all nodes in the scenario's order, without an answer around it; NaN where there is none."""
         self._book.advance(self._clock.now())
-        values = self._nodes.value(window, at_seconds)
-        names = (
-            self._names if not np.isnan(values).any() else itertools.compress(self._names, (values == values).tolist())
-        )
-        return dict(zip(names, values[values == values].tolist(), strict=True))
+        return self._nodes.value(window, at_seconds)
+
+    def node_ratios(self, window: Window, at_seconds: float) -> dict[str, float]:
+        """The same by node, of those that have one."""
+        values = self.node_values(window, at_seconds)
+        there = values == values
+        names = self._names if there.all() else itertools.compress(self._names, there.tolist())
+        return dict(zip(names, values[there].tolist(), strict=True))
 
     def pod_amounts(self, question: questions.PodMean, at_seconds: float) -> pod_amounts.Amounts | None:
         """The same of pods, cores or bytes; None where an answer would name a pod twice."""

@@ -30,6 +30,8 @@ class NodeWindows:
         self._first, self._last = book.node_scrapes()
         self._all_joined, self._none_left = int(self._first.max()), int(self._last.min())
         self._points: dict[Window, Rows] = {}
+        self._moment = (-math.inf, -1)  # the time and the end of the scrapes that `_values` are of
+        self._values: dict[Window, Floats] = {}
 
     def last_scrape(self, at_seconds: float) -> int:
         """The number of the last scrape that a query of a time can see."""
@@ -46,12 +48,24 @@ class NodeWindows:
         return (self._first <= number) & (number <= self._last) & fresh
 
     def value(self, window: Window, at_seconds: float) -> Floats:
-        """The window of every node at a time, by the rules of `node_queries.expression`."""
+        """The window of every node at a time, by the rules of `node_queries.expression`; not to be written to.
+
+        Several ask at one moment, and get the same.
+        """
+        moment = (at_seconds, self._book.scraped.end)
+        if moment != self._moment:
+            self._moment, self._values = moment, {}
+        if window not in self._values:
+            self._values[window] = self._value(window, at_seconds)
+        return self._values[window]
+
+    def _value(self, window: Window, at_seconds: float) -> Floats:
         if window.statistic == load_metrics.AVERAGE:
             values = self._average(window.resource, window.window_seconds, at_seconds)
         else:
             values = _over(window.statistic, self._evaluated(window, at_seconds))
-        return np.where(self.present(at_seconds), values, np.nan)
+        present = self.present(at_seconds)
+        return values if present.all() else np.where(present, values, np.nan)
 
     def counts(self, window_seconds: float, at_seconds: float) -> Numbers:
         """How many scrapes of every node lie inside a window."""

@@ -124,7 +124,7 @@ class Annotator(cycle.Annotator):
             book,
             self.hot_counts(rules.policy, now_seconds),
             carried=before.carried(),
-            rules=publishing.Rules.of(rules.policy, fleet.nodes, crane=False),
+            rules=self.fleets.rules(rules.policy),
             now_seconds=now_seconds,
             again=self._again,
         )

@@ -6,6 +6,7 @@ of its lines: in most steps none is, and a run would do nothing.
 
 from policy import metrics
 from policy.schema import LoadPolicy
+from promql.node_queries import Window
 from runtime.clock import Clock
 from simulator.prometheus import pod_amounts, questions
 from simulator.prometheus.door import SimulatedPrometheus
@@ -31,5 +32,8 @@ class Windows:
 
     def any_node_over(self) -> bool:
         """Whether some node is over some line of the descheduler; also where that cannot be said."""
-        shown = [(self.ratios(metric), limit_ratio) for metric, limit_ratio in self._limits.items()]
-        return any(ratios is None or max(ratios.values(), default=0.0) > limit for ratios, limit in shown)
+        lines = [(self._meant[metric], limit_ratio) for metric, limit_ratio in self._limits.items()]
+        return any(window is None or self._is_over(window, limit_ratio) for window, limit_ratio in lines)
+
+    def _is_over(self, window: Window, limit_ratio: float) -> bool:
+        return bool((self._prometheus.node_values(window, self._clock.now()) > limit_ratio).any())
