@@ -163,11 +163,10 @@ def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepar
     policy = schema.LoadPolicy.of(POLICY)
     source = prepared.Prepared(now_seconds)
     instances = [{"instance": f"{name}:9100"} for name in known]
-    by_name = {metric.name: metric for metric in policy.metrics_in_force}
-    for name in usage.metrics_read(policy):
-        hot = name == "memory_avg_5m"
+    for metric in usage.metrics_read(policy):
+        hot = metric.name == "memory_avg_5m"
         ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
-        source.answer(reading.expression(by_name[name], ""), zip(instances, ratios, strict=True))
+        source.answer(reading.expression(metric, ""), zip(instances, ratios, strict=True))
     windows = reading.pod_windows(policy)
     pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(settings.pods)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))

@@ -31,6 +31,8 @@ Owners = dict[str, tuple[workloads.Controller, ...]]
 # What nodes show -> the names of those that pods may leave in this run.
 Hot = collections.abc.Callable[[Overview], collections.abc.Collection[str]]
 Begun = ahead.Pods | ahead.Late
+# Keys of pods -> what those of them use of whom everything is known.
+Used = collections.abc.Callable[[collections.abc.Collection[str]], dict[str, PodUsage]]
 
 
 class NodeLabel(NamedTuple):
@@ -47,6 +49,12 @@ class Figures(NamedTuple):
     sizes_bytes: dict[str, float]
     cpu_at_seconds: dict[str, float]
     memory_at_seconds: dict[str, float]
+
+    def of(self, keys: collections.abc.Collection[str]) -> dict[str, PodUsage]:
+        """The usage of those of the pods that have all figures, as old as the older of the data."""
+        known = set(keys).intersection(*self)
+        at_seconds = {key: min(self.cpu_at_seconds[key], self.memory_at_seconds[key]) for key in known}
+        return {key: PodUsage(key, self.cores[key] * 1000.0, self.sizes_bytes[key], at_seconds[key]) for key in known}
 
 
 class Reader:
@@ -119,11 +127,9 @@ class Reader:
         gaps = list(seen.gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        figures = self._pod_figures(policy, gaps) if hot else None
+        used = self.pod_usage(policy, gaps=gaps) if hot else None
         pods = begun.items()
-        pod_usage = (
-            _used(figures, {pod.key for pod in pods if pod.spec.node_name in hot}) if figures is not None else {}
-        )
+        pod_usage = used([pod.key for pod in pods if pod.spec.node_name in hot]) if used is not None else {}
         volumes = self._volumes(pods)
         return Snapshot(
             at_seconds=seen.at_seconds,
@@ -174,9 +180,7 @@ class Reader:
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are.
         """
-        directory = self._directory(nodes)
-        by_name = {metric.name: metric for metric in policy.metrics_in_force}
-        metrics = [by_name[name] for name in usage.metrics_read(policy, nodes)]
+        directory, metrics = self._directory(nodes), usage.metrics_read(policy, nodes)
         ratios = {}
         for metric in metrics:
             answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
@@ -199,11 +203,11 @@ class Reader:
         found: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
             answer = self._ask(node_queries.data_time(resource, selector=self._label.selector), gaps, at_seconds)
-            times = self._by_node(answer, directory, _invalid_amount)
+            times = self._by_node(answer, directory, invalid_amount)
             found = times if found is None else _older(found, times)
         return found or {}
 
-    def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
+    def pod_usage(self, policy: LoadPolicy, *, gaps: list[str]) -> Used:
         """Of every pod: cores and bytes over the longest averaging window of each resource, and the times of both.
 
         Asked where some pod may be relieved, before it is known which: it takes Prometheus as long as the apiserver
@@ -216,8 +220,8 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=_invalid_amount)[0] for text in texts)
-        return Figures(cores, sizes, times[0], times[1])
+        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=invalid_amount)[0] for text in texts)
+        return Figures(cores, sizes, times[0], times[1]).of
 
     def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
         """The volumes behind the pods' claims; nothing is asked where no pod has a claim."""
@@ -251,13 +255,6 @@ def _older(one: collections.abc.Mapping[str, float], other: collections.abc.Mapp
     return {node: at if at < other[node] else other[node] for node, at in one.items() if node in other}
 
 
-def _used(figures: Figures, keys: set[str]) -> dict[str, PodUsage]:
-    """The usage of those of the pods that have all figures, as old as the older of the data."""
-    known = keys.intersection(*figures)
-    at_seconds = {key: min(figures.cpu_at_seconds[key], figures.memory_at_seconds[key]) for key in known}
-    return {key: PodUsage(key, figures.cores[key] * 1000.0, figures.sizes_bytes[key], at_seconds[key]) for key in known}
-
-
 def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
     """The nodes over some target line: only these can be confirmed as overloaded in this run."""
     bands = policy.descheduler.thresholds.items()
@@ -287,7 +284,8 @@ def pod_windows(policy: LoadPolicy) -> dict[Resource, float]:
     return {resource: seconds or longest for resource, seconds in found.items()}
 
 
-def _invalid_amount(value: float) -> str | None:
+def invalid_amount(value: float) -> str | None:
+    """Why a number of cores, bytes or seconds is none, None where it is one."""
     if 0.0 <= value < math.inf:
         return None
     if math.isnan(value):

@@ -116,7 +116,7 @@ def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
     return name if any(metric.name == name for metric in policy.metrics_in_force) else None
 
 
-def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[str, ...]:
+def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
     """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
     and what the extender filters by (the policy's thresholds and the nodes' own), which destinations must pass.
     """
@@ -127,7 +127,9 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
     key = node_thresholds.KEY
     written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
     own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
-    return tuple(name for name in dict.fromkeys((*lines, *peaks, *filtered, *sorted(own))) if name in resources)
+    named = dict.fromkeys((*lines, *peaks, *filtered, *sorted(own)))
+    in_force = {metric.name: metric for metric in policy.metrics_in_force}
+    return tuple(in_force[name] for name in named if name in in_force)
 
 
 def amount(usage: PodUsage, resource: Resource) -> float:

@@ -77,8 +77,16 @@ class SimulatedPrometheus:
         names = self._names if there.all() else itertools.compress(self._names, there.tolist())
         return dict(zip(names, values[there].tolist(), strict=True))
 
-    def pod_amounts(self, question: questions.PodMean, at_seconds: float) -> pod_amounts.Amounts | None:
-        """The same of pods, cores or bytes; None where an answer would name a pod twice."""
+    def node_seconds(self, at_seconds: float) -> dict[str, float]:
+        """The same of when the newest scrape of each node was."""
+        self._book.advance(self._clock.now())
+        names = itertools.compress(self._names, self._nodes.present(at_seconds).tolist())
+        return dict.fromkeys(names, self._nodes.scraped_seconds(self._nodes.last_scrape(at_seconds)))
+
+    def pod_amounts(
+        self, question: questions.PodMean | questions.PodTime, at_seconds: float
+    ) -> pod_amounts.Amounts | None:
+        """The same of pods, cores, bytes or times; None where an answer would name a pod twice."""
         self._book.advance(self._clock.now())
         return self._pod_names.amounts(self._pod_values(question, at_seconds, self._nodes.last_scrape(at_seconds)))
 

@@ -97,11 +97,11 @@ class World:
         self._policy = setup.in_force(given, scenario.step_seconds)
         self._record = recording.Record()
         self._remarks = recording.Remarks(given.explained, len(scenario.replicas))
-        prometheus = self._prometheus()
-        self._windows = windows.Windows(self._policy, prometheus, clock)
+        self._prometheus = self._made_prometheus()
+        self._windows = windows.Windows(self._policy, self._prometheus, clock)
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
-            prometheus=prometheus,
+            prometheus=self._prometheus,
             clock=clock,
             policy=services.policy_file(self._policy, given.policy_hash, directory, clock),
             seed=given.seed,
@@ -110,7 +110,7 @@ class World:
         self._wire()
         self._plan()
 
-    def _prometheus(self) -> SimulatedPrometheus:
+    def _made_prometheus(self) -> SimulatedPrometheus:
         made = SimulatedPrometheus(self._book, self.kernel.clock, own=own(self._policy))
         for begin, end in self._setup.prometheus_away:
             made.inject(Fault(begin, end, errors.Unreachable))
@@ -130,7 +130,8 @@ class World:
         self._port: InProcess | Direct | None = None
         self._table: handing.Table | None = None
         if given.policy is not None and given.descheduler:
-            self._descheduler = services.descheduler(self._around, self._ledger)
+            told = None if given.whole_way else self._prometheus
+            self._descheduler = services.descheduler(self._around, self._ledger, told)
         if given.policy is not None and given.extender and given.peer is None:
             self._extender = self._ask_evenload()
         rng = np.random.default_rng((given.seed, 7))

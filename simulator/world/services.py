@@ -33,7 +33,8 @@ from promql import breaker
 from promql.door import PrometheusDoor
 from runtime.clock import Clock
 from runtime.reloading import Reloading
-from simulator.world import handing
+from simulator.prometheus.door import SimulatedPrometheus
+from simulator.world import handing, relieving
 
 NAMESPACE = "evenload-system"
 
@@ -89,16 +90,20 @@ def extender(around: Surroundings, table: Callable[[tuple[str, ...]], nodes.Node
     )
 
 
-def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
-    """The descheduler, leading."""
+def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus | None = None) -> Descheduler:
+    """The descheduler, leading; it asks Prometheus, or is `told` (`relieving`)."""
     clock, door = around.clock, around.kube
     writer = events.EventWriter(door, controller=telling.CONTROLLER, instance="simulated", clock=clock)
     announcer = telling.Announcer(writer, telling.Kept(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
+    if told is None:
+        reader = reading.Reader(door, prometheus, reading.NodeLabel(), listing=ahead.Late)
+    else:
+        reader = relieving.Reader(door, prometheus, told, clock)
     return Descheduler(
         Parts(
             policy=around.policy,
-            reader=reading.Reader(door, prometheus, reading.NodeLabel(), listing=ahead.Late),
+            reader=reader,
             ledger=ledger,
             evicter=Evicter(door, ledger, announcer, clock=clock),
             announcer=announcer,

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import Figures, NodeLabel, Reader
+from descheduler.reading import Figures, NodeLabel, Reader, Used
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from descheduler.usage import NodeUsage
@@ -96,10 +96,10 @@ class Heated(Reader):
             for name, ratio in ratios.items()
         }
 
-    def _pod_figures(self, policy: LoadPolicy, gaps: list[str]) -> Figures:
+    def pod_usage(self, policy: LoadPolicy, *, gaps: list[str]) -> Used:
         keys, now_seconds = [pod.key for pod in self._kube.list(kinds.PODS).items], self._clock.now()
         times = dict.fromkeys(keys, now_seconds)
-        return Figures(dict.fromkeys(keys, POD_CORES), dict.fromkeys(keys, POD_BYTES), times, times)
+        return Figures(dict.fromkeys(keys, POD_CORES), dict.fromkeys(keys, POD_BYTES), times, times).of
 
 
 def run(order: Order) -> None:
