@@ -21,7 +21,7 @@ def explain(seen: view.View, pod: objects.Pod, names: tuple[str, ...], now_secon
     see them.
     """
     candidates = seen.candidates(names, now_seconds, besides=pod.uid)
-    judged = verbs.judge(candidates, pod)
+    _, judged = verbs.judge(candidates, pod)
     mean = seen.mean(pod, now_seconds)
     breakdown = verbs.score(candidates, pod, mean)
     return {

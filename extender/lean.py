@@ -161,7 +161,7 @@ class Lean:
 
         def note() -> None:
             rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
-            judged = verbs.Judgement((), rejected, None, causes)
+            judged = verbs.Judgement(rejected, None, causes)
             self._note("filter", asked, judged, assumed=winner)
 
         later.do(note)
@@ -185,7 +185,7 @@ class Lean:
 
         def note() -> None:
             best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
-            judged = verbs.Judgement((), {}, None, causes)
+            judged = verbs.Judgement({}, None, causes)
             self._note("prioritize", asked, judged, best=best, assumed=winner)
 
         later.do(note)

@@ -5,7 +5,6 @@ shows the same judgement with all its factors. Nothing here reads a clock or wai
 """
 
 import collections.abc
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +22,10 @@ class Outcome(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Which candidates a pod may go to: `passed` in the order asked, the reason of every other, and why it is
+    """Why a pod may not go to some of the candidates: the reason of each of them; or why it is exempt; and why this is
     degraded.
     """
 
-    passed: tuple[str, ...]
     rejected: dict[str, str]
     exempt: str | None
     degraded: tuple[str, ...]
@@ -36,11 +34,11 @@ class Judgement(NamedTuple):
 def filter_nodes(seen: view.View, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
-    judged = judge(candidates, args.pod)
-    winner = judged.passed[0] if len(judged.passed) == 1 else ""
+    left, judged = judge(candidates, args.pod)
+    winner = left.names[0] if len(left.names) == 1 else ""
     if winner:
         seen.assume(args.pod, winner, now_seconds)
-    body = protocol.encode_filter(args, judged.passed, judged.rejected)
+    body = protocol.encode_filter(args, left.names, judged.rejected)
     mean = seen.mean(args.pod, now_seconds)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
@@ -54,7 +52,7 @@ def prioritize(seen: view.View, args: protocol.Args, now_seconds: float) -> Outc
     winner = best[0].node if best and not ranking.neutral.all() else ""
     if winner:
         seen.assume(args.pod, winner, now_seconds)
-    judged = Judgement(args.names, {}, None, candidates.degradations())
+    judged = Judgement({}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, ranking.scores.tolist())
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
@@ -64,34 +62,29 @@ def preempt(seen: view.View, args: protocol.PreemptionArgs, now_seconds: float) 
     average.
     """
     candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
-    judged = judge(candidates, args.pod)
-    body = protocol.encode_preemption({node: args.victims[node] for node in judged.passed})
+    left, judged = judge(candidates, args.pod)
+    body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
     return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
 
 
-def judge(candidates: view.Candidates, pod: objects.Pod) -> Judgement:
-    """Filter the candidates for a pod: exempt pods pass everywhere, relieved nodes refuse what left them, pods that
-    opted out pass everywhere else, then the rules.
+def judge(candidates: view.Candidates, pod: objects.Pod) -> tuple[view.Candidates, Judgement]:
+    """The candidates that a pod may go to, in the order asked, and why not to the others: exempt pods pass everywhere,
+    relieved nodes refuse what left them, pods that opted out pass everywhere else, then the rules.
     """
     exempt = exemption(candidates, pod)
     if exempt is not None:
-        return Judgement(candidates.names, {}, exempt, ())
+        return candidates, Judgement({}, exempt, ())
     asks_out = opted_out(candidates, pod)
     held = relieved(candidates, pod)
     rejected = dict.fromkeys(held, relief.REASON)
-    free = (
-        candidates.only(np.array([name not in held for name in candidates.names], dtype=np.bool_))
-        if held
-        else candidates
-    )
+    free = candidates.only(np.array([name not in held for name in candidates.names])) if held else candidates
     if asks_out is not None:
-        return Judgement(free.names, rejected, asks_out, ())
+        return free, Judgement(rejected, asks_out, ())
     verdicts = free.verdicts()
-    passed = tuple(itertools.compress(free.names, verdicts.allowed.tolist()))
-    if len(passed) < len(free.names):
-        rejected.update([(free.names[at], reason) for at, reason in verdicts.refusals()])
+    rejected.update([(free.names[at], reason) for at, reason in verdicts.refusals()])
     causes = candidates.degradations()
-    return Judgement(passed, rejected, None, (*causes, "all_rejected") if verdicts.kept_coolest else causes)
+    degraded = (*causes, "all_rejected") if verdicts.kept_coolest else causes
+    return free.only(verdicts.allowed), Judgement(rejected, None, degraded)
 
 
 def exemption(candidates: view.Candidates, pod: objects.Pod) -> str | None:

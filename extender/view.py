@@ -78,9 +78,13 @@ class Candidates(NamedTuple):
 
     def only(self, keep: Mask) -> "Candidates":
         """The same for the nodes marked."""
+        (places,) = keep.nonzero()
+        if len(places) == len(keep):
+            return self
         names = tuple(itertools.compress(self.names, keep.tolist()))
-        arrays = self.rows[keep], self.fresh[keep], self.values[keep], self.expected[keep], self.counts[keep]
-        return Candidates(self.in_force, self.now_seconds, names, self.loads, *arrays)
+        read = self.rows.take(places), self.fresh.take(places), self.values.take(places, axis=0)
+        placed = self.expected.take(places, axis=0), self.counts.take(places, axis=0)
+        return Candidates(self.in_force, self.now_seconds, names, self.loads, *read, *placed)
 
     def repaired(self, changed: "Candidates") -> "Candidates":
         """The same with the placements of some of its nodes as they are in `changed`, and at its moment; the rows are

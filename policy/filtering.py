@@ -102,10 +102,10 @@ class Verdicts(NamedTuple):
 
     def refusals(self) -> list[tuple[int, str]]:
         """The nodes that are not allowed, by place, each with its reason."""
-        if not self.rules:
+        (rejected,) = (~self.allowed).nonzero()
+        if not len(rejected):
             return []
         texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
-        rejected = np.flatnonzero(~self.allowed)
         first = self.broken[rejected].argmax(axis=1)
         found = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
         if self.own is not None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from extender import explaining, protocol, verbs
 from extender.view import Candidates, View
@@ -20,18 +19,11 @@ from simulator.scheduling.order import Ints
 
 
 class _Filtered(NamedTuple):
-    """What came of a question whose pod may go to `passed`, and the nodes it was about."""
+    """What came of a question: the nodes that the pod may go to, as the answer names them and as they stand."""
 
     pod: Pod
     passed: Sequence[str]
-    rejected: Mapping[str, str]
-    candidates: Candidates
-
-    def left(self) -> Candidates:
-        """The nodes that passed."""
-        if not self.rejected:
-            return self.candidates
-        return self.candidates.only(np.array([name not in self.rejected for name in self.candidates.names]))
+    left: Candidates
 
 
 class Direct:
@@ -49,22 +41,22 @@ class Direct:
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""
         candidates = self._candidates(pod, names)
-        judged = verbs.judge(candidates, pod)
-        passed = judged.passed if judged.rejected else names
-        self._filtered = _Filtered(pod, passed, judged.rejected, candidates)
+        left, judged = verbs.judge(candidates, pod)
+        passed = left.names if judged.rejected else names
+        self._filtered = _Filtered(pod, passed, left)
         return Filtered(passed, {}, judged.rejected)
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Ints:
         """0 to 10 for each node. Of all that passed the filter a moment ago the candidates are at hand."""
         last, self._filtered = self._filtered, None
         same = last is not None and last.pod is pod and last.passed is names
-        candidates = last.left() if same and last is not None else self._candidates(pod, names)
+        candidates = last.left if same and last is not None else self._candidates(pod, names)
         return verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now())).scores
 
     def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes on which victims may be made."""
-        judged = verbs.judge(self._candidates(pod, tuple(victims)), pod)
-        return {name: victims[name] for name in judged.passed}
+        left, _ = verbs.judge(self._candidates(pod, tuple(victims)), pod)
+        return {name: victims[name] for name in left.names}
 
     def explain(self, pod: Pod, names: Sequence[str]) -> dict[str, object]:
         """POST /explain at this moment."""

@@ -54,7 +54,7 @@ class Extender:
     ) -> None:
         args = worlds.args(names, pod, **fields)
         candidates = self.view.candidates(args.names, made.at_seconds, besides=args.pod.uid)
-        rejected = verbs.judge(candidates, args.pod).rejected if made.verb == "filter" else {}
+        rejected = verbs.judge(candidates, args.pod)[1].rejected if made.verb == "filter" else {}
         inputs = decisions.Inputs.of(candidates, args.pod, rejected)
         if condensed:
             inputs = inputs.condensed(ranked.node for ranked in made.best)

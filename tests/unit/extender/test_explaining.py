@@ -102,7 +102,7 @@ def decision(world: view.View, verb: str, *names: str, condensed: bool = False) 
     candidates = world.candidates(args.names, NOW)
     ranking = verbs.score(candidates, args.pod).ranking
     best = verbs.ranked(names.__getitem__, ranking) if verb == "prioritize" else ()
-    rejected = dict(verbs.judge(candidates, args.pod).rejected) if verb == "filter" else {}
+    rejected = verbs.judge(candidates, args.pod)[1].rejected if verb == "filter" else {}
     inputs = decisions.Inputs.of(candidates, args.pod, rejected)
     if condensed:
         inputs = inputs.condensed(ranked.node for ranked in best)
