@@ -130,12 +130,17 @@ class Service:
             if self._quick is not None and self._listed:
                 loop.attempt("board ahead", self._quick.ahead, lambda _error: self._metrics.loop_failures.inc())
 
-    def catch_up(self, *, pods_only: bool = False) -> None:
-        """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; of the one
-        of pods alone where nothing else can have changed.
+    def catch_up(self, *, pods: bool = True, others: bool = True) -> None:
+        """One turn of every watch on the caller's thread instead of `start`, for a door whose watches end; without
+        those that cannot have anything to tell, or that the caller speaks for.
         """
-        for watch in (self.pods,) if pods_only else (self.nodes, self.pods, self._heartbeats, self._usage):
-            watch.catch_up()
+        if others:
+            self.nodes.catch_up()
+        if pods:
+            self.pods.catch_up()
+        if others:
+            self._heartbeats.catch_up()
+            self._usage.catch_up()
 
     def poll_files(self) -> None:
         """One turn of the loop: the certificate first, as a certificate that runs out stops everything."""

@@ -6,7 +6,7 @@ has (`counting.Countable`). It is `kube.lean_pods.Pod` with requests: of a pod o
 
 import functools
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -84,6 +84,9 @@ class Pod(lean_pods.Pod, frozen=True, kw_only=True, gc=False):
         return _requests(spec.containers, spec.init_containers, spec.level, spec.overhead)
 
 
+T = TypeVar("T", Pod, objects.Pod)
+
+
 @functools.lru_cache(maxsize=4096)  # workloads of a large cluster; keys are shared with their pods
 def _requests(
     containers: tuple[Container, ...], init_containers: tuple[Container, ...], level: Requirements, overhead: Amounts
@@ -97,14 +100,14 @@ def _requests(
     return total.plus(resources.resources(overhead.given()))
 
 
-def counts_alike(old: Pod, new: Pod) -> bool:
+def counts_alike(old: T, new: T) -> bool:
     """Whether two versions of a pod are the same to whoever counts it: most changes are the kubelet's, about phases
     and other conditions.
     """
     return (
         old.uid == new.uid
         and old.spec == new.spec
-        and old.status.scheduled_at_seconds == new.status.scheduled_at_seconds
+        and old.scheduled_at_seconds == new.scheduled_at_seconds
         and old.finished == new.finished
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and old.metadata.labels == new.metadata.labels

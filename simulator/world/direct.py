@@ -1,8 +1,9 @@
-"""kube-scheduler's questions put to the extender's own functions, without a request around them.
+"""kube-scheduler's questions put to the extender's own functions, without a request around them, and what happens to
+pods told to its view, without a watch.
 
 `running` gives a `Direct` to the scheduler's model unless a run goes through all doors (`asking.InProcess`): what a pod
 may use and how good each node is say `extender.verbs`, as for every request; JSON, WSGI, the memory of decisions and
-the metrics are left out. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
+the metrics are left out. The view counts the whole pods that everybody here has, instead of what a watch would decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from extender import explaining, protocol, verbs
-from extender.view import Candidates, View
+from extender import explaining, protocol, verbs, watched
+from extender.service import Service
+from extender.view import Candidates
 from kube.objects import Pod
 from runtime.clock import Clock
 from simulator.scheduling.extenders import Filtered, Victims
@@ -29,14 +31,33 @@ class _Filtered(NamedTuple):
 class Direct:
     """An `ExtenderPort` over a view; `weight` is the stanza's."""
 
-    def __init__(self, seen: View, clock: Clock, *, weight: int) -> None:
-        self._seen, self._clock, self._weight = seen, clock, weight
+    def __init__(self, extender: Service, clock: Clock, *, weight: int) -> None:
+        self._extender, self._seen = extender, extender.view
+        self._clock, self._weight = clock, weight
+        self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
         self._filtered: _Filtered | None = None  # the last answer
 
     @property
     def weight(self) -> int:
         """How much its scores count."""
         return self._weight
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed or went; the extender hears of it in its time, as from its watch of living pods."""
+        old, new = _living(old), _living(new)
+        if old is None or new is None:
+            if old is not new:
+                self._news.append((old, new))
+        elif not watched.counts_alike(old, new):
+            self._news.append((old, new))
+
+    def catch_up(self, *, others: bool) -> None:
+        """Tell the extender what has happened by now: of pods, and what its watches have of `others`."""
+        if others:
+            self._extender.catch_up(pods=False)
+        news, self._news = self._news, []
+        for old, new in news:
+            self._seen.pod_changed(old, new, self._clock.now())
 
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""
@@ -66,3 +87,8 @@ class Direct:
 
     def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
         return self._seen.candidates(tuple(names), self._clock.now(), besides=pod.uid)
+
+
+def _living(pod: Pod | None) -> Pod | None:
+    """What a watch of pods that have not ended sees of a pod (`extender.service.LIVING`)."""
+    return None if pod is None or pod.finished else pod

@@ -128,6 +128,7 @@ class World:
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
         self._port: InProcess | Direct | None = None
+        self._hearing: Extender | Direct | None = None  # whom news reach
         self._table: handing.Table | None = None
         if given.policy is not None and given.descheduler:
             told = None if given.whole_way else self._prometheus
@@ -149,10 +150,11 @@ class World:
         weight = self._setup.extender_weight
         if self._setup.whole_way:
             extender = services.extender(self._around)
-            self._port = InProcess(extender.app().wsgi_app, weight=weight)
+            self._port, self._hearing = InProcess(extender.app().wsgi_app, weight=weight), extender
         else:
             extender = services.extender(self._around, self._made_table)
-            self._port = Direct(extender.view, self.kernel.clock, weight=weight)
+            self._port = self._hearing = direct = Direct(extender, self.kernel.clock, weight=weight)
+            self._api.subscribe(kinds.PODS, direct.pod_changed)
         return extender
 
     def _made_table(self, metric_names: tuple[str, ...]) -> handing.Table:
@@ -227,9 +229,9 @@ class World:
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
         self._record.looked_for(pod)
-        if self._extender is None or self._port is None:
+        if self._hearing is None or self._port is None:
             return
-        self._extender.catch_up(pods_only=not self._news)
+        self._hearing.catch_up(others=self._news)
         self._news = False
         if self._remarks.wanted(pod):
             self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)

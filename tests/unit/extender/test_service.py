@@ -118,7 +118,7 @@ def test_a_clock_that_was_wrong_and_is_set_loses_no_placement(world: World, seco
     world.kube.hold(worlds.watch_sees("p", "n", worlds.NOW - 10))
     world.clock.jump(seconds)
     world.service.poll_files()
-    world.service.catch_up(pods_only=True)
+    world.service.catch_up(others=False)
     world.clock.jump(-seconds)
     world.service.poll_files()
     (binding,) = world.service.view.placements.bindings(worlds.NOW)
