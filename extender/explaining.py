@@ -78,9 +78,9 @@ def _estimate(estimate: recent.Estimate) -> Json:
     """The load expected of the pod, and by what each resource was estimated."""
     return {
         "cpu_millicores": estimate.load.cpu_millicores,
-        "cpu_by": estimate.cpu_by,
+        "cpu_by": estimate.words(estimate.cpu_by),
         "memory_bytes": estimate.load.memory_bytes,
-        "memory_by": estimate.memory_by,
+        "memory_by": estimate.words(estimate.memory_by),
     }
 
 

@@ -15,8 +15,12 @@ from policy import metrics, owner_usage, schema
 
 Floats = npt.NDArray[np.float64]
 
+OWNERS_MEAN: Final = "owner's mean"
 REQUEST_RATIO: Final = "request ratio"
 DEFAULT: Final = "default"
+
+
+_NO_MEAN: Final = owner_usage.Mean(None, None, 0)
 
 
 class Load(NamedTuple):
@@ -27,11 +31,16 @@ class Load(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The load expected of a pod, and by what each resource was estimated, in words for explain."""
+    """The load expected of a pod, by what each resource was estimated, and over how many replicas there is a mean."""
 
     load: Load
     cpu_by: str
     memory_by: str
+    replicas: int
+
+    def words(self, by: str) -> str:
+        """By what a resource was estimated, for explain."""
+        return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if by == OWNERS_MEAN else by
 
 
 class RecentPod(NamedTuple):
@@ -47,21 +56,15 @@ def estimate(request: Load, recent_pods: schema.RecentPods, mean: owner_usage.Me
     """
     share, default = recent_pods.usage_per_request, recent_pods.default
     if mean is None or not recent_pods.owner_usage:
-        mean = owner_usage.Mean(None, None, 0)
-    cpu, cpu_by = _estimated(
-        mean.cpu_millicores, mean.replicas, request.cpu_millicores, share.cpu, default.cpu_millicores
-    )
-    memory, memory_by = _estimated(
-        mean.memory_bytes, mean.replicas, request.memory_bytes, share.memory, default.memory_bytes
-    )
-    return Estimate(Load(cpu, memory), cpu_by, memory_by)
+        mean = _NO_MEAN
+    cpu, cpu_by = _estimated(mean.cpu_millicores, request.cpu_millicores, share.cpu, default.cpu_millicores)
+    memory, memory_by = _estimated(mean.memory_bytes, request.memory_bytes, share.memory, default.memory_bytes)
+    return Estimate(Load(cpu, memory), cpu_by, memory_by, mean.replicas)
 
 
-def _estimated(
-    measured: float | None, replicas: int, request: float, share_ratio: float, default: float
-) -> tuple[float, str]:
+def _estimated(measured: float | None, request: float, share_ratio: float, default: float) -> tuple[float, str]:
     if measured is not None:
-        return measured, f"owner's mean over {replicas} replica{'s' * (replicas != 1)}"
+        return measured, OWNERS_MEAN
     return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from kube import pods
 from kube.objects import Pod
 from simulator.scheduling import attraction, demands, spreading
-from simulator.scheduling.columns import Columns
+from simulator.scheduling.columns import BASE, Columns
 from simulator.scheduling.demands import Demand
 from simulator.scheduling.order import Bools, Ints
 from simulator.scheduling.state import State
@@ -152,11 +152,13 @@ def _lasting(columns: Columns, pod: Pod) -> Iterator[Refusal]:
 
 def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
     """NodeResourcesFit: a slot for the pod, and every amount it asks for; final where an empty node is too small."""
-    if demand.is_base and not (columns.given - columns.requested < demand.base).any():
+    short = columns.given - columns.requested < demand.base
+    if demand.is_base and not np.count_nonzero(short):
         return
+    looked_at = dict(zip(BASE, short, strict=True))
     for resource, amount in ((demands.PODS, 1), *demand.amounts):
-        lacking = columns.room(resource) < amount
-        if lacking.any():
+        lacking = looked_at[resource] if resource in looked_at else columns.room(resource) < amount
+        if np.count_nonzero(lacking):
             reason = "Too many pods" if resource == demands.PODS else f"Insufficient {resource}"
             final = _none(columns) if resource == demands.PODS else columns.allocatable(resource) < amount
             yield Refusal(RESOURCES, reason, lacking, final)

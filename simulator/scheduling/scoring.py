@@ -87,7 +87,7 @@ def _balanced(columns: Columns, demand: Demand, rows: Ints) -> Ints | None:
     deviation is half the difference of CPU's and memory's requested shares, at most 1 each, and 0 for a node that lacks
     one of them; None for a pod that requests neither.
     """
-    if not any(resource in SCORED_RESOURCES for resource, _ in demand.amounts):
+    if not np.count_nonzero(demand.base[:SCORED]):
         return None
     without = columns.requested[:SCORED]
     shares = np.minimum(np.array((without + demand.base[:SCORED], without)) / columns.divisors, 1.0)

@@ -47,7 +47,7 @@ class Direct:
         """A pod came, changed or went; the extender hears of it in its time, as from its watch of living pods."""
         old, new = _living(old), _living(new)
         if old is None or new is None:
-            if old is not new:
+            if old is not None or (new is not None and new.node_name):  # what waits for a node counts nowhere
                 self._news.append((old, new))
         elif not watched.counts_alike(old, new):
             self._news.append((old, new))
