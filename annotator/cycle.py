@@ -37,7 +37,7 @@ from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.lean_pods import Pod
 from kube.objects import Node
-from policy import heartbeat, hotspots
+from policy import heartbeat, hotspots, owner_usage
 from policy import metrics as load_metrics
 from policy.metrics import Metric
 from policy.schema import LoadPolicy
@@ -123,7 +123,7 @@ class Annotator:
         self._standing = Standing()
         self._digester = heartbeat.Digester()
         self._complaints = complaints.Complaints()
-        self._usage = usage.OwnerUsage(self.ask_pods, kube, settings.namespace, telemetry, clock.now)
+        self._usage = usage.OwnerUsage(self.ask_pods, self.publish_usage, telemetry, clock.now)
         self.pods = Followed()
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
         self.levels: effectiveness.Levels | None = None
@@ -259,6 +259,10 @@ class Annotator:
         longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
         recent = self.pods.scheduled_since(now_seconds - longest_seconds)
         return bindings.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
+
+    def publish_usage(self, published: owner_usage.Published) -> None:
+        """Bring owners' means to the extenders; as with `publish`. Raises KubeError."""
+        usage.write(self._kube, self._settings.namespace, published)
 
     def _beat(self, vouched: publishing.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
         at_seconds = publishing.confirmed_seconds(self._book, now_seconds=now_seconds)

@@ -1,8 +1,7 @@
 """Which metric is stale or missing for how many nodes, from what is held: pure.
 
 `annotator.service` shows the line in /readyz?verbose, computed when asked, so that it goes on counting while Prometheus
-is down and no sync changes anything; `annotator.metrics` counts by it how the
-nodes stood at the last sync.
+is down and no sync changes anything; `annotator.metrics` counts by it how the nodes stood at the last sync.
 """
 
 from collections.abc import Mapping, Sequence

@@ -44,6 +44,7 @@ class Answered(NamedTuple):
 
 
 Ask = Callable[[str, float], Answered]  # of a resource over a window (seconds); raises PromqlError
+Write = Callable[[owner_usage.Published], None]  # raises KubeError
 
 
 def ask(query: Callable[[str], Answer], resource: str, window_seconds: float) -> Answered:
@@ -61,15 +62,26 @@ def invalid_reason(resource: str, amount: float) -> str | None:
     return owner_usage.invalid_reason(amount, owner_usage.MOST_MEMORY_BYTES)
 
 
+def write(kube: KubeDoor, namespace: str, published: owner_usage.Published) -> None:
+    """Bring means to the extenders: replace the ConfigMap, or create it the first time."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": owner_usage.CONFIG_MAP, "labels": LABELS},
+        "data": owner_usage.encode(published.at_seconds, published.means),
+    }
+    try:
+        kube.replace(kinds.CONFIG_MAPS, owner_usage.CONFIG_MAP, body, namespace=namespace)
+    except kube_errors.NotFound:
+        kube.create(kinds.CONFIG_MAPS, body, namespace=namespace)
+
+
 class OwnerUsage:
     """What was published last, and when pods were last asked about. `sync` belongs to one thread."""
 
-    def __init__(
-        self, ask: Ask, kube: KubeDoor, namespace: str, telemetry: Telemetry, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, ask: Ask, write: Write, telemetry: Telemetry, now: Callable[[], float]) -> None:
         self._ask = ask
-        self._kube = kube
-        self._namespace = namespace
+        self._write = write
         self._telemetry = telemetry
         self._now = now
         self._complaints = complaints.Complaints()
@@ -106,7 +118,7 @@ class OwnerUsage:
         self._telemetry.owners.labels("left_out").set(len(found) - len(kept))
         if not self._worth_writing(kept, policy, now_seconds):
             return ""
-        return self._write(owner_usage.encode(now_seconds, kept), owner_usage.Published(now_seconds, kept))
+        return self._publish(owner_usage.Published(now_seconds, kept))
 
     def _read(self, pods: Followed, policy: LoadPolicy) -> owners.PodUsage | str:
         """What pods use, or why the answers are not to be used: a mean over some replicas only is another number."""
@@ -145,18 +157,9 @@ class OwnerUsage:
             return False
         return owner_usage.moved(before.means, kept) or age_seconds >= owner_usage.renew_after_seconds(policy.sync)
 
-    def _write(self, data: dict[str, str], published: owner_usage.Published) -> str:
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": owner_usage.CONFIG_MAP, "labels": LABELS},
-            "data": data,
-        }
+    def _publish(self, published: owner_usage.Published) -> str:
         try:
-            try:
-                self._kube.replace(kinds.CONFIG_MAPS, owner_usage.CONFIG_MAP, body, namespace=self._namespace)
-            except kube_errors.NotFound:
-                self._kube.create(kinds.CONFIG_MAPS, body, namespace=self._namespace)
+            self._write(published)
         except kube_errors.KubeError as error:
             self._telemetry.usage_writes.labels("failed").inc()
             return str(error)

@@ -231,7 +231,11 @@ class View:
 
     def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
-        published, self.usage_problem = estimates.read(data)
+        self.usage_published(estimates.read(data), now_seconds)
+
+    def usage_published(self, read: estimates.Read, now_seconds: float) -> None:
+        """The means of owners, as they were read."""
+        published, self.usage_problem = read
         with self._lock:  # a table that is made aside from now on begins with it
             self._usage, told = published, self._tables()
         for table in told:

@@ -106,10 +106,31 @@ def encode(at_seconds: float, means: Means) -> dict[str, str]:
 
 def _line(owner: str, mean: Mean) -> str:
     millicores, size_bytes, replicas = mean
-    cpu = _UNKNOWN if millicores is None else f"{millicores:.{int(millicores < 10)}f}m"
+    cpu = _UNKNOWN if millicores is None else f"{millicores:.{_places(millicores)}f}m"
     mebibytes = None if size_bytes is None else size_bytes / _MEBIBYTE
-    memory = _UNKNOWN if mebibytes is None else f"{mebibytes:.{int(mebibytes < 10)}f}Mi"
+    memory = _UNKNOWN if mebibytes is None else f"{mebibytes:.{_places(mebibytes)}f}Mi"
     return f"{owner} {cpu} {memory} {replicas}"
+
+
+def _places(amount: float) -> int:
+    """How many places behind the point are written."""
+    return int(amount < 10)
+
+
+def written(published: Published) -> Published:
+    """What is read where these means were written."""
+    at_seconds = stamps.decode(stamps.encode(published.at_seconds))
+    return Published(at_seconds, {owner: _rounded(mean) for owner, mean in published.means.items()})
+
+
+def _rounded(mean: Mean) -> Mean:
+    millicores, size_bytes, replicas = mean
+    mebibytes = None if size_bytes is None else size_bytes / _MEBIBYTE
+    return Mean(
+        None if millicores is None else round(millicores, _places(millicores)),
+        None if mebibytes is None else round(mebibytes, _places(mebibytes)) * _MEBIBYTE,
+        replicas,
+    )
 
 
 def decode(data: collections.abc.Mapping[str, str]) -> Published:

@@ -1,4 +1,4 @@
-"""Readings go from the annotator to the extender as they are, without becoming texts on nodes on the way.
+"""Readings and owners' means go from the annotator to the extender as they are, without becoming texts on the way.
 
 `running` and `services` use this unless a run goes through all doors. What is held and which nodes are worth a write
 says the annotator's own code; what it would write is not encoded, patched, watched and decoded, but shown to the
@@ -11,7 +11,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from annotator import collecting, cycle, publishing, usage
 from annotator.book import Book, Fleet
 from annotator.standing import Carried
 from extender import nodes
-from policy import annotations
+from policy import annotations, owner_usage
 from policy.annotations import Columns, Reading
 from policy.metrics import Metric
 from promql import identity, readings
@@ -74,7 +74,6 @@ class Said:
 
 
 NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.empty(0), -math.inf)
-Shown = Callable[[Said, bool], None]  # what all nodes would carry now, and whether some node would have been written
 
 
 class Told(Protocol):
@@ -89,12 +88,20 @@ class Told(Protocol):
         ...
 
 
+class Ends(NamedTuple):
+    """Where the annotator's readings come from, and to whom it shows what it would write."""
+
+    told: Told
+    readings: Callable[[Said, bool], None]  # of all nodes, and whether some node would have been written
+    usage: Callable[[owner_usage.Published], None]  # of owners, as it would be read
+
+
 class Annotator(cycle.Annotator):
     """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
 
-    def __init__(self, *given: Any, told: Told, shown: Shown, **named: Any) -> None:
+    def __init__(self, *given: Any, ends: Ends, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._told, self._shown = told, shown
+        self._told, self._show, self._show_usage = ends
         self._said = NOTHING
         self._again = ""
 
@@ -131,8 +138,12 @@ class Annotator(cycle.Annotator):
         self._said = before.written(weighed, publishing.confirmed_seconds(book, now_seconds=now_seconds))
         self._again = weighed.cooled
         written = int(np.count_nonzero(weighed.worth))
-        self._shown(self._said, written > 0)
+        self._show(self._said, written > 0)
         return cycle.Published(Counter({publishing.WRITTEN: written}), None, None)
+
+    def publish_usage(self, published: owner_usage.Published) -> None:
+        """Show owners' means to the extender."""
+        self._show_usage(owner_usage.written(published))
 
 
 class Table(nodes.NodeTable):

@@ -18,9 +18,11 @@ import numpy as np
 
 from descheduler.ledger import Ledger
 from descheduler.service import Service as Descheduler
+from extender import estimates
 from extender.service import Service as Extender
 from kube import kinds
 from kube.objects import Pod
+from policy import owner_usage
 from promql import errors
 from runtime import logs
 from simulator import figures
@@ -124,7 +126,8 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        self._annotator = services.annotator(self._around, None if given.whole_way else (self._windows, self._shown))
+        ends = handing.Ends(self._windows, self._shown, self._shown_usage)
+        self._annotator = services.annotator(self._around, None if given.whole_way else ends)
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
         self._port: InProcess | Direct | None = None
@@ -141,6 +144,7 @@ class World:
         )
         api.subscribe(kinds.PODS, self._pod_changed)
         self._filled: set[int] = set()  # replicas that had a pod
+        self._means: owner_usage.Published | None = None  # that the extender did not hear of yet
         self._news = True  # of anything but pods, for the extender's watches
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
@@ -167,6 +171,9 @@ class World:
             self._table.show(said)
         if written:
             self._placing.readings_changed()
+
+    def _shown_usage(self, published: owner_usage.Published) -> None:
+        self._means = published
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
@@ -233,6 +240,9 @@ class World:
             return
         self._hearing.catch_up(others=self._news)
         self._news = False
+        if self._means is not None:
+            self._extender.view.usage_published(estimates.Read(self._means, ""), self.kernel.now_seconds)
+            self._means = None
         if self._remarks.wanted(pod):
             self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
 

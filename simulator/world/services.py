@@ -65,13 +65,13 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     return held
 
 
-def annotator(around: Surroundings, ends: tuple[handing.Told, handing.Shown] | None = None) -> Annotator:
+def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotator:
     """The annotator, leading; it writes one node after the other, or has other `ends` (`handing`)."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
     settings = cycle.Settings(NAMESPACE, collecting.NodeLabel(), writers=1)
     writer = writing.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
-    made = cycle.Annotator if ends is None else functools.partial(handing.Annotator, told=ends[0], shown=ends[1])
+    made = cycle.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
     inner = made(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
         inner, around.kube, around.policy, leads=_always, clock=around.clock, rng=around.rng("annotator service")

@@ -29,7 +29,8 @@ class Bench:
         self.registry = prometheus_client.CollectorRegistry()
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
         asking = functools.partial(usage.ask, self.prometheus.query)
-        self.usage = usage.OwnerUsage(asking, self.kube, "ours", telemetry, self.clock.now)
+        writing = functools.partial(usage.write, self.kube, "ours")
+        self.usage = usage.OwnerUsage(asking, writing, telemetry, self.clock.now)
         self.followed = followed.Followed()
         self.pods = [builders.lean_pod(name, node="node-1") for name in ("a", "b")]
         self.use(0.1)
