@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from extender import explaining, protocol, verbs, watched
+from extender import estimates, explaining, protocol, verbs, watched
 from extender.service import Service
 from extender.view import Candidates
 from kube.objects import Pod
+from policy import owner_usage
 from runtime.clock import Clock
 from simulator.scheduling.extenders import Filtered, Victims
 from simulator.scheduling.order import Ints
@@ -36,6 +37,7 @@ class Direct:
         self._extender, self._seen = extender, extender.view
         self._clock, self._weight = clock, weight
         self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
+        self._means: owner_usage.Published | None = None  # the same of owners
         self._filtered: _Filtered | None = None  # the last answer
 
     @property
@@ -52,13 +54,20 @@ class Direct:
         elif not watched.counts_alike(old, new):
             self._news.append((old, new))
 
+    def usage_changed(self, published: owner_usage.Published) -> None:
+        """The annotator would have written owners' means; the same holds for them."""
+        self._means = published
+
     def catch_up(self, *, others: bool) -> None:
-        """Tell the extender what has happened by now: of pods, and what its watches have of `others`."""
+        """Tell the extender what has happened by now: of pods, of owners, and what its watches have of `others`."""
         if others:
             self._extender.catch_up(pods=False)
         news, self._news = self._news, []
         for old, new in news:
             self._seen.pod_changed(old, new, self._clock.now())
+        means, self._means = self._means, None
+        if means is not None:
+            self._seen.usage_published(estimates.Read(means, ""), self._clock.now())
 
     def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """Which of the nodes may take the pod."""

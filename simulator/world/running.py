@@ -18,7 +18,6 @@ import numpy as np
 
 from descheduler.ledger import Ledger
 from descheduler.service import Service as Descheduler
-from extender import estimates
 from extender.service import Service as Extender
 from kube import kinds
 from kube.objects import Pod
@@ -144,7 +143,6 @@ class World:
         )
         api.subscribe(kinds.PODS, self._pod_changed)
         self._filled: set[int] = set()  # replicas that had a pod
-        self._means: owner_usage.Published | None = None  # that the extender did not hear of yet
         self._news = True  # of anything but pods, for the extender's watches
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
@@ -173,7 +171,8 @@ class World:
             self._placing.readings_changed()
 
     def _shown_usage(self, published: owner_usage.Published) -> None:
-        self._means = published
+        if isinstance(self._port, Direct):
+            self._port.usage_changed(published)
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
@@ -240,9 +239,6 @@ class World:
             return
         self._hearing.catch_up(others=self._news)
         self._news = False
-        if self._means is not None:
-            self._extender.view.usage_published(estimates.Read(self._means, ""), self.kernel.now_seconds)
-            self._means = None
         if self._remarks.wanted(pod):
             self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
 
