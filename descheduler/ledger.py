@@ -26,6 +26,7 @@ class Ledger:
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:
         self._file = LedgerFile(path, alone=alone)
+        self._unfinished: tuple[object, float, list[Row]] = None, 0.0, []  # of which version, since when, the rows
 
     def open(self) -> "Ledger":
         """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours,
@@ -127,13 +128,17 @@ class Ledger:
         return self._select(f"WHERE result IN ({_marks(OPEN)}) ORDER BY id", list(OPEN))
 
     def unfinished(self, since_seconds: float) -> list[Row]:
-        """Evictions carried out since then of which something is still to be learnt."""
-        missing = (
-            "gone_at_seconds IS NULL OR ready_at_seconds IS NULL OR load_5m_ratio IS NULL OR load_30m_ratio IS NULL"
-        )
-        return self._select(
-            f"WHERE result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY id", [*DONE, since_seconds]
-        )
+        """Evictions carried out since then of which something is still to be learnt; read anew where the file changed.
+
+        So it is asked in every run, and in most nothing has happened since the one before.
+        """
+        version, (known, known_since_seconds, rows) = self._file.version(), self._unfinished
+        if version != known or since_seconds < known_since_seconds:
+            missing = " OR ".join(f"{name} IS NULL" for name in _LEARNT)
+            where = f"WHERE result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY id"
+            rows = self._select(where, [*DONE, since_seconds])
+            self._unfinished = version, since_seconds, rows
+        return [row for row in rows if row.at_seconds >= since_seconds]
 
     def landed_pods(self, since_seconds: float) -> frozenset[str]:
         """Uids of the pods already known as some evicted pod's replacement."""
@@ -208,4 +213,5 @@ def _marks(values: collections.abc.Sequence[str]) -> str:
     return ", ".join("?" * len(values))
 
 
+_LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", "load_5m_ratio", "load_30m_ratio")
 _FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"

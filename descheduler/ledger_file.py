@@ -86,20 +86,33 @@ class LedgerFile:
         self.close()
         return target
 
+    def version(self) -> tuple[int, int, int]:
+        """Another one after every change of the file, by this process or by others."""
+        writer = self._opened()
+        try:
+            (others,) = writer.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error as error:
+            raise self._wrapped(error, "nothing can be read from it") from error
+        return self._inode, writer.total_changes, int(others)
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise LedgerError(f"ledger {self.path} is not open")
+        return self._writer
+
     @contextlib.contextmanager
     def written(self) -> collections.abc.Iterator[sqlite3.Connection]:
         """One transaction of the writer, on disk when the block ends; rolled back where SQLite fails."""
-        if self._writer is None:
-            raise LedgerError(f"ledger {self.path} is not open")
+        writer = self._opened()
         with self._lock:
             try:
                 self._require_same_file()
-                self._writer.execute("BEGIN IMMEDIATE")
-                yield self._writer
-                self._writer.execute("COMMIT")
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                writer.execute("COMMIT")
             except sqlite3.Error as error:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
                 raise self._wrapped(error, "nothing is evicted without a record") from error
 
     @contextlib.contextmanager

@@ -57,6 +57,35 @@ def test_a_row_says_all_that_was_decided(ledger: Ledger) -> None:
     assert row.projected_ratio == pytest.approx(0.775)
 
 
+LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, "load_5m_ratio": 0.5, "load_30m_ratio": 0.5}
+
+
+def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, tmp_path: pathlib.Path) -> None:
+    first, second = record(ledger, "evicted"), record(ledger, "evicted", at_seconds=NOW + 60)
+
+    def unfinished(since_seconds: float = NOW) -> list[int]:
+        return [row.id for row in ledger.unfinished(since_seconds)]
+
+    assert unfinished() == [first, second]
+    assert unfinished(NOW + 1) == [second]
+    ledger.fill(second, **LEARNT)
+    assert unfinished() == [first]
+    other = Ledger(tmp_path / "ledger.sqlite").open()
+    other.fill(first, **LEARNT)
+    assert unfinished() == [], "another replica wrote while it led"
+    third = record(other, "evicted", at_seconds=NOW - 60)
+    other.close()
+    assert unfinished(NOW - 30) == []
+    assert unfinished(NOW - 90) == [third], "a clock that is set back asks for more than is known"
+
+
+def test_another_file_has_other_rows(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    assert ledger.unfinished(NOW)
+    ledger.set_aside("a test", at_seconds=NOW)
+    assert ledger.unfinished(NOW) == []
+
+
 def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, tmp_path: pathlib.Path) -> None:
     ledger.intend(run(), eviction(), at_seconds=NOW)
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
