@@ -58,14 +58,17 @@ class Crowding(NamedTuple):
 
 class Rows:
     """Counts and lines of all nodes under one policy. `windows` are all its spans in seconds, ascending: a row must be
-    written again when a placement becomes older than one of them.
+    written again when a placement becomes older than one of them. What is expected of a placement is in no line once it
+    is `expecting_seconds` old.
     """
 
     def __init__(self, policy: schema.LoadPolicy, origin_seconds: float) -> None:
         self._metrics = policy.metrics_in_force
         self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
         self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
-        self.windows = sorted({*self._hot_windows, *(group.window_seconds for group in self._groups)})
+        spans = {group.window_seconds for group in self._groups}
+        self.windows = sorted({*self._hot_windows, *spans})
+        self.expecting_seconds = max(spans, default=0.0)
         self._origin_seconds = origin_seconds
         self._index: collections.abc.Mapping[str, int] = {}
         self._counts, self._offset, self._slope = self._empty(1)

@@ -195,12 +195,13 @@ class PlacementTable:
         return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
 
     def _estimate_anew(self, node: str, now_seconds: float) -> None:
-        here = self._by_node.get(node, {})
-        loads = {uid: self._estimates.of(placement.asked, now_seconds).load for uid, placement in here.items()}
-        moved = {uid: load for uid, load in loads.items() if load != here[uid].load}
-        for uid, load in moved.items():
-            self._pods[uid] = here[uid] = here[uid]._replace(load=load)
-        if moved:
+        here, shows = self._by_node.get(node, {}), False
+        for uid, placement in here.items():
+            load = self._estimates.of(placement.asked, now_seconds).load
+            if load != placement.load:
+                self._pods[uid] = here[uid] = placement._replace(load=load)
+                shows |= now_seconds - placement.binding.at_seconds < self._rows.expecting_seconds
+        if shows:
             self._write_row(node, now_seconds)
 
     def _bound_at_seconds(self, pod: counting.Countable, now_seconds: float) -> float:

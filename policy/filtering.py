@@ -7,6 +7,7 @@ missing, stale or invalid. A node's own thresholds (`policy.node_thresholds`) co
 """
 
 import collections.abc
+import functools
 import math
 from typing import Final, NamedTuple
 
@@ -105,7 +106,7 @@ class Verdicts(NamedTuple):
         (rejected,) = (~self.allowed).nonzero()
         if not len(rejected):
             return []
-        texts = [text for rule in self.rules for text in (rule.over, rule.missing)]
+        texts = _texts(self.rules)
         first = self.broken[rejected].argmax(axis=1)
         found = [texts[at] for at in (2 * first + self.missing[rejected, first]).tolist()]
         if self.own is not None:
@@ -135,6 +136,12 @@ def rules(filter_: schema.Filter, in_force: collections.abc.Sequence[metrics.Met
     dormant = tuple(Rule(name, column, 0.0) for name, column in columns.items() if column not in ruled)
     reject_missing, keep_coolest = filter_.on_missing == "reject", filter_.when_all_rejected == "coolest"
     return Rules(compiled, _columns(compiled), _limits(compiled), reject_missing, keep_coolest, dormant)
+
+
+@functools.lru_cache(maxsize=16)
+def _texts(rules: tuple[Rule, ...]) -> tuple[str, ...]:
+    """Of each rule the reason of a node over it, and of one where it is missing."""
+    return tuple(text for rule in rules for text in (rule.over, rule.missing))
 
 
 def _columns(rules: tuple[Rule, ...]) -> npt.NDArray[np.intp]:

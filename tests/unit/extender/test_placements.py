@@ -8,7 +8,7 @@ import pytest
 
 from extender import placements
 from kube import objects
-from policy import hotspots, metrics, recent
+from policy import hotspots, metrics, owner_usage, recent
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -209,6 +209,18 @@ def test_a_clock_set_back_brings_back_windows_and_their_ends() -> None:
     assert counts(made, "a", NOW + 70) == [0, 1, 1]
     assert counts(made, "a", NOW + 50) == [1, 1, 1]
     assert counts(made, "a", NOW + 60) == [0, 1, 1]
+
+
+def test_new_means_write_only_rows_on_which_a_load_is_still_expected() -> None:
+    made = table()
+    for node, at_seconds in (("a", NOW - 299), ("b", NOW - 300)):
+        see(made, worlds.bound(f"on-{node}", node, at_seconds))
+    made.touched(INDEX, 3, NOW, aging=False)
+    mean = owner_usage.Mean(2000.0, None, 7)
+    made.use_published(owner_usage.Published(NOW, {"default/ReplicaSet/web": mean}), NOW)
+    assert {one.load.cpu_millicores for one in made.confirmed(NOW)} == {2000.0}, "replicas compare what was estimated"
+    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == [1]
+    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
 
 
 def test_another_policy_counts_the_watched_pods_anew() -> None:
