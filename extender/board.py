@@ -89,7 +89,9 @@ class Board:
         predicted = every.values.take(rows, axis=0)
         predicted += every.expected.take(rows, axis=0)
         columns = np.ascontiguousarray(predicted.T)
-        columns += every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
+        incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
+        for column, ratios in zip(columns, incoming, strict=True):
+            column += ratios
         return scoring.bases(columns.T, every.in_force.weighing)
 
 

@@ -36,11 +36,12 @@ class InForce(NamedTuple):
     pricing: hotspots.Pricing
     resources: nodes.Rows  # by metric the place of its resource in a `recent.Load`
 
-    def incoming(self, load: recent.Load, per_allocatable: nodes.Floats) -> nodes.Floats:
-        """What a load adds to some nodes [metrics, nodes]; `per_allocatable` is [nodes, cpu|memory] as in
-        `nodes.NodeLoads`.
+    def incoming(self, load: recent.Load, per_allocatable: nodes.Floats) -> list[nodes.Floats]:
+        """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
+        as in `nodes.NodeLoads`.
         """
-        return (per_allocatable * load).T.take(self.resources, axis=0)
+        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
+        return [ratios[resource] for resource in self.resources]
 
 
 def compiled(policy: schema.LoadPolicy, content_hash: str) -> InForce:
@@ -117,7 +118,7 @@ class Candidates(NamedTuple):
         if not self.in_force.weighing.incoming_pod:
             return None
         per_allocatable = self.loads.per_allocatable.take(self.rows, axis=0)
-        return self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable).T
+        return np.array(self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)).T
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> recent.Estimate:
         """What a pod is expected to use; `mean` is its owner's."""
