@@ -7,7 +7,7 @@ ones, DaemonSet pods (one per node by definition), static pods (never scheduled)
 """
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kube.lean_pods import Pod
@@ -57,33 +57,34 @@ def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float)
 
 
 class Hot(NamedTuple):
-    """Placements per window text ("5m": 3): of every node that has one, and of the others."""
+    """Placements within the longest window of the hot spots: by node their ascending times (Unix seconds)."""
 
-    counted: Mapping[str, Mapping[str, int]]
-    none: Mapping[str, int]
+    placed_seconds: Mapping[str, Sequence[float]]
+    hot_spots: Sequence[HotSpot]
+    now_seconds: float
 
     def of(self, node: str) -> Mapping[str, int]:
-        """The counts of a node."""
-        return self.counted.get(node, self.none)
+        """The counts of a node per window text ("5m": 3)."""
+        windows_seconds = hotspots.windows(self.hot_spots)
+        counts = hotspots.counts(self.placed_seconds.get(node, ()), self.now_seconds, windows_seconds)
+        return hotspots.hot_value(counts, self.hot_spots).counts
 
-    def crowded(self) -> frozenset[str]:
+    def crowded(self) -> Collection[str]:
         """The nodes that have a count other than 0."""
-        return frozenset(node for node, counts in self.counted.items() if any(counts.values()))
+        return self.placed_seconds.keys()
 
 
 def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
-    """The placements within each window of the hot spots."""
+    """The placements within the windows of the hot spots."""
     windows_seconds = hotspots.windows(hot_spots)
-    oldest_seconds = now_seconds - max(windows_seconds, default=0.0)
+    if not windows_seconds:
+        return Hot({}, (), now_seconds)
+    oldest_seconds = now_seconds - max(windows_seconds)
     times: dict[str, list[float]] = {}
     for placed in filter(None, map(binding, pods)):
         if placed.at_seconds > oldest_seconds:
             times.setdefault(placed.node, []).append(placed.at_seconds)
-    counted = {
-        node: hotspots.hot_value(hotspots.counts(sorted(each), now_seconds, windows_seconds), hot_spots).counts
-        for node, each in times.items()
-    }
-    return Hot(counted, {spot.window: 0 for spot in hot_spots})
+    return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
 
 
 def is_placed_by_load(pod: Pod) -> bool:

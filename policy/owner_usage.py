@@ -120,17 +120,21 @@ def _places(amount: float) -> int:
 def written(published: Published) -> Published:
     """What is read where these means were written."""
     at_seconds = stamps.decode(stamps.encode(published.at_seconds))
-    return Published(at_seconds, {owner: _rounded(mean) for owner, mean in published.means.items()})
+    return Published(at_seconds, {owner: _read_back(mean) for owner, mean in published.means.items()})
 
 
-def _rounded(mean: Mean) -> Mean:
+def _read_back(mean: Mean) -> Mean:
     millicores, size_bytes, replicas = mean
-    mebibytes = None if size_bytes is None else size_bytes / _MEBIBYTE
     return Mean(
-        None if millicores is None else round(millicores, _places(millicores)),
-        None if mebibytes is None else round(mebibytes, _places(mebibytes)) * _MEBIBYTE,
+        None if millicores is None else _rounded(millicores),
+        None if size_bytes is None else _rounded(size_bytes / _MEBIBYTE) * _MEBIBYTE,
         replicas,
     )
+
+
+def _rounded(amount: float) -> float:
+    places = _places(amount)
+    return round(amount, places) if places else float(round(amount))  # to whole ones in a fifth of the time
 
 
 def decode(data: collections.abc.Mapping[str, str]) -> Published:

@@ -120,8 +120,10 @@ class PodWindows:
         for step in span.steps:
             end = self._begin(resource, step + 1)[seen.nodes] if step + 1 < span.steps.stop else np.inf
             high = np.maximum(np.minimum(span.high, end), low)
-            wishes = self._book.pods.wishes(seen.places, step)[resource]
-            total += np.where(high > low, wishes * (high - low), 0.0)
+            grown = high > low
+            if grown.any():  # the first step of a window may be over before its first scrape
+                wishes = self._book.pods.wishes(seen.places, step)[resource]
+                total += np.where(grown, wishes * (high - low), 0.0)
             low = high
         return total
 

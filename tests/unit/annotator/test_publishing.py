@@ -17,7 +17,7 @@ from tests import builders, fake_kube_writes
 NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
 POLICY = schema.defaults()
 METRICS = metrics.names(POLICY.metrics_in_force)
-NO_HOT = Hot({}, {"1m": 0})
+NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
 
 
 def planned(node: Node, held: Mapping[str, Held], *, crane: bool = False, again: str = "") -> publishing.Plan:
@@ -41,7 +41,7 @@ def carrying(text: str) -> Node:
     return builders.node("node-1", annotations={annotations.KEY: text})
 
 
-def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT.none, **values: float) -> Node:
+def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT.of("nobody"), **values: float) -> Node:
     return carrying(annotations.encode(annotations.Reading(at_seconds, values, hot)))
 
 

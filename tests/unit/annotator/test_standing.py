@@ -85,7 +85,7 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
         if writes:
             book = Book.of(dict.fromkeys(fleet.names, held(values)), METRICS)
             rules = publishing.Rules.of(POLICY, fleet.nodes, crane=False)
-            hot = Hot({"a": {"5m": 2}}, {"5m": 0})
+            hot = Hot({"a": [NOW - 2.0, NOW - 1.0]}, POLICY.hot_spots, NOW)
             done = publishing.plan(fleet, book, hot, carried=carried, rules=rules, now_seconds=NOW)
             for node, uid, row, _ in done.patches:
                 kept.wrote(node, uid, row, carried.texts.get(node), now_seconds=NOW)
