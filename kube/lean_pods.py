@@ -55,6 +55,14 @@ class Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
 
 
+class Standing(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A condition as far as it is read. Its time stays a text: of the usual five one or two count."""
+
+    type: str
+    status: str
+    last_transition_time: str | None = None
+
+
 class Status(msgspec.Struct, frozen=True, gc=False):
     """status: the phase, and since when it is placed and at work.
 
@@ -63,7 +71,7 @@ class Status(msgspec.Struct, frozen=True, gc=False):
     """
 
     phase: str = ""
-    conditions: tuple[objects.Condition, ...] = ()
+    conditions: tuple[Standing, ...] = ()
     scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
 
@@ -71,20 +79,16 @@ class Status(msgspec.Struct, frozen=True, gc=False):
         """Read the conditions; pods of the same moment hold the same number."""
         put = msgspec.structs.force_setattr
         for one in self.conditions:
-            if one.status == "True" and one.type in _TIMES:
-                put(self, _TIMES[one.type], shared(metadata.seconds(one.last_transition_time)))
+            name = _TIMES.get(one.type)
+            if name is not None and one.status == "True":
+                put(self, name, _seconds(one.last_transition_time))
         put(self, "conditions", ())
 
 
-def kept(conditions: tuple[objects.Condition, ...], types: tuple[str, ...]) -> tuple[objects.Condition, ...]:
-    """The conditions of these types, slim: the usual five are a third of what a whole pod keeps."""
-    return tuple(
-        [
-            objects.Condition(shared(one.type), shared(one.status), "", one.last_transition_time)
-            for one in conditions
-            if one.type in types
-        ]
-    )
+@functools.lru_cache(maxsize=65536)  # as `shared`
+def _seconds(text: str | None) -> float | None:
+    """Unix seconds of a time as the API writes it; msgspec.ValidationError for a text that is none."""
+    return metadata.seconds(msgspec.convert(text, metadata.Moment))
 
 
 class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):

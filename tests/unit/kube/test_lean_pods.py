@@ -1,5 +1,6 @@
 """The lean pod says what the whole one says, and equal values are one."""
 
+import msgspec
 import pytest
 
 from kube import lean_pods, objects
@@ -44,3 +45,11 @@ def test_pods_of_one_workload_hold_the_same_values() -> None:
     first, second = (builders.lean_pod(name, node="n") for name in ("a", "b"))
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.spec.node_name is second.spec.node_name
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    def spoilt(body: builders.Body) -> None:
+        body["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"}]
+
+    with pytest.raises(msgspec.ValidationError):
+        builders.lean_pod("p", mutate=spoilt)
