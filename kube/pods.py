@@ -224,10 +224,10 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     @property
     def host_ports(self) -> tuple[Port, ...]:
         """Every port it takes on its node; sidecars' too."""
-        running = (*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar))
-        return tuple(
-            (port.protocol, port.host_ip, port.host_port) for one in running for port in one.ports if port.host_port
-        )
+        spec = self.spec
+        running = [*spec.containers, *[one for one in spec.init_containers if one.is_sidecar]]
+        ports = [port for one in running for port in one.ports if port.host_port]
+        return tuple([(port.protocol, port.host_ip, port.host_port) for port in ports])
 
     @property
     def volumes(self) -> tuple[Volume, ...]:

@@ -46,7 +46,7 @@ def to_rfc3339(at_seconds: float, *, micros: bool = False) -> str:
     Without `micros` the fraction is cut, not rounded: a reading must never look newer than it is.
     """
     moment = datetime.datetime.fromtimestamp(at_seconds, tz=datetime.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micros else "%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat(timespec="microseconds" if micros else "seconds").removesuffix("+00:00") + "Z"
 
 
 def from_rfc3339(text: str) -> float:

@@ -48,12 +48,16 @@ def check_metadata(what: str, metadata: Mapping[str, Any], before: Mapping[str, 
     What is in `before`, too, was checked when it came.
     """
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
-    for key, value in (labels or {}).items() if labels is not before.get("labels") else ():
-        if problem := _key_problem(key) or _value_problem(value):
-            raise refusals.invalid(what, f"metadata.labels: {problem}")
+    if labels and labels is not before.get("labels") and (problem := _labels_problem(tuple(labels.items()))):
+        raise refusals.invalid(what, f"metadata.labels: {problem}")
     for key in (annotations or ()) if annotations is not before.get("annotations") else ():
         if problem := _key_problem(key):
             raise refusals.invalid(what, f"metadata.annotations: {problem}")
+
+
+@functools.lru_cache(maxsize=4096)  # those of a workload's pods are the same
+def _labels_problem(labels: tuple[tuple[str, object], ...]) -> str:
+    return next((problem for key, value in labels if (problem := _key_problem(key) or _value_problem(value))), "")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,7 +67,6 @@ def _key_problem(key: str) -> str:
     return "" if good else f"{key!r} is no qualified name"
 
 
-@functools.lru_cache(maxsize=4096)
 def _value_problem(value: object) -> str:
     good = isinstance(value, str) and _VALUE.fullmatch(value) is not None
     return "" if good else f"{value!r} is no label value"

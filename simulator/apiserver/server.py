@@ -74,6 +74,10 @@ class ApiServer:
         """A name of a pod as the server makes them for generateName."""
         return prefix + self._state.new_suffix(self._state.shelf(kinds.PODS))
 
+    def create_pod(self, metadata: Body, spec: bytes, *, namespace: str) -> None:
+        """Create a pod of metadata, which the caller gives away, and of a spec's text; Conflict, Forbidden."""
+        self._writer.create_pod(metadata, spec, namespace=namespace)
+
     def bind(self, namespace: str, name: str, node_name: str) -> None:
         """The binding subresource; NotFound, and Conflict where the pod has a node or is going away."""
         self._writer.bind(namespace, name, node_name)

@@ -133,11 +133,12 @@ class State:
 
     def _tell(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
         """Everybody hears of changes in their order: what a handler changes is told after what it was told of."""
-        self._untold.append((shelf, old, new))
         if self._telling:
+            self._untold.append((shelf, old, new))
             return
         self._telling = True
         try:
+            self._deliver(shelf, old, new)
             while self._untold:
                 self._deliver(*self._untold.popleft())
         finally:

@@ -5,6 +5,7 @@ budget for every workload and thousands of pods.
 """
 
 import collections
+from collections.abc import Collection
 
 from kube.objects import DisruptionBudget, Pod
 
@@ -22,11 +23,12 @@ class Covering:
         self._covered: dict[str, dict[str, None]] = {}  # by key of the budget: keys of pods
         self._guards: dict[str, dict[str, None]] = {}  # by key of the pod: keys of budgets
 
-    def take(self, old: Pod | None, new: Pod | None) -> tuple[str, ...]:
+    def take(self, old: Pod | None, new: Pod | None) -> Collection[str]:
         """Take a change of a pod; gives the keys of the budgets that it may matter to."""
         if old is not None and new is not None and old.labels == new.labels:
-            self._pods[new.key] = new
-            return tuple(self._guards[new.key])
+            key = new.key
+            self._pods[key] = new
+            return self._guards[key]
         before = self._drop(old) if old is not None else ()
         return (*before, *self._add(new)) if new is not None else before
 
@@ -48,25 +50,27 @@ class Covering:
         """The pods that a known budget covers, by name."""
         return {self._pods[key].name: self._pods[key] for key in self._covered[budget.key]}
 
-    def _add(self, pod: Pod) -> tuple[str, ...]:
-        guards = self._guards[pod.key] = {}
-        self._pods[pod.key] = pod
+    def _add(self, pod: Pod) -> Collection[str]:
+        key, guards = pod.key, dict[str, None]()
+        self._guards[key], self._pods[key] = guards, pod
         for place in _places(pod):
-            self._named[place][pod.key] = None
-            for key, budget in self._budgets.get(place, {}).items():
+            self._named[place][key] = None
+            for name, budget in self._budgets.get(place, {}).items():
                 if _covers(budget, pod):
-                    guards[key] = self._covered[key][pod.key] = None
-        return tuple(guards)
+                    guards[name] = self._covered[name][key] = None
+        return guards
 
-    def _drop(self, pod: Pod) -> tuple[str, ...]:
-        del self._pods[pod.key]
+    def _drop(self, pod: Pod) -> Collection[str]:
+        key = pod.key
+        del self._pods[key]
         for place in _places(pod):
-            del self._named[place][pod.key]
-            if not self._named[place]:
+            named = self._named[place]
+            del named[key]
+            if not named:
                 del self._named[place]
-        guards = tuple(self._guards.pop(pod.key))
-        for key in guards:
-            del self._covered[key][pod.key]
+        guards = self._guards.pop(key)
+        for name in guards:
+            del self._covered[name][key]
         return guards
 
 

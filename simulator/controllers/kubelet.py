@@ -54,9 +54,9 @@ class Kubelet:
         if self._body(pod) is not None:
             self._api.remove(kinds.PODS, pod.name, namespace=pod.namespace)
 
-    def _report(self, pod: Pod, body: Mapping[str, Any], changed: list[Condition], **fields: str) -> None:
+    def _report(self, pod: Pod, body: Mapping[str, Any], changed: tuple[Condition, ...], **fields: str) -> None:
         """Write the status: these conditions beside the others that the pod has."""
-        types = {one["type"] for one in changed}
+        types = [one["type"] for one in changed]
         kept = [one for one in body["status"].get("conditions", ()) if one["type"] not in types]
         status = {**body["status"], **fields, "conditions": [*changed, *kept]}
         self._api.rewrite(kinds.PODS, pod.name, {"status": status}, namespace=pod.namespace)
@@ -70,5 +70,6 @@ class Kubelet:
         return body if body["metadata"]["uid"] == pod.uid else None
 
 
-def _conditions(types: tuple[str, ...], status: str, since: str) -> list[Condition]:
-    return [{"type": one, "status": status, "lastTransitionTime": since} for one in types]
+@functools.lru_cache(maxsize=64)  # pods come and go in crowds
+def _conditions(types: tuple[str, ...], status: str, since: str) -> tuple[Condition, ...]:
+    return tuple([{"type": one, "status": status, "lastTransitionTime": since} for one in types])

@@ -22,7 +22,7 @@ class Nodes:
         self._api = api
         self._door = api.door(waits=False)
         self._joined = 0
-        self._on: dict[str, dict[str, Pod]] = {}  # by node and key
+        self._on: dict[str, dict[str, Pod]] = {}  # by node and key, as they were when they were bound
         api.subscribe(kinds.PODS, self._pod_changed)
 
     def join(self, machine: Machine) -> None:
@@ -40,5 +40,5 @@ class Nodes:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None and old is not None:
             self._on.get(old.node_name, {}).pop(old.key, None)
-        elif new is not None and new.node_name:
+        elif new is not None and new.node_name and (old is None or not old.node_name):
             self._on.setdefault(new.node_name, {})[new.key] = new

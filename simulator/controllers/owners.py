@@ -95,8 +95,7 @@ class Owners:
             return
         place.pod, place.begun, self._filled[key] = key, True, place
         template = place.version.template(node)
-        body = {**template, "metadata": {**template["metadata"], "name": name}}
-        self._door.create(kinds.PODS, body, namespace=owner.namespace)
+        self._api.create_pod({**template.metadata, "name": name}, template.spec, namespace=owner.namespace)
 
     def _name(self, place: _Place) -> str:
         """A name that nobody has; a fixed one where the pod has an identity."""
@@ -119,23 +118,25 @@ class Owners:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        place = self._filled.get(pod.key) if pod is not None else None
-        if pod is None or place is None:
+        key = pod.key if pod is not None else ""
+        place = self._filled.get(key)
+        if place is None:
             return
-        self._recount(place, self._pods.get(pod.key), new)
+        self._recount(place, key, new)
         if new is None:
-            del self._filled[pod.key]
-            self._pods.pop(pod.key, None)
-        else:
-            self._pods[pod.key] = new
-        if place.pod == pod.key and (new is None or (new.deleting and self._succeeds_at_once(place))):
+            del self._filled[key]
+        if place.pod == key and (new is None or (new.deleting and self._succeeds_at_once(place))):
             place.pod = ""
             self._refill(place)
         if new is None:
-            self._resume(pod.key)
+            self._resume(key)
 
-    def _recount(self, place: _Place, old: Pod | None, new: Pod | None) -> None:
-        before, after = _standing(old), _standing(new)
+    def _recount(self, place: _Place, key: str, new: Pod | None) -> None:
+        before, after = _standing(self._pods.get(key)), _standing(new)
+        if new is not None:
+            self._pods[key] = new
+        else:
+            self._pods.pop(key, None)
         if before != after:
             self._workloads.count(place.version, after[0] - before[0], after[1] - before[1])
 

@@ -6,10 +6,10 @@ workload and go with its last. Their replicas and statuses are written when some
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kube import errors, kinds
-from simulator.apiserver import ApiServer
+from simulator.apiserver import ApiServer, merging
 from simulator.controllers import bodies
 from simulator.controllers.bodies import Parent, Selected
 from simulator.scenario import Owner
@@ -40,6 +40,13 @@ class Workload:
     wanted: int = 0
 
 
+class Template(NamedTuple):
+    """What pods are made of that are alike: metadata without a name, and the spec as it is sent."""
+
+    metadata: bodies.Body
+    spec: bytes
+
+
 @dataclasses.dataclass(slots=True)
 class Version:
     """An owner of the scenario: replicas that are made alike. `counting` are the objects above, the nearest first."""
@@ -49,13 +56,13 @@ class Version:
     selected: Selected
     counting: tuple[Counted, ...]
     wanted: int = 0
-    templates: dict[str, bodies.Body] = dataclasses.field(default_factory=dict)
+    templates: dict[str, Template] = dataclasses.field(default_factory=dict)
 
-    def template(self, node: str) -> bodies.Body:
-        """A pod without its name; `node` is a DaemonSet's, else ""."""
+    def template(self, node: str) -> Template:
+        """What its pods are made of; `node` is a DaemonSet's, else ""."""
         if node not in self.templates:
             metadata = bodies.pod_metadata(self.owner, self.selected, self.above)
-            self.templates[node] = {"metadata": metadata, "spec": bodies.pod_spec(self.owner, node)}
+            self.templates[node] = Template(metadata, merging.text(bodies.pod_spec(self.owner, node)))
         return self.templates[node]
 
     @property

@@ -47,9 +47,9 @@ class Crowds:
         """Count a pod on a node; `number` -1 takes it away."""
         key = pod.namespace, frozenset(pod.labels.items())
         crowd = self._in_namespace.get(pod.namespace, {}).get(key) or self._enter(key, pod)
-        _count(crowd.places, node, number)
+        count(crowd.places, node, number)
         if not pod.deleting:
-            _count(crowd.staying, node, number)
+            count(crowd.staying, node, number)
         if not crowd.places:
             self._leave(key)
 
@@ -109,7 +109,7 @@ class Terms:
             self._holders[key] = held
             for term in held:
                 self._about.setdefault(_subject(term), {})[id(term)] = term
-        _count(held[0].places, node, number)
+        count(held[0].places, node, number)
         if not held[0].places:
             self._forget(key)
 
@@ -157,10 +157,13 @@ def _subject(term: Term) -> tuple[str, str] | None:
     return next(iter(selector.match_labels.items()), None) if selector is not None else None
 
 
-def _count(places: Places, node: str, number: int) -> None:
-    places[node] += number
-    if not places[node]:
-        del places[node]
+def count(counts: collections.Counter[K], key: K, number: int) -> None:
+    """Add a number to what is counted under a key; nothing stays under one that comes to 0."""
+    left = counts.get(key, 0) + number  # asking a Counter for what it has not calls Python
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
 
 
 def _drop(table: dict[K, dict[V, W]], key: K, entry: V) -> None:

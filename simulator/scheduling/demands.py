@@ -11,11 +11,14 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from kube import resources
 from kube.objects import Container, Node, Pod, Resources
+from kube.pods import PodSpec
+from kube.resources import Quantity, Requirements
 
 Ints = npt.NDArray[np.int64]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
@@ -35,15 +38,32 @@ class Demand(NamedTuple):
 
 
 def of_pod(pod: Pod) -> Demand:
-    """What a pod asks for; fractions count as the next whole number (as Quantity.Value does)."""
-    asked = pod.requests
-    scored = asked if _names_everything(pod) else _with_defaults(pod)
-    return _shared(_whole(asked), scored.cpu_millicores, scored.memory_bytes)
+    """What a pod asks for; fractions count as the next whole number (as Quantity.Value does).
+
+    Pods of a workload ask alike, and each is asked about several times: it is counted once for what they write.
+    """
+    spec = pod.spec
+    return _of_asking(_encoder.encode((spec.containers, spec.init_containers, spec.level, spec.overhead)))
 
 
 def of_node(node: Node) -> dict[str, int]:
     """What a node can give, by resource; `pods` is how many it may hold."""
     return {**dict(_whole(node.allocatable)), PODS: node.allocatable.pods}
+
+
+_Asking = tuple[tuple[Container, ...], tuple[Container, ...], Requirements, dict[str, Quantity]]
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Asking)
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_asking(text: bytes) -> Demand:
+    containers, init_containers, level, overhead = _decoder.decode(text)
+    spec = PodSpec(containers=containers, init_containers=init_containers, level=level, overhead=overhead)
+    pod = Pod(spec=spec)
+    asked = pod.requests
+    scored = asked if _names_everything(spec) else _with_defaults(spec)
+    return _shared(_whole(asked), scored.cpu_millicores, scored.memory_bytes)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -59,8 +79,7 @@ def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:
     return tuple((name, math.ceil(amount)) for name, amount in named if amount)
 
 
-def _names_everything(pod: Pod) -> bool:
-    spec = pod.spec
+def _names_everything(spec: PodSpec) -> bool:
     return all(
         CPU in one.resources.requests and MEMORY in one.resources.requests
         for several in (spec.containers, spec.init_containers)
@@ -68,14 +87,14 @@ def _names_everything(pod: Pod) -> bool:
     )
 
 
-def _with_defaults(pod: Pod) -> Resources:
+def _with_defaults(spec: PodSpec) -> Resources:
     """The pod's total with what its containers do not name; what is named at the level of the pod stays."""
-    level = pod.spec.level.requests
-    named = {name for one in (*pod.spec.containers, *pod.spec.init_containers) for name in one.resources.requests}
+    level = spec.level.requests
+    named = {name for one in (*spec.containers, *spec.init_containers) for name in one.resources.requests}
     missing = {name: text for name, text in UNNAMED.items() if not level or name not in named.union(level)}
 
     def read(one: Container) -> resources.Amounts:
         return {**missing, **one.resources.requests}
 
-    total = resources.pod_total(pod.spec.containers, pod.spec.init_containers, read=read, pod_level=level)
-    return total.plus(resources.resources(pod.spec.overhead))
+    total = resources.pod_total(spec.containers, spec.init_containers, read=read, pod_level=level)
+    return total.plus(resources.resources(spec.overhead))

@@ -129,15 +129,13 @@ class State:
             self.take_away(pod, node)
 
     def _count(self, pod: Pod, node: str, demand: Demand, number: int) -> None:
-        counts = self._priorities[node]
-        counts[pod.priority] += number
-        if not counts[pod.priority]:
-            del counts[pod.priority]
+        crowds.count(self._priorities[node], pod.priority, number)
         self.crowds.add(pod, node, number=number)
         self.terms.add(pod, node, number=number)
-        row = self._columns.rows.get(node) if self._columns is not None else None
-        if self._columns is not None and row is not None:
-            self._columns.count(row, demand, pod.host_ports, number)
+        columns = self._columns
+        row = columns.rows.get(node) if columns is not None else None
+        if columns is not None and row is not None:
+            columns.count(row, demand, pod.host_ports, number)
 
 
 def _same_shape(old: Node, new: Node) -> bool:

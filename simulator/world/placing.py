@@ -66,13 +66,14 @@ class Placing:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._scheduler.pod_changed(old, new)
-        self._queue.pod_changed(old, new)
+        waits = new is not None and not (new.node_name or new.deleting or new.finished)
         pod = new or old
-        if pod is not None:
-            if new is None or new.node_name or new.deleting or new.finished:
-                self._queue.forget(pod)
+        if pod is not None and (waits or not self._queue.is_idle):
+            self._queue.pod_changed(old, new)
+            if waits:
+                self._queue.push(pod)
             else:
-                self._queue.push(new)
+                self._queue.forget(pod)
             self._turns_soon()
 
     def _turns_soon(self) -> None:

@@ -77,6 +77,20 @@ def test_a_struct_is_made_once_per_kind_and_version_and_handed_to_all() -> None:
     assert door.list(kinds.PODS).items[0] is not first
 
 
+def test_a_pod_made_of_its_parts_is_the_one_that_the_door_makes() -> None:
+    body = builders.pod_body("web-1")
+    metadata = {key: body["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+    found = []
+    for by_parts in (True, False):
+        _, api, door = empty()
+        if by_parts:
+            api.create_pod(dict(metadata), merging.text(body["spec"]), namespace="default")
+        else:
+            door.create(kinds.PODS, {"metadata": metadata, "spec": body["spec"]}, namespace="default")
+        found.append(door.get(kinds.PODS, "web-1", namespace="default"))
+    assert found[0] == found[1]
+
+
 def test_what_a_write_refuses_names_the_path_and_leaves_the_object_as_it_was() -> None:
     _, _, door = empty()
     door.create(kinds.NODES, builders.node_body("n"))
