@@ -4,7 +4,6 @@
 the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
 """
 
-import collections
 import collections.abc
 import dataclasses
 import math
@@ -19,6 +18,7 @@ from simulator.outcome import Explained, Moved
 
 EVERY_ROW = 1_000_000_000
 LeastReady = collections.abc.Callable[[Pod], int | None]  # a pod's -> how many of its like a budget wants to be ready
+Around = collections.abc.Callable[[Pod], collections.abc.Iterable[Pod]]  # a pod's -> the pods of its namespace, now
 
 
 @dataclasses.dataclass(slots=True)
@@ -31,7 +31,6 @@ class Record:
     sought: set[str] = dataclasses.field(default_factory=set)  # of those, for whom a node was looked for
     given_up: list[str] = dataclasses.field(default_factory=list)
     violations: list[str] = dataclasses.field(default_factory=list)
-    _ready: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by uid of the owner
 
     def looked_for(self, pod: Pod) -> None:
         """It is a pod's turn with the scheduler. One that goes before, as the successor of an evicted pod whose replica
@@ -51,13 +50,14 @@ class Record:
             self.waiting.pop(new.key, None)
             self.sought.discard(new.key)
             self.pods_bound += 1
-        self._count_ready(old, new)
 
     def never_placed(self) -> list[str]:
         """Pods that went without ever having had a node, and those that wait now."""
         return [*self.given_up, *self.waiting]
 
-    def evicted(self, outcomes: collections.abc.Iterable[EvictionOutcome], least_ready: LeastReady) -> None:
+    def evicted(
+        self, outcomes: collections.abc.Iterable[EvictionOutcome], least_ready: LeastReady, around: Around
+    ) -> None:
         """A run of the descheduler is over: what it evicted, and whether the budgets of those were kept.
 
         Judged by our own count of ready pods, not by the budgets' status that the eviction was allowed by.
@@ -68,21 +68,20 @@ class Record:
             self.evictions += 1
             pod = one.eviction.pod
             least, owner = least_ready(pod), pod.owner
-            if least is not None and owner is not None and self._ready[owner.uid] < least:
+            if least is None or owner is None:
+                continue
+            ready = sum(1 for other in around(pod) if _serves(other, owner.uid))
+            if ready < least:
                 self.violations.append(
                     f"{pod.key} was evicted from {pod.node_name} although {least} of {owner.kind}/{owner.name} have to "
-                    f"be ready: {self._ready[owner.uid]} are"
+                    f"be ready: {ready} are"
                 )
 
-    def _count_ready(self, old: Pod | None, new: Pod | None) -> None:
-        before, after = old is not None and _serves(old), new is not None and _serves(new)
-        pod = new or old
-        if before != after and pod is not None and pod.owner is not None:
-            self._ready[pod.owner.uid] += 1 if after else -1
 
-
-def _serves(pod: Pod) -> bool:
-    return pod.ready and not pod.deleting and not pod.finished
+def _serves(pod: Pod, owner_uid: str) -> bool:
+    """Whether it is one of the owner's that count."""
+    theirs = pod.owner is not None and pod.owner.uid == owner_uid
+    return theirs and pod.ready and not pod.deleting and not pod.finished
 
 
 class Remarks:

@@ -12,7 +12,7 @@ import gc
 import pathlib
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -225,12 +225,15 @@ class World:
         descheduler.cycle()
         report = descheduler.last
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:
-            self._record.evicted(report.outcomes or (), self._least_ready)
+            self._record.evicted(report.outcomes or (), self._least_ready, self._around_it)
             self._remarks.evicted(report.outcomes or ())
 
     def _least_ready(self, pod: Pod) -> int | None:
         index = self._owners.replica_of(pod.key)
         return None if index is None else self._scenario.owners[self._scenario.replicas[index].owner].min_available
+
+    def _around_it(self, pod: Pod) -> Iterable[Pod]:
+        return self._around.kube.list(kinds.PODS, namespace=pod.namespace).items
 
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
