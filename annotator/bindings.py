@@ -10,7 +10,8 @@ import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kube.lean_pods import Pod
+from annotator import counted
+from annotator.counted import Pod
 from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
@@ -29,7 +30,7 @@ def binding(pod: Pod) -> Binding | None:
 
 def waiting(pods: Iterable[Pod]) -> int:
     """How many pods have no node yet: a node patch makes the scheduler try such pods again."""
-    without = [pod for pod in pods if not pod.spec.node_name]
+    without = [pod for pod in pods if not pod.node_name]
     return len([pod for pod in without if not (pod.finished or pod.deleting)])
 
 
@@ -38,10 +39,8 @@ def placeholders(pods: Iterable[Pod]) -> Mapping[tuple[str, str], int]:
 
     Those of `soak` wait until there is room anyway and want no node for it; all others are there to order one.
     """
-    living = [pod for pod in pods if pod.metadata.labels.placeholder == "true" and not (pod.finished or pod.deleting)]
-    return collections.Counter(
-        (PRESETS[pod.metadata.annotations.placeholder_preset == "soak"], STATES[not pod.node_name]) for pod in living
-    )
+    living = [pod for pod in pods if counted.is_placeholder(pod) and not (pod.finished or pod.deleting)]
+    return collections.Counter((PRESETS[counted.preset(pod) == "soak"], STATES[not pod.node_name]) for pod in living)
 
 
 def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
@@ -89,4 +88,4 @@ def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds
 
 def is_placed_by_load(pod: Pod) -> bool:
     """Whether the scheduler chooses a node for such a pod, and for its own sake."""
-    return not (pod.metadata.labels.placeholder == "true" or pod.is_daemonset or pod.is_from_node)
+    return not (counted.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)

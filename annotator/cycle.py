@@ -29,13 +29,13 @@ from annotator import (
     usage,
 )
 from annotator.book import EMPTY, Book, Fleet
+from annotator.counted import Pod
 from annotator.followed import Followed
 from annotator.metrics import Telemetry
 from annotator.outcome import Outcome
 from annotator.standing import Standing
 from kube import errors as kube_errors
 from kube.door import KubeDoor
-from kube.lean_pods import Pod
 from kube.objects import Node
 from policy import heartbeat, hotspots, owner_usage
 from policy import metrics as load_metrics

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from annotator import bindings
-from kube.lean_pods import Pod
+from annotator import bindings, counted
+from annotator.counted import Pod
 from policy import owner_usage
 
 Numbers = npt.NDArray[np.int64]
@@ -102,18 +102,19 @@ class Followed:
         return frozenset([owner_key(pod) for pod in self.pods.values() if not (pod.finished or pod.deleting)]) - {""}
 
     def _note(self, name: str, pod: Pod) -> None:
-        row, owner, status = len(self.names), owner_key(pod), pod.status
+        row, owner, scheduled_seconds = len(self.names), owner_key(pod), pod.scheduled_at_seconds
         self.names.append(name)
         self._rows[name], self.by_uid[pod.uid] = row, pod
-        if status.scheduled_at_seconds is not None:
-            self._scheduled_seconds[row] = status.scheduled_at_seconds
+        if scheduled_seconds is not None:
+            self._scheduled_seconds[row] = scheduled_seconds
         if owner:
             self.owner[row] = self._number(owner)
-            if status.ready_since_seconds is not None and not (pod.finished or pod.deleting):
-                self._ready_since_seconds[row] = status.ready_since_seconds
-        if pod.metadata.labels.placeholder == "true":
+            if not (pod.finished or pod.deleting):
+                ready_since_seconds = pod.ready_since_seconds
+                self._ready_since_seconds[row] = np.inf if ready_since_seconds is None else ready_since_seconds
+        if counted.is_placeholder(pod):
             self._placeholders[name] = pod
-        if not pod.spec.node_name:
+        if not pod.node_name:
             self._unbound[name] = pod
 
     def _number(self, owner: str) -> int:

@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from annotator.counted import Pod
 from annotator.effectiveness import Levels
 from annotator.owners import PodUsage
-from kube.lean_pods import Pod
 from kube.objects import Node
 from policy.hotspots import Binding
 

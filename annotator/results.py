@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from annotator import bindings, effectiveness, looking_back
-from kube.lean_pods import Pod
+from annotator.counted import Pod
 from policy.hotspots import Binding
 
 # Averages over five minutes that were read so long after a placement show at most a tenth of what the pod uses.

@@ -6,18 +6,20 @@ writes and judges placements; the others keep their caches warm and answer their
 """
 
 import contextlib
+import functools
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 import flask
 from prometheus_client import CollectorRegistry
 
 from annotator import bindings, cycle, effectiveness, looking_back, results, usage
+from annotator.counted import Pod
 from annotator.metrics import Telemetry
 from kube import kinds, lean_pods, reflector, reloads
 from kube.door import KubeDoor
-from kube.lean_pods import Pod
 from kube.objects import Node
 from policy.schema import LoadPolicy
 from runtime import clock, health, loop, ops, options, reload_metrics
@@ -25,6 +27,27 @@ from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
 LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries and many patches) before we count as stuck
+
+
+OnChange = Callable[[Pod | None, Pod | None], None]  # old and new: None before it came, and after it went
+
+
+class Pods(Protocol):
+    """The pods of the cluster: a reflector, or what takes its place where nothing is watched."""
+
+    synced: threading.Event
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        """Follow them on a thread of its own."""
+        ...
+
+    def catch_up(self) -> None:
+        """One turn without threads, see the reflector."""
+        ...
+
+    def snapshot(self) -> Mapping[str, Pod]:
+        """All of them at one moment; the mapping never changes."""
+        ...
 
 
 class Service:
@@ -44,6 +67,7 @@ class Service:
         rng: random.Random,
         news: reloads.News | None = None,
         circuit: Callable[[], str] | None = None,
+        pods: Callable[[OnChange], Pods] | None = None,
     ) -> None:
         self._annotator = annotator
         self._news = news
@@ -56,7 +80,8 @@ class Service:
         self._since_seconds = clock.now()
         self._heartbeat = health.Heartbeat()
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
-        self.pods = reflector.Reflector(door, lean_pods.PODS, clock=clock, rng=rng, on_change=self.on_pod)
+        watched = functools.partial(reflector.Reflector, door, lean_pods.PODS, clock=clock, rng=rng)
+        self.pods: Pods = watched(on_change=self.on_pod) if pods is None else pods(self.on_pod)
         self.results = results.Results()
         self._shown_nodes: Mapping[str, Node] = {}
         self._nodes: tuple[Node, ...] = ()

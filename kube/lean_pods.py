@@ -134,6 +134,12 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         return {PLACEHOLDER_LABEL: self.metadata.labels.placeholder} if self.metadata.labels.placeholder else {}
 
     @property
+    def annotations(self) -> Mapping[str, str]:
+        """What a placeholder is for, if the pod says so; the others are not kept."""
+        preset = self.metadata.annotations.placeholder_preset
+        return {PRESET_ANNOTATION: preset} if preset else {}
+
+    @property
     def scheduled_at_seconds(self) -> float | None:
         """When it was bound: the transition of PodScheduled to True."""
         return self.status.scheduled_at_seconds

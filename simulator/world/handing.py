@@ -25,6 +25,7 @@ from policy.metrics import Metric
 from promql import identity, readings
 from simulator.prometheus import pod_amounts
 from simulator.usage import Floats
+from simulator.world import told_pods
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +90,10 @@ class Told(Protocol):
 
 
 class Ends(NamedTuple):
-    """Where the annotator's readings come from, and to whom it shows what it would write."""
+    """Where the annotator's readings come from and who tells it of pods, and to whom it shows what it would write."""
 
     told: Told
+    pods: told_pods.Pods
     readings: Callable[[Said, bool], None]  # of all nodes, and whether some node would have been written
     usage: Callable[[owner_usage.Published], None]  # of owners, as it would be read
 
@@ -101,7 +103,7 @@ class Annotator(cycle.Annotator):
 
     def __init__(self, *given: Any, ends: Ends, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._told, self._show, self._show_usage = ends
+        self._told, _, self._show, self._show_usage = ends
         self._said = NOTHING
         self._again = ""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from annotator.service import Service as Annotator
 from descheduler.ledger import Ledger
 from descheduler.service import Service as Descheduler
 from extender.service import Service as Extender
@@ -38,7 +39,7 @@ from simulator.prometheus.questions import own
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage import CPU, MEMORY, UsageBook
-from simulator.world import handing, recording, services, setup, windows
+from simulator.world import handing, recording, services, setup, told_pods, windows
 from simulator.world.asking import InProcess
 from simulator.world.direct import Direct
 from simulator.world.placing import Placing
@@ -125,8 +126,7 @@ class World:
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
         Budgets(api, clock)
-        ends = handing.Ends(self._windows, self._shown, self._shown_usage)
-        self._annotator = services.annotator(self._around, None if given.whole_way else ends)
+        self._annotator = self._annotating()
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
         self._port: InProcess | Direct | None = None
@@ -146,6 +146,14 @@ class World:
         self._news = True  # of anything but pods, for the extender's watches
         api.subscribe(kinds.NODES, self._heard)
         api.subscribe(kinds.CONFIG_MAPS, self._heard)
+
+    def _annotating(self) -> Annotator:
+        """The annotator, and how it learns what there is."""
+        if self._setup.whole_way:
+            return services.annotator(self._around)
+        pods = told_pods.Pods()
+        self._api.subscribe(kinds.PODS, pods.pod_changed)
+        return services.annotator(self._around, handing.Ends(self._windows, pods, self._shown, self._shown_usage))
 
     def _ask_evenload(self) -> Extender:
         """The extender, and how kube-scheduler asks it."""

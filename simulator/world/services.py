@@ -74,7 +74,13 @@ def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotat
     made = cycle.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
     inner = made(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
-        inner, around.kube, around.policy, leads=_always, clock=around.clock, rng=around.rng("annotator service")
+        inner,
+        around.kube,
+        around.policy,
+        leads=_always,
+        clock=around.clock,
+        rng=around.rng("annotator service"),
+        pods=None if ends is None else ends.pods.telling,
     )
 
 

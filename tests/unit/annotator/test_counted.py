@@ -1,0 +1,40 @@
+"""A pod says the same of itself, whether the annotator's watch decoded it or a simulation has it whole."""
+
+import pytest
+
+from annotator import bindings, counted, followed
+from kube import lean_pods, objects
+from tests import builders
+
+LABEL: dict[str, object] = {"labels": {"evenload.io/placeholder": "true", "app": "room"}}
+SOAK = {"annotations": {"evenload.io/placeholder-preset": "soak", "other": "x"}}
+
+
+def meta(**values: object) -> builders.Mutator:
+    return lambda body: body["metadata"].update(values)
+
+
+BODIES = {
+    "a running one": builders.pod_body("p", node="n"),
+    "one that waits": builders.pod_body("p"),
+    "a bare one": builders.pod_body("p", node="n", owner=None),
+    "a DaemonSet's": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
+    "one that ended": builders.pod_body("p", node="n", phase="Failed"),
+    "one that ends": builders.pod_body("p", node="n", mutate=meta(deletionTimestamp=builders.SCHEDULED)),
+    "one that is not ready": builders.pod_body("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
+    "a static one": builders.pod_body("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
+    "its image": builders.pod_body("p", node="n", mutate=meta(annotations={"kubernetes.io/config.mirror": "x"})),
+    "a placeholder": builders.pod_body("p", node="n", mutate=meta(**LABEL)),
+    "one that soaks": builders.pod_body("p", mutate=meta(**LABEL, **SOAK)),
+}
+ASKED = ("uid", "key", "namespace", "node_name", "finished", "deleting", "is_daemonset", "is_from_node")
+TIMES = ("scheduled_at_seconds", "ready_since_seconds")
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_both_say_the_same(body: builders.Body) -> None:
+    lean, whole = builders.decoded(body, lean_pods.Pod), builders.decoded(body, objects.Pod)
+    for name in (*ASKED, *TIMES):
+        assert getattr(lean, name) == getattr(whole, name), name
+    for ask in (counted.is_placeholder, counted.preset, bindings.binding, followed.owner_key):
+        assert ask(lean) == ask(whole), ask
