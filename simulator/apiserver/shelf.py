@@ -6,7 +6,7 @@ here; a struct is made of one only when somebody asks for it, once per type and 
 
 import bisect
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,6 +80,12 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     last: Version | None = None
 
     @property
+    def key(self) -> str:
+        """Of the object."""
+        version = self.new or self.old
+        return "" if version is None else version.key
+
+    @property
     def type(self) -> EventType:
         """As a watch calls it that sees everything."""
         if self.old is None:
@@ -99,6 +105,7 @@ class Shelf:
         self._log: list[Change] = []
         self._numbers: list[int] = []  # of the log's changes
         self._lists: dict[object, tuple[Any, ...]] = {}  # what was listed since the last change
+        self._shown: dict[object, tuple[int, dict[str, Any]]] = {}  # what was listed before it, and until where
         self._dropped = 0  # changes that are no longer kept
         self._oldest_number = 0  # of the newest of those: no watch may begin before it
 
@@ -108,22 +115,41 @@ class Shelf:
 
     def within(self, namespace: str) -> list[Version]:
         """The objects of a namespace ("" is all) in the order of their keys."""
-        begin, end = 0, len(self._keys)
-        if namespace:
-            begin = bisect.bisect_left(self._keys, f"{namespace}/")
-            end = bisect.bisect_left(self._keys, f"{namespace}0", begin)  # "0" comes after "/"
-        return list(map(self._objects.__getitem__, self._keys[begin:end]))
+        return list(map(self._objects.__getitem__, self._keys_within(namespace)))
+
+    def _keys_within(self, namespace: str) -> list[str]:
+        if not namespace:
+            return self._keys
+        begin = bisect.bisect_left(self._keys, f"{namespace}/")
+        return self._keys[begin : bisect.bisect_left(self._keys, f"{namespace}0", begin)]  # "0" comes after "/"
 
     def listed(self, type_: type[T], namespace: str, matches: "Callable[[Version], bool] | None") -> tuple[T, ...]:
         """The structs of a namespace's objects of which a predicate holds (None is all), in the order of their keys."""
         asked = (type_, namespace, matches)
         found = self._lists.get(asked)
         if found is None:
-            versions = self.within(namespace)
-            if matches is not None:
-                versions = [one for one in versions if one.selected(matches)]
-            found = self._lists[asked] = tuple([one.decoded(type_) for one in versions])
+            shown = map(self._shown_now(type_, matches).get, self._keys_within(namespace))
+            found = self._lists[asked] = tuple([one for one in shown if one is not None])
         return found
+
+    def _shown_now(self, type_: type[T], matches: "Callable[[Version], bool] | None") -> dict[str, T]:
+        """The structs of objects of which a predicate holds, by key: those of the last list, with what changed since.
+        Of thousands few change between two lists.
+        """
+        position, shown = self._shown.get((type_, matches), (-1, {}))
+        keys: Iterable[str]
+        if position < self._dropped:  # never listed, or too long ago
+            keys, shown = self._keys, {}
+        else:
+            keys = {change.key for change in self.since(position)}
+        for key in keys:
+            version = self._objects.get(key)
+            if version is not None and (matches is None or version.selected(matches)):
+                shown[key] = version.decoded(type_)
+            else:
+                shown.pop(key, None)
+        self._shown[type_, matches] = self._dropped + len(self._log), shown
+        return shown
 
     def record(self, change: Change) -> None:
         """Take a change: the newest there is."""

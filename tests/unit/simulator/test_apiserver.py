@@ -242,3 +242,30 @@ def test_whenever_a_reflector_catches_up_it_holds_what_a_list_holds_and_told_eve
             change = {"metadata": {"labels": {"l": label if action == "label" else None}}}
             door.merge_patch(kinds.CONFIG_MAPS, name, change, namespace="default")
     assert seen.problem is None
+
+
+def is_even(version: shelf.Version) -> bool:
+    return version.number % 2 == 0
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.tuples(strategies.sampled_from(["a/x", "a/y", "b/x"]), strategies.booleans(), strategies.booleans()),
+        max_size=20,
+    )
+)
+def test_a_list_is_what_is_there_however_much_has_happened_since_the_last_one(
+    steps: list[tuple[str, bool, bool]],
+) -> None:
+    things = shelf.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=2)
+    for number, (key, goes, is_listed) in enumerate(steps, 1):
+        old = things.get(key)
+        new = None if goes else shelf.Version(key, number, {"metadata": {"name": key}})
+        if old is not None or new is not None:
+            things.record(shelf.Change(number, old, new, old if goes else None))
+        for namespace in ("", "a", "c") if is_listed else ():
+            there = things.within(namespace)
+            whole = tuple(one.decoded(objects.ConfigMap) for one in there)
+            assert things.listed(objects.ConfigMap, namespace, None) == whole
+            even = tuple(one.decoded(objects.ConfigMap) for one in there if is_even(one))
+            assert things.listed(objects.ConfigMap, namespace, is_even) == even
