@@ -118,14 +118,22 @@ class PlacementTable:
                 self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
 
     def crowding(
-        self, index: collections.abc.Mapping[str, int], rows: npt.NDArray[np.intp], now_seconds: float, *, besides: str
+        self,
+        index: collections.abc.Mapping[str, int],
+        rows: int,
+        asked: npt.NDArray[np.intp],
+        now_seconds: float,
+        *,
+        besides: str,
     ) -> crowding.Crowding:
-        """The columns for rows of `index` (as in NodeLoads) at this moment, without the pod of the uid `besides`."""
+        """The columns for the rows `asked` of so many of `index` (as in NodeLoads) at this moment, without the pod of
+        the uid `besides`.
+        """
         with self._lock:
-            self._align(index, int(rows.max(initial=0)) + 1)
+            self._align(index, rows)
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
-            found = self._rows.read(rows, now_seconds)
+            found = self._rows.read(asked, now_seconds)
             if hidden:
                 self._write_row(hidden, now_seconds)
             return found

@@ -256,7 +256,7 @@ class View:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
-            crowded = self.placements.crowding(loads.index, rows, at_seconds, besides=besides)
+            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
         return _joined(in_force, at_seconds, names, loads, rows, crowded)
 
     def standing(self, before: Candidates | None, now_seconds: float, asked: nodes.Rows | None = None) -> Candidates:
@@ -277,7 +277,7 @@ class View:
                 rows = touched
             else:
                 return before
-            crowded = self.placements.crowding(loads.index, rows, at_seconds, besides="")
+            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
             return _joined(in_force, at_seconds, loads.names, loads, rows, crowded)
         names = tuple(map(loads.names.__getitem__, rows.tolist()))

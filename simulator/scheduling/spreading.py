@@ -117,6 +117,8 @@ def _raw(
 ) -> Floats:
     """One rule's part, by scored row; nothing for a node without the label."""
     topology = columns.topology(rule.topology_key)
+    if not topology.numbers:
+        return np.zeros(len(scored))
     if rule.topology_key == HOSTNAME:
         domains, found = len(scored), columns.at(matching, scored)
     else:

@@ -23,12 +23,12 @@ def table() -> placements.PlacementTable:
 
 
 def counts(made: placements.PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
-    found: list[int] = made.crowding(INDEX, ALL, now, besides=besides).counts[INDEX[node]].tolist()
+    found: list[int] = made.crowding(INDEX, len(ALL), ALL, now, besides=besides).counts[INDEX[node]].tolist()
     return found
 
 
 def amount(made: placements.PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
-    return float(made.crowding(INDEX, ALL, now, besides=besides).amounts[INDEX[node], column])
+    return float(made.crowding(INDEX, len(ALL), ALL, now, besides=besides).amounts[INDEX[node], column])
 
 
 def see(made: placements.PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
@@ -294,9 +294,9 @@ def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> N
     see(made, worlds.bound("p", "a"))
     see(made, worlds.bound("q", "b"))
     assert counts(made, "b", NOW) == [1, 1, 1]
-    found = made.crowding({"b": 2, "c": 1}, ALL, NOW, besides="")
+    found = made.crowding({"b": 2, "c": 1}, len(ALL), ALL, NOW, besides="")
     assert found.counts[:, 0].tolist() == [0, 0, 1]
-    grown = made.crowding({"b": 2, "a": 70}, np.arange(80), NOW, besides="")
+    grown = made.crowding({"b": 2, "a": 70}, 80, np.arange(80), NOW, besides="")
     assert (grown.counts[70, 0], grown.counts[2, 0], grown.counts.sum()) == (1, 1, 6)
 
 
@@ -319,7 +319,7 @@ def test_nodes_that_come_later_find_their_placements() -> None:
     made = table()
     see(made, worlds.bound("p", "late"))
     assert counts(made, "a", NOW) == [0, 0, 0]
-    found = made.crowding({"a": 1, "late": 2}, np.arange(3), NOW, besides="")
+    found = made.crowding({"a": 1, "late": 2}, len(ALL), ALL, NOW, besides="")
     assert found.counts[2].tolist() == [1, 1, 1]
     assert found.amounts[2, CPU_5M] > 0
 
@@ -346,7 +346,7 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
             alive[name] = pod
             made.pod_changed(None, pod, now)
     now += rng.uniform(0, 200)
-    crowding = made.crowding(INDEX, ALL, now, besides="")
+    crowding = made.crowding(INDEX, len(ALL), ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
         listed = [recent.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
@@ -371,7 +371,7 @@ def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(huge: str, l
     made = table()
     for name in ("p", "q", "r"):
         see(made, worlds.bound(name, "a", cpu=huge, memory=huge))
-    crowding = made.crowding(INDEX, ALL, NOW + 1, besides="")
+    crowding = made.crowding(INDEX, len(ALL), ALL, NOW + 1, besides="")
     assert np.isfinite(crowding.amounts).all()
     assert crowding.amounts[1, [CPU_5M, MEMORY_5M]].min() > least
 
