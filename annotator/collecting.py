@@ -12,6 +12,7 @@ honesty live here, `annotator.publishing` only writes what is held:
   step may not have seen yet.
 """
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -126,11 +127,7 @@ def fold(
 
 def _said(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Floats:
     """The answer's values in the order of the nodes, NaN where it has none."""
-    values = answer.values if answer is not None else {}
-    try:
-        return np.array([values[node] for node in nodes])
-    except KeyError:
-        return np.array([values.get(node, np.nan) for node in nodes])
+    return np.full(len(nodes), np.nan) if answer is None else answer.of(nodes)
 
 
 def _may_keep(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Flags | bool:
@@ -142,33 +139,33 @@ def _may_keep(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Flags
 
 def _make_consistent(ratios: Floats, asked: Sequence[Asked]) -> None:
     """In place: no metric of a resource without its current average, and no maximum under it."""
-    for average in _current_averages(asked):
+    for average in _current_averages(tuple([one.metric for one in asked])):
         current = ratios[:, average.column]
-        if average.answered:
+        if asked[average.column].answer is not None:
             ratios[np.isnan(current)[:, None] & average.same] = np.nan
         for column in average.maxima:
             ratios[:, column] = np.where(ratios[:, column] < current, current, ratios[:, column])
 
 
 class _Average(NamedTuple):
-    """The first average of a resource, whether it was answered, which metrics are of the resource, and its maxima."""
+    """The column of a resource's first average, which metrics are of the resource, and the columns of its maxima."""
 
     column: int
-    answered: bool
     same: Flags  # [metrics]
     maxima: Sequence[int]
 
 
-def _current_averages(asked: Sequence[Asked]) -> list[_Average]:
+@functools.lru_cache(maxsize=2)  # the policy in force, and the one before it
+def _current_averages(metrics: tuple[Metric, ...]) -> list[_Average]:
     """The first average of each resource."""
     found: dict[str, _Average] = {}
-    for column, (metric, answer, _) in enumerate(asked):
+    for column, metric in enumerate(metrics):
         if metric.statistic == load_metrics.AVERAGE and metric.resource not in found:
-            same = np.array([one.metric.resource == metric.resource for one in asked])
+            same = [other.resource == metric.resource for other in metrics]
             maxima = [
                 place
-                for place in np.flatnonzero(same).tolist()
-                if asked[place].metric.statistic == load_metrics.MAXIMUM
+                for place, other in enumerate(metrics)
+                if other.resource == metric.resource and other.statistic == load_metrics.MAXIMUM
             ]
-            found[metric.resource] = _Average(column, answer is not None, same, maxima)
+            found[metric.resource] = _Average(column, np.array(same), maxima)
     return list(found.values())

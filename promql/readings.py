@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from promql import door, identity
 
 # Why a value must not be used; None when it is good. The good values of a judge are one interval.
@@ -29,6 +32,14 @@ class NodeValues:
     refused: Mapping[str, str]
     unmatched: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+    def of(self, nodes: Sequence[str]) -> npt.NDArray[np.float64]:
+        """In the order of these nodes, NaN where one has no good value."""
+        values = self.values
+        try:
+            return np.array([values[node] for node in nodes], np.float64)
+        except KeyError:
+            return np.array([values.get(node, math.nan) for node in nodes], np.float64)
 
     @property
     def partial(self) -> bool:

@@ -6,6 +6,7 @@ up with the clock, so that the scrapes due until now are taken. Tests make it fa
 
 import functools
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from promql.node_queries import Window
 from runtime.clock import Clock
 from simulator import usage
 from simulator.prometheus import pod_amounts, pod_windows, questions
+from simulator.prometheus.columns import Column
 from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
 from simulator.prometheus.pod_windows import PodValues, PodWindows
 from simulator.rows import Forgotten
@@ -69,6 +71,10 @@ class SimulatedPrometheus:
         """A window of all nodes in the scenario's order, without an answer around it; NaN where there is none."""
         self._book.advance(self._clock.now())
         return self._nodes.value(window, at_seconds)
+
+    def node_column(self, window: Window, at_seconds: float) -> Column:
+        """The same with the nodes' names."""
+        return Column(self._names, self.node_values(window, at_seconds))
 
     def node_ratios(self, window: Window, at_seconds: float) -> dict[str, float]:
         """The same by node, of those that have one."""
@@ -144,7 +150,7 @@ class SimulatedPrometheus:
                 return self._of_nodes(np.where(present, self._nodes.scraped_seconds(last), np.nan))
             case questions.Scrapes(window_seconds):
                 counts = self._nodes.counts(window_seconds, at_seconds)
-                return _single(np.median(counts[counts > 0]) if counts.any() else np.nan)
+                return _single(statistics.median(counts[counts > 0].tolist()) if counts.any() else np.nan)
             case questions.KnownShare(seconds):
                 now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - seconds)
                 return _single((now & then).sum() / now.sum() if (now & then).any() else np.nan)

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,7 @@ from policy.annotations import Columns, Reading
 from policy.metrics import Metric
 from promql import identity, readings
 from simulator.prometheus import pod_amounts
+from simulator.prometheus.columns import Column, Shown
 from simulator.usage import Floats
 from simulator.world import told_pods
 
@@ -80,7 +81,7 @@ NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.
 class Told(Protocol):
     """What Prometheus would answer (`windows`); None: ask it."""
 
-    def ratios(self, metric: Metric) -> Mapping[str, float] | None:
+    def ratios(self, metric: Metric) -> Column | None:
         """Of all nodes."""
         ...
 
@@ -109,14 +110,11 @@ class Annotator(cycle.Annotator):
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
-        told = {metric: self._told.ratios(metric) for metric in metrics}
-        answers = [values for values in told.values() if values is not None and _all_good(values)]
-        if len(answers) < len(told):
+        told = [self._told.ratios(metric) for metric in metrics]
+        columns = [column for column in told if column is not None]
+        if len(columns) < len(told) or not _all_good(columns):
             return super().ask(metrics, known)
-        return tuple(
-            collecting.Asked(metric, readings.NodeValues(values, {}, ()))
-            for metric, values in zip(told, answers, strict=True)
-        )
+        return tuple([collecting.Asked(metric, Shown(column)) for metric, column in zip(metrics, columns, strict=True)])
 
     def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
         """What pods use; Prometheus is asked where it is not clear whose, or something of it is no good amount."""
@@ -179,8 +177,9 @@ class Table(nodes.NodeTable):
         return found
 
 
-def _all_good(values: Mapping[str, float]) -> bool:
-    return min(values.values(), default=0.0) >= 0.0 and max(values.values(), default=0.0) <= annotations.MAX_RATIO
+def _all_good(columns: Sequence[Column]) -> bool:
+    ratios = np.array([column.ratios for column in columns])
+    return not np.count_nonzero((ratios < 0.0) | (ratios > annotations.MAX_RATIO))
 
 
 def _can_be(amounts: Floats, judge: readings.Judge) -> bool:

@@ -9,6 +9,7 @@ from policy.schema import LoadPolicy
 from promql.node_queries import Window
 from runtime.clock import Clock
 from simulator.prometheus import pod_amounts, questions
+from simulator.prometheus.columns import Column
 from simulator.prometheus.door import SimulatedPrometheus
 
 
@@ -21,10 +22,10 @@ class Windows:
         by_name = {metric.name: metric for metric in policy.metrics_in_force}
         self._limits = {by_name[name]: band.evict_above_ratio for name, band in policy.descheduler.thresholds.items()}
 
-    def ratios(self, metric: metrics.Metric) -> dict[str, float] | None:
-        """By name of the nodes that have one; None for what only its author can compute."""
+    def ratios(self, metric: metrics.Metric) -> Column | None:
+        """Of all nodes; None for what only its author can compute."""
         window = self._meant[metric]
-        return None if window is None else self._prometheus.node_ratios(window, self._clock.now())
+        return None if window is None else self._prometheus.node_column(window, self._clock.now())
 
     def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
         """What pods use, cores or bytes; None where the answer to it is to be judged."""
