@@ -1,5 +1,6 @@
 """Events happen in order of time, and at one time in the order in which they were put there."""
 
+import functools
 import threading
 
 import pytest
@@ -33,6 +34,25 @@ def test_the_clock_stands_at_the_event_and_at_the_end_where_it_was_told() -> Non
     simulated.run(30.0)
     assert seen == [5.0, 15.0, 25.0]
     assert simulated.clock.monotonic() == simulated.now_seconds == 30.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(-1, 1))))
+def test_what_is_planned_and_what_comes_up_meanwhile_take_turns(events: list[tuple[int, int, int]]) -> None:
+    simulated, seen = kernel.Kernel(0.0), []
+
+    def note(rank: int) -> None:
+        seen.append((simulated.now_seconds, rank))
+
+    def begin(later_seconds: int, rank: int) -> None:
+        note(0)
+        simulated.after(1.0 + later_seconds, functools.partial(note, rank), rank=rank)
+
+    for at_seconds, later_seconds, rank in events:
+        simulated.at(at_seconds, functools.partial(begin, later_seconds, rank))
+    for until_seconds in (3.0, 20.0):  # what is left over from a run is planned for the next one
+        simulated.run(until_seconds)
+    assert seen == sorted(seen)
+    assert len(seen) == 2 * len(events)
 
 
 def test_what_happens_may_put_more_on_the_heap_for_the_same_moment() -> None:
