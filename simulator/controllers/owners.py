@@ -22,6 +22,7 @@ from simulator.controllers import bodies
 from simulator.controllers.workloads import Version, Workloads
 from simulator.scenario import Owner, Replica
 
+NOWHERE = (0, 0)  # of pods and of those that are Ready
 AFTER_THE_END = frozenset({kinds.STATEFUL_SETS.name, bodies.DAEMON_SETS.name})
 
 
@@ -50,6 +51,7 @@ class Owners:
         self._places: dict[int, _Place] = {}
         self._filled: dict[str, _Place] = {}  # by key of a pod, until it is gone
         self._pods: dict[str, Pod] = {}  # the same pods as they are now
+        self._standing: dict[str, tuple[int, int]] = {}  # and how they count
         self._waiting: dict[str, list[_Place]] = collections.defaultdict(list)  # for the key of a pod, or for a node
         api.subscribe(kinds.PODS, self._pod_changed)
         api.subscribe(kinds.NODES, self._node_changed)
@@ -132,9 +134,9 @@ class Owners:
             self._resume(key)
 
     def _recount(self, place: _Place, key: str, new: Pod | None) -> None:
-        before, after = _standing(self._pods.get(key)), _standing(new)
+        before, after = self._standing.pop(key, NOWHERE), _standing(new)
         if new is not None:
-            self._pods[key] = new
+            self._pods[key], self._standing[key] = new, after
         else:
             self._pods.pop(key, None)
         if before != after:
@@ -161,5 +163,5 @@ class Owners:
 def _standing(pod: Pod | None) -> tuple[int, int]:
     """(1, 1) for a pod that counts as a replica and is Ready, (0, 0) for one that is ending or over."""
     if pod is None or pod.deleting or pod.finished:
-        return 0, 0
+        return NOWHERE
     return 1, int(pod.ready)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kube import resources
 from kube.objects import Container, Node, Pod, Resources
-from kube.pods import PodSpec
+from kube.pods import PodSpec, Port
 from kube.resources import Quantity, Requirements
 
 Ints = npt.NDArray[np.int64]
@@ -28,13 +28,15 @@ UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
 class Demand(NamedTuple):
     """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first. The same as columns:
     `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for whoever names none; `is_base`
-    where it asks for nothing but CPU and memory. Pods that ask for the same share one: nobody may change it.
+    where it asks for nothing but CPU and memory; `host_ports` are the node's that it takes. Pods that ask for the same
+    share one: nobody may change it.
     """
 
     amounts: tuple[tuple[str, int], ...]
     base: Ints
     scored: Ints
     is_base: bool
+    host_ports: tuple[Port, ...]
 
 
 def of_pod(pod: Pod) -> Demand:
@@ -63,15 +65,11 @@ def _of_asking(text: bytes) -> Demand:
     pod = Pod(spec=spec)
     asked = pod.requests
     scored = asked if _names_everything(spec) else _with_defaults(spec)
-    return _shared(_whole(asked), scored.cpu_millicores, scored.memory_bytes)
-
-
-@functools.lru_cache(maxsize=4096)
-def _shared(amounts: tuple[tuple[str, int], ...], cpu_millicores: float, memory_bytes: float) -> Demand:
+    amounts = _whole(asked)
     named = dict(amounts)
     base = np.array([[named.get(CPU, 0)], [named.get(MEMORY, 0)], [1]], np.int64)
-    scored = np.array([[math.ceil(cpu_millicores)], [math.ceil(memory_bytes)]], np.int64)
-    return Demand(amounts, base, scored, named.keys() <= UNNAMED.keys())
+    counted = np.array([[math.ceil(scored.cpu_millicores)], [math.ceil(scored.memory_bytes)]], np.int64)
+    return Demand(amounts, base, counted, named.keys() <= UNNAMED.keys(), pod.host_ports)
 
 
 def _whole(amounts: Resources) -> tuple[tuple[str, int], ...]:

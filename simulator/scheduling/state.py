@@ -40,8 +40,8 @@ class State:
         if self._columns is None:
             self._columns = Columns([self._nodes[name] for name in self._tree.names()])
             for name, row in self._columns.rows.items():
-                for key, demand in self._on.get(name, {}).items():
-                    self._columns.count(row, demand, self._pods[key].host_ports)
+                for demand in self._on.get(name, {}).values():
+                    self._columns.count(row, demand, demand.host_ports)
         return self._columns
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -63,7 +63,8 @@ class State:
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """A pod came, changed or went. Those that are bound and not finished count; others may wait for room."""
         pod = new or old or _nothing()
-        key = pod.namespace, pod.name
+        metadata = pod.metadata
+        key = metadata.namespace, metadata.name
         known = self._pods.get(key)
         gone = new is None or new.finished
         if gone or pod.node_name:
@@ -135,7 +136,7 @@ class State:
         columns = self._columns
         row = columns.rows.get(node) if columns is not None else None
         if columns is not None and row is not None:
-            columns.count(row, demand, pod.host_ports, number)
+            columns.count(row, demand, demand.host_ports, number)
 
 
 def _same_shape(old: Node, new: Node) -> bool:
