@@ -58,6 +58,11 @@ class Kernel:
             event[-1]()
         self.clock.move_to(until_seconds)
 
+    def close(self) -> None:
+        """Nothing of what is still planned will happen."""
+        self._planned.clear()
+        self._heap.clear()
+
     def _next(self, until_seconds: float) -> Event | None:
         """Take the event whose turn it is, if its time is not later."""
         planned, heap = self._planned, self._heap

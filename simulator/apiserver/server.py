@@ -45,6 +45,13 @@ class ApiServer:
         with self._state.lock:
             self._state.serve(kind, state.SCALED if scale else state.STATUS)
 
+    def close(self) -> None:
+        """Keep nothing and tell nobody any more. Services hold each other in circles, and all of them this: what a week
+        left behind would wait for the garbage collector, and hundreds of megabytes with it where runs follow runs.
+        """
+        with self._state.lock:
+            self._state.close()
+
     def subscribe(self, kind: Kind[T], handler: Callable[[T | None, T | None], None]) -> None:
         """Call a handler with (old, new) after every write: None as old is an addition, None as new a deletion.
 

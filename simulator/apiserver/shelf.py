@@ -109,6 +109,11 @@ class Shelf:
         self._dropped = 0  # changes that are no longer kept
         self._oldest_number = 0  # of the newest of those: no watch may begin before it
 
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        for kept in (self._objects, self._keys, self._log, self._numbers, self._lists, self._shown):
+            kept.clear()
+
     def get(self, key: str) -> Version | None:
         """An object as it is now."""
         return self._objects.get(key)

@@ -131,6 +131,13 @@ class State:
         if action is not None:
             action()
 
+    def close(self) -> None:
+        """Keep nothing and tell nobody any more."""
+        for shelf in self._shelves.values():
+            shelf.clear()
+        self._subscribers.clear()
+        self._refreshers.clear()
+
     def _tell(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
         """Everybody hears of changes in their order: what a handler changes is told after what it was told of."""
         if self._telling:

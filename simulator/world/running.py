@@ -60,8 +60,7 @@ def run(scenario: Scenario, given: Setup, report: Report | None = None) -> Outco
     with _calm(), tempfile.TemporaryDirectory(prefix="evenload-", dir=_memory()) as name:
         directory = pathlib.Path(name)
         ledger = Ledger(directory / "ledger.db", alone=True).open()
-        with contextlib.closing(ledger):
-            world = World(scenario, given, directory, ledger, report)
+        with contextlib.closing(ledger), contextlib.closing(World(scenario, given, directory, ledger, report)) as world:
             world.kernel.run(scenario.end_seconds)
             return world.outcome()
 
@@ -282,6 +281,12 @@ class World:
             index = self._owners.replica_of(new.key)
             if index is not None:
                 self._book.placed(new.key, index, new.node_name, now_seconds)
+
+    def close(self) -> None:
+        """Everything is over: it lets go of what it made, which holds on to it in turn."""
+        self._api.close()
+        self.kernel.close()
+        vars(self).clear()
 
     # what came of it
 

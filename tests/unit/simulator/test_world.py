@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import gc
 import logging
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from policy import schema
 from simulator import outcome, scenario, world
+from simulator.apiserver import shelf
 from simulator.load import Load
 from tests.unit.simulator import worlds
 
@@ -53,6 +55,21 @@ def test_what_is_hot_all_the_same_is_relieved(crowded: outcome.Outcome) -> None:
     assert crowded.figures.evictions == len(crowded.moved) > 0
     assert all(one.metric == "cpu_avg_5m" and one.value > one.threshold == 0.8 for one in crowded.moved)
     assert crowded.timeline.cpu_ratio[-1].max() < 0.65
+
+
+@pytest.mark.parametrize("all_doors", [False, True])
+def test_a_run_that_is_over_leaves_no_pods_behind_without_the_garbage_collector(all_doors: bool) -> None:
+    def bodies() -> int:
+        return sum(1 for one in gc.get_objects() if type(one) is shelf.Version)
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = bodies()
+        lived(worlds.misleading(), all_doors=all_doors)
+        assert bodies() == before
+    finally:
+        gc.enable()
 
 
 def test_a_replacement_goes_elsewhere(crowded: outcome.Outcome) -> None:
