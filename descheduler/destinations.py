@@ -14,6 +14,7 @@ plugins and extenders of others.
 
 import collections
 import collections.abc
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from descheduler import admission, attachments, neighbours, placement, snapshot,
 from descheduler.neighbours import Judgement
 from descheduler.rooms import Room
 from descheduler.snapshot import Snapshot
-from descheduler.usage import PodUsage
+from descheduler.usage import PodUsage, Resource
 from kube.objects import Node, Pod
 from policy import recent
 from policy.schema import LoadPolicy
@@ -66,7 +67,7 @@ class Destinations:
         judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
-        nodes = [node for name, node in every.items() if not closed[name]]
+        nodes = [every[name] for name in sorted(every) if not closed[name]]
         expected = expected_ratios(nodes, taken, policy)
         self._filter = admission.LoadFilter(nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
@@ -80,12 +81,11 @@ class Destinations:
             )
             for row, node in enumerate(nodes)
         }
+        self._until_ratios = np.array([band.evict_until_ratio for band in self._bands.values()])
+        self._sizes = _sizes(nodes, [self._resources[metric] for metric in self._bands])
         self._ranking: Ranking | None = None
-        self._unsettled: dict[str, list[Pod]] = {name: [] for name in ("", *self._rooms)}
-        for pod in taken.pods:
-            place = pod.spec.node_name or pod.status.nominated_node_name
-            if place in self._unsettled:
-                self._unsettled[place].append(pod)
+        self._on_nodes = taken.on_nodes
+        self._unsettled = set(self._rooms)
 
     def find(self, pod: Pod, used: PodUsage) -> Found:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
@@ -142,26 +142,24 @@ class Destinations:
         return "" if judged.keys() >= self._bands.keys() else UNREAD
 
     def _coolest_first(self) -> Ranking:
-        """The rooms by their distance to the nearest line."""
+        """The rooms by their distance to the nearest line, by name where that is equal: so they are held."""
         if self._ranking is None:
-            ordered = sorted(self._rooms.values(), key=self._coolness)
-            slack = [[self._slack(room, metric) for metric in self._bands] for room in ordered]
-            self._ranking = Ranking(ordered, np.array(slack, dtype=np.float64).reshape(len(ordered), len(self._bands)))
+            rooms = list(self._rooms.values())  # each has a ratio for every line, in the policy's order
+            ratios = np.array([list(room.ratios.values()) for room in rooms]).reshape(self._sizes.shape)
+            order = np.argsort((ratios - self._until_ratios).max(axis=1, initial=-np.inf), kind="stable")
+            slack = (self._until_ratios + ROUNDING - ratios) * self._sizes
+            self._ranking = Ranking([rooms[row] for row in order.tolist()], slack[order])
         return self._ranking
-
-    def _coolness(self, room: Room) -> tuple[float, str]:
-        distances = (room.ratios[name] - band.evict_until_ratio for name, band in self._bands.items())
-        return max(distances, default=0.0), room.node.metadata.name
-
-    def _slack(self, room: Room, metric: str) -> float:
-        whole = usage.size(room.node.allocatable, self._resources[metric])
-        return (self._bands[metric].evict_until_ratio + ROUNDING - room.ratios[metric]) * whole
 
     def _settled(self, room: Room) -> Room:
         """The room with the pods that are there, who are counted when it is first looked at: few are."""
-        for pod in self._unsettled.pop(room.node.name, ()):
-            if not pod.finished:
-                room.settle(pod)
+        name = room.node.name
+        if name in self._unsettled:
+            self._unsettled.remove(name)
+            coming = (pod for pod in self._on_nodes.get("", ()) if pod.nominated_node == name)
+            for pod in itertools.chain(self._on_nodes.get(name, ()), coming):
+                if not pod.finished:
+                    room.settle(pod)
         return room
 
     def _why_not(self, room: Room, pod: Pod, judgement: Judgement) -> str:
@@ -228,14 +226,21 @@ def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, poli
         and (pod.node_name or pod.nominated_node) in rows
         and _counts(pod)
     ]
-    sizes = [(node.allocatable.cpu_millicores, node.allocatable.memory_bytes) for node in nodes]
     return recent.expected_by_node(
         np.array([row for row, _, _ in recents], dtype=np.intp),
         np.array([max(0.0, age_seconds) for _, age_seconds, _ in recents], dtype=np.float64),
         np.array([load for _, _, load in recents], dtype=np.float64).reshape(len(recents), 2),
-        np.array(sizes, dtype=np.float64).reshape(len(nodes), 2),
+        _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
         policy.metrics_in_force,
     )
+
+
+def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> admission.Floats:
+    """What pods may ask for [nodes, resources], in millicores and bytes."""
+    sizes = [
+        [usage.size(allocatable, one) for one in resources] for allocatable in (node.allocatable for node in nodes)
+    ]
+    return np.array(sizes, dtype=np.float64).reshape(len(nodes), len(resources))
 
 
 def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Iterable[Pod]:

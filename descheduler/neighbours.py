@@ -81,12 +81,12 @@ class Neighbours:
     def __init__(self, taken: Snapshot) -> None:
         self._nodes = {node.metadata.name: node for node in taken.nodes}
         self._namespaces = taken.namespaces
-        self._pods = [pod for pod in taken.pods if pod.spec.node_name and not pod.finished]
+        self._pods = taken.pods
         self._moved: list[tuple[Pod, str]] = []
         self._counted: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] | None = None
         self._repellers: dict[tuple[str, str], list[Repeller]] = {}
         for pod in self._pods:
-            if pod.spec.affinity is not None and _anti_affinity(pod):
+            if pod.spec.affinity is not None and _anti_affinity(pod) and _stands(pod):
                 self._repeller(pod).places[pod.node_name] += 1
 
     def move(self, pod: Pod, node: str) -> None:
@@ -114,7 +114,7 @@ class Neighbours:
     def _crowds(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Crowd]:
         if self._counted is None:
             self._counted = {}
-            for pod in self._pods:
+            for pod in filter(_stands, self._pods):
                 crowd = _crowd(self._counted, pod)
                 crowd.places[pod.node_name] += 1
                 crowd.staying[pod.node_name] += 0 if pod.deleting else 1
@@ -224,6 +224,11 @@ def _alike(one: Pod, other: Pod) -> bool:
     owners = one.owner, other.owner
     same = one.uid == other.uid if None in owners else owners[0] == owners[1]
     return same and _anti_affinity(one) == _anti_affinity(other)
+
+
+def _stands(pod: Pod) -> bool:
+    """Whether it is on a node, so that rules count it."""
+    return bool(pod.spec.node_name) and not pod.finished
 
 
 def _affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

@@ -205,8 +205,7 @@ class UsageBook:
         """The step is over: its means."""
         there_seconds = self.machines.there_seconds(self._step)
         sums = (self._totals - self._begun_totals)[: MEMORY_RATIO + 1]
-        shown = there_seconds > 0
-        self._ratios[:, self._step, shown] = sums[:, shown] / there_seconds[shown]
+        np.divide(sums, there_seconds, out=self._ratios[:, self._step], where=there_seconds > 0)
 
     def _add_up(self) -> Numbers:
         """What all pods of each node wish together; the places of pods of which it is not known."""
