@@ -136,7 +136,7 @@ class Reader:
             nodes=seen.nodes,
             pods=pods,
             budgets=self._kube.list(kinds.BUDGETS).items,  # last: what they still allow is not older than the pods
-            workloads=workloads.index(controllers, self._custom(controllers, pods, hot)),
+            workloads=workloads.Index(controllers, self._custom(controllers, pods, hot)),
             namespaces=namespaces,
             node_usage=seen.node_usage,
             pod_usage=pod_usage,

@@ -43,7 +43,7 @@ class Snapshot(Overview):
 
     pods: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
-    workloads: collections.abc.Mapping[str, Workload] = dataclasses.field(default_factory=dict)
+    workloads: workload_index.Index = dataclasses.field(default_factory=workload_index.Index)
     namespaces: collections.abc.Mapping[str, collections.abc.Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )

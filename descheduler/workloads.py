@@ -5,11 +5,16 @@
 not in the index, so their pods stay protected: nobody knows what replaces them.
 """
 
+import collections
 import collections.abc
 import dataclasses
+import functools
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from kube.objects import OwnerReference, Pod, StatefulSet
+
+REPLICA_SET = "ReplicaSet"
 
 
 class Controller(Protocol):
@@ -60,62 +65,89 @@ class Standing:
         return max(0, self.workload.replicas - self.ready)
 
 
-def index(
-    controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]],
-    custom: collections.abc.Mapping[str, Workload] | None = None,
-) -> dict[str, Workload]:
-    """Workloads by the uid of the controller a pod names: `controllers` is kind -> objects, `custom` by their own uid.
+class Index(collections.abc.Mapping[str, Workload]):
+    """Workloads by the uid of the controller a pod names, made when they are asked for: a plan is about few of them.
 
-    A ReplicaSet leads to the Deployment or the custom owner above it, and is left out where that is not known: it is
-    one version of something. Any other controller replaces its pods itself, whoever made it (an operator, a CronJob).
+    `controllers` is kind -> objects, `custom` by their own uid. A ReplicaSet leads to the Deployment or the custom
+    owner above it, and is left out where that is not known: it is one version of something. Any other controller
+    replaces its pods itself, whoever made it (an operator, a CronJob).
     """
-    replica_sets = controllers.get("ReplicaSet", ())
-    others = {kind: several for kind, several in controllers.items() if kind != "ReplicaSet"}
-    found = {**(custom or {}), **{one.uid: _workload(kind, one) for kind, several in others.items() for one in several}}
-    deployments = {uid: found[uid] for uid in (one.uid for one in others.get("Deployment", ()))}
-    above = {**(custom or {}), **deployments}
-    for one in replica_sets:
-        owner = one.owner
-        workload = _workload("ReplicaSet", one) if owner is None else above.get(owner.uid)
-        if workload is not None:
-            found[one.uid] = workload
-    return found
+
+    def __init__(
+        self,
+        controllers: collections.abc.Mapping[str, collections.abc.Iterable[Controller]] = MappingProxyType({}),
+        custom: collections.abc.Mapping[str, Workload] = MappingProxyType({}),
+    ) -> None:
+        self._listed = {one.uid: (kind, one) for kind, several in controllers.items() for one in several}
+        self._custom = custom
+        self._made: dict[str, Workload | None] = {}
+
+    def __getitem__(self, uid: str) -> Workload:
+        if uid not in self._made:
+            self._made[uid] = self._workload(uid)
+        found = self._made[uid]
+        if found is None:
+            raise KeyError(uid)
+        return found
+
+    def __iter__(self) -> collections.abc.Iterator[str]:
+        return (uid for uid in {**self._custom, **self._listed} if uid in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def versions(self, uid: str) -> collections.abc.Sequence[str]:
+        """The uids of a workload's ReplicaSets, if it has any above it."""
+        return self._versions.get(uid, ())
+
+    @functools.cached_property
+    def _versions(self) -> collections.abc.Mapping[str, collections.abc.Sequence[str]]:
+        found: dict[str, list[str]] = collections.defaultdict(list)
+        for uid, (kind, one) in self._listed.items():
+            if kind == REPLICA_SET and one.owner is not None:
+                found[one.owner.uid].append(uid)
+        return dict(found)
+
+    def _workload(self, uid: str) -> Workload | None:
+        if uid not in self._listed:
+            return self._custom.get(uid)
+        kind, one = self._listed[uid]
+        owner = one.owner if kind == REPLICA_SET else None
+        if owner is None:
+            ordered = isinstance(one, StatefulSet) and one.ordered
+            return Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.ready_replicas, ordered)
+        leads = owner.uid in self._custom or self._listed.get(owner.uid, ("", one))[0] == "Deployment"
+        return self.get(owner.uid) if leads else None
 
 
 class Standings(collections.abc.Mapping[str, Standing]):
     """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
 
     The smaller of the status's count and our own is believed: a pod that is terminating still counts as ready in many
-    a status. `owned` are pods by the uid of their controlling owner, `workloads` as `index` gives them.
+    a status. `owned` are pods by the uid of their controlling owner.
     """
 
     def __init__(
         self,
         owned: collections.abc.Mapping[str, collections.abc.Sequence[Pod]],
-        workloads: collections.abc.Mapping[str, Workload],
+        workloads: Index,
     ) -> None:
-        self._owned = owned
-        self._workloads = {workload.uid: workload for workload in workloads.values()}
-        self._owners: dict[str, list[str]] = {uid: [] for uid in self._workloads}
-        for owner, workload in workloads.items():
-            self._owners[workload.uid].append(owner)
+        self._owned, self._workloads = owned, workloads
         self._counted: dict[str, Standing] = {}
 
     def __getitem__(self, uid: str) -> Standing:
         if uid not in self._counted:
             workload = self._workloads[uid]
-            pods = (pod for owner in self._owners[uid] for pod in self._owned.get(owner, ()))
+            if workload.uid != uid:
+                raise KeyError(uid)
+            owners = (uid, *self._workloads.versions(uid))
+            pods = (pod for owner in owners for pod in self._owned.get(owner, ()))
             ready = sum(1 for pod in pods if pod.ready and not pod.deleting and not pod.finished)
             self._counted[uid] = Standing(workload, min(workload.ready, ready))
         return self._counted[uid]
 
     def __iter__(self) -> collections.abc.Iterator[str]:
-        return iter(self._workloads)
+        return iter({workload.uid: workload for workload in self._workloads.values()})
 
     def __len__(self) -> int:
-        return len(self._workloads)
-
-
-def _workload(kind: str, one: Controller) -> Workload:
-    ordered = isinstance(one, StatefulSet) and one.ordered
-    return Workload(kind, one.namespace, one.name, one.uid, one.spec_replicas, one.ready_replicas, ordered)
+        return sum(1 for _ in self)

@@ -95,7 +95,7 @@ class Scene:
             nodes=tuple(self.nodes.values()),
             pods=tuple(self.pods),
             budgets=tuple(self.budgets),
-            workloads=workloads.index({"ReplicaSet": self.owners}),
+            workloads=workloads.Index({"ReplicaSet": self.owners}),
             node_usage={name: NodeUsage(name, ratios, NOW - 10) for name, ratios in self.readings.items()},
             pod_usage=dict(self.used),
             volumes=self.volumes,

@@ -78,11 +78,25 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
         },
         Deployment,
     )
-    index = workloads.index({"ReplicaSet": [old, new], "Deployment": [deployment]})
+    index = workloads.Index({"ReplicaSet": [old, new], "Deployment": [deployment]})
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
-    standing = workloads.Standings({f"uid-{name}": several for name, several in pods.items()}, index)["uid-d"]
+    standings = workloads.Standings({f"uid-{name}": several for name, several in pods.items()}, index)
+    standing = standings["uid-d"]
+    assert list(standings) == ["uid-d"]
+    assert "uid-old" not in standings, "a version is no workload"
     assert (standing.workload.name, standing.ready, standing.unavailable) == ("web", 2, 1)
     assert index["uid-old"] == index["uid-new"] == index["uid-d"]
+
+
+def test_a_version_of_something_unknown_leads_nowhere() -> None:
+    above = [{"apiVersion": "example.com/v1", "kind": "Roll", "name": "web", "uid": "uid-roll", "controller": True}]
+    version = builders.replica_set("web-1", mutate=lambda body: body["metadata"].update(ownerReferences=above))
+    bare = builders.replica_set("bare")
+    assert list(workloads.Index({"ReplicaSet": [version, bare]})) == [bare.uid]
+    roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
+    known = workloads.Index({"ReplicaSet": [version, bare]}, {"uid-roll": roll})
+    assert (known[version.uid], known["uid-roll"], len(known)) == (roll, roll, 3)
+    assert list(workloads.Standings({}, known)) == ["uid-roll", bare.uid]
 
 
 RATIOS = {"cpu": {"a": 0.1, "b": 0.2, "elsewhere": 0.3}, "memory": {"a": 0.4}}

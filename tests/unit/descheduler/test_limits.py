@@ -87,7 +87,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
         "spec": {"replicas": 5, **management},
         "status": {"readyReplicas": ready},
     }
-    known = workloads.index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
+    known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()
     plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
     assert scenes.causes(plan) == {"db-0": expected}

@@ -112,7 +112,7 @@ def test_a_controller_that_an_operator_made_replaces_its_pods_itself() -> None:
     ]
     body = {"metadata": {"name": "db", "uid": "uid-db", "ownerReferences": operator}, "spec": {"replicas": 2}}
     stateful_set = builders.decoded(body, objects.StatefulSet)
-    assert str(workloads.index({"StatefulSet": [stateful_set], "ReplicaSet": []})["uid-db"]) == "StatefulSet/db"
+    assert str(workloads.Index({"StatefulSet": [stateful_set], "ReplicaSet": []})["uid-db"]) == "StatefulSet/db"
 
 
 def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:

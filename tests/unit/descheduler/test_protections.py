@@ -206,14 +206,14 @@ def test_a_deployment_stands_behind_its_replica_set() -> None:
         "status": {"readyReplicas": 4},
     }
     deployment = builders.decoded(body, objects.Deployment)
-    found = workloads.index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
+    found = workloads.Index({"ReplicaSet": [replica_set], "Deployment": [deployment]})["uid-web-7f"]
     assert (str(found), found.uid, found.replicas, found.ready) == ("Deployment/web", "uid-deployment", 5, 4)
 
 
 def test_a_replica_set_of_an_unknown_owner_is_not_a_workload() -> None:
     above = [{"kind": "Rollout", "name": "web", "uid": "uid-rollout", "controller": True}]
     replica_set = builders.replica_set("web-7f", mutate=lambda body: body["metadata"].update(ownerReferences=above))
-    assert workloads.index({"ReplicaSet": [replica_set]}) == {}
+    assert workloads.Index({"ReplicaSet": [replica_set]}) == {}
 
 
 def test_terminating_pods_are_not_counted_as_ready_whatever_the_status_says() -> None:
