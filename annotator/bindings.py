@@ -1,6 +1,6 @@
 """Watched pods -> placements per node and window, and which pod events are scheduling results.
 
-Pure functions over pods: `annotator.cycle` asks for the hot counts of each sync, with the pods that
+Pure functions over pods: `annotator.cycle` asks for the hot counts of each sync, with the placements that
 `annotator.followed` picks, so they are rebuilt from the cluster after a restart. The moment of a binding is the pod's
 PodScheduled transition. Pods that say nothing of where the scheduler crowds do not count: finished and terminating
 ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give way).
@@ -73,16 +73,16 @@ class Hot(NamedTuple):
         return self.placed_seconds.keys()
 
 
-def hot_counts(pods: Iterable[Pod], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
-    """The placements within the windows of the hot spots."""
+def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
+    """The placements, by node and time (Unix seconds), within the windows of the hot spots."""
     windows_seconds = hotspots.windows(hot_spots)
     if not windows_seconds:
         return Hot({}, (), now_seconds)
     oldest_seconds = now_seconds - max(windows_seconds)
     times: dict[str, list[float]] = {}
-    for placed in filter(None, map(binding, pods)):
-        if placed.at_seconds > oldest_seconds:
-            times.setdefault(placed.node, []).append(placed.at_seconds)
+    for node, at_seconds in placed:
+        if at_seconds > oldest_seconds:
+            times.setdefault(node, []).append(at_seconds)
     return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
 
 

@@ -257,7 +257,7 @@ class Annotator:
     def hot_counts(self, policy: LoadPolicy, now_seconds: float) -> bindings.Hot:
         """The placements on each node, per window."""
         longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
-        recent = self.pods.scheduled_since(now_seconds - longest_seconds)
+        recent = self.pods.placed_since(now_seconds - longest_seconds)
         return bindings.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
 
     def publish_usage(self, published: owner_usage.Published) -> None:

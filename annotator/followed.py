@@ -2,8 +2,8 @@
 
 `annotator.cycle` shows every snapshot to `Followed.follow`. A hundred thousand pods are there and a few change between
 two syncs, so that what counting asks for is kept in columns, a row a pod: `annotator.owners` takes means over them, and
-`annotator.bindings` counts the few pods that are picked here. Nothing can drift: a row says what its pod says, and a
-process that begins makes all of them from its first snapshot.
+`annotator.bindings` counts the few placements that are picked here. Nothing can drift: a row says what its pod says,
+and a process that begins makes all of them from its first snapshot.
 """
 
 import itertools
@@ -47,7 +47,9 @@ class Followed:
         self.names: list[str] = []  # by row
         self.owners: list[str] = []  # by number
         self.owner = np.full(room, NOBODY)  # by row: the number, or NOBODY
+        self._nodes: list[str] = []  # by row
         self._scheduled_seconds = np.full(room, -np.inf)
+        self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `bindings.binding`
         self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -83,13 +85,13 @@ class Followed:
         """Those that have no node."""
         return self._unbound.values()
 
-    def scheduled_since(self, seconds: float) -> list[Pod]:
-        """Those that were placed later than that (Unix seconds)."""
-        rows = np.flatnonzero(self._scheduled_seconds > seconds).tolist()
-        return [self.pods[self.names[row]] for row in rows]
+    def placed_since(self, seconds: float) -> list[tuple[str, float]]:
+        """The node and the time of each placement (`bindings.binding`) later than that (Unix seconds)."""
+        rows = np.flatnonzero(self._placed_seconds > seconds)
+        return list(zip([self._nodes[row] for row in rows.tolist()], self._placed_seconds[rows].tolist(), strict=True))
 
     def owners_placed_since(self, seconds: float) -> frozenset[str]:
-        """The owners of those that were."""
+        """The owners that had a pod scheduled later than that, also one that is over (Unix seconds)."""
         numbers = self.owner[self._scheduled_seconds > seconds]
         return frozenset([self.owners[number] for number in set(numbers.tolist()) if number != NOBODY])
 
@@ -104,9 +106,12 @@ class Followed:
     def _note(self, name: str, pod: Pod) -> None:
         row, owner, scheduled_seconds = len(self.names), owner_key(pod), pod.scheduled_at_seconds
         self.names.append(name)
+        self._nodes.append(pod.node_name)
         self._rows[name], self.by_uid[pod.uid] = row, pod
         if scheduled_seconds is not None:
             self._scheduled_seconds[row] = scheduled_seconds
+            if bindings.binding(pod) is not None:
+                self._placed_seconds[row] = scheduled_seconds
         if owner:
             self.owner[row] = self._number(owner)
             if not (pod.finished or pod.deleting):
@@ -125,7 +130,8 @@ class Followed:
 
     def _forget(self, name: str, pod: Pod) -> None:
         row = self._rows.pop(name)
-        self.owner[row], self._scheduled_seconds[row], self._ready_since_seconds[row] = NOBODY, -np.inf, np.inf
+        self.owner[row], self._ready_since_seconds[row] = NOBODY, np.inf
+        self._scheduled_seconds[row], self._placed_seconds[row] = -np.inf, -np.inf
         self.by_uid.pop(pod.uid, None)
         self._placeholders.pop(name, None)
         self._unbound.pop(name, None)

@@ -1,5 +1,7 @@
 """Which pods are placements, and when an event is a scheduling result."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,12 @@ def owner(kind: str) -> dict[str, object]:
 
 def meta(**values: object) -> builders.Mutator:
     return lambda body: body["metadata"].update(values)
+
+
+def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
+    """The node and the time of each that is one."""
+    found = [bindings.binding(pod) for pod in pods]
+    return [(placed.node, placed.at_seconds) for placed in found if placed is not None]
 
 
 COUNTS = builders.lean_pod("web-1", node="node-1")
@@ -48,17 +56,17 @@ def test_what_says_nothing_of_crowding_does_not_count(pod: Pod) -> None:
 
 def test_placements_are_counted_per_window_and_age_out() -> None:
     pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
-    counted = bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 90)
+    counted = bindings.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 90)
     assert counted.of("node-1") == {"1m": 0, "5m": 3, "30m": 3}
     assert counted.of("node-2") == {"1m": 0, "5m": 0, "30m": 0}
     assert counted.crowded() == {"node-1"}
-    later = bindings.hot_counts(pods, HOT_SPOTS, now_seconds=AT + 3600)
+    later = bindings.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 3600)
     assert not later.crowded()
     assert later.of("node-1") == {"1m": 0, "5m": 0, "30m": 0}
 
 
 def test_without_hot_spots_nothing_is_crowded_not_even_by_a_placement_of_a_clock_ahead() -> None:
-    counted = bindings.hot_counts([COUNTS], (), now_seconds=AT - 1)
+    counted = bindings.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1)
     assert not counted.crowded()
     assert counted.of("node-1") == {}
 
@@ -135,7 +143,8 @@ def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_
         watching.replace([builders.decoded(body, Pod) for body in made])
     anew: store.Store[Pod] = store.Store()
     anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
-    every = [bindings.hot_counts(one.snapshot().values(), HOT_SPOTS, now_seconds=AT) for one in (watching, anew)]
+    shown = [placements(one.snapshot().values()) for one in (watching, anew)]
+    every = [bindings.hot_counts(placed, HOT_SPOTS, now_seconds=AT) for placed in shown]
     seen, rebuilt = ({node: hot.of(node) for node in hot.crowded()} for hot in every)
     ages = {
         node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]

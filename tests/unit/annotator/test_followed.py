@@ -59,10 +59,11 @@ def check(known: followed.Followed, pods: dict[str, Pod]) -> None:
     assert known.by_uid == {one.uid: one for one in pods.values()}
     assert bindings.waiting(known.unbound) == bindings.waiting(pods.values())
     assert bindings.placeholders(known.placeholders) == bindings.placeholders(pods.values())
-    placed = {name: one for name, one in pods.items() if one.scheduled_at_seconds is not None}
-    assert {one.key: one for one in known.scheduled_since(AT - 1)} == placed
-    assert known.owners_placed_since(AT - 1) == {followed.owner_key(one) for one in placed.values()} - {""}
-    assert known.scheduled_since(AT) == []
+    placed = [one for one in map(bindings.binding, pods.values()) if one is not None]
+    assert sorted(known.placed_since(AT - 1)) == sorted((one.node, one.at_seconds) for one in placed)
+    scheduled = [one for one in pods.values() if one.scheduled_at_seconds is not None]
+    assert known.owners_placed_since(AT - 1) == {followed.owner_key(one) for one in scheduled} - {""}
+    assert known.placed_since(AT) == []
     assert known.owners_placed_since(AT) == frozenset()
 
 
