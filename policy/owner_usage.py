@@ -119,8 +119,23 @@ def _places(amount: float) -> int:
 
 def written(published: Published) -> Published:
     """What is read where these means were written."""
-    at_seconds = stamps.decode(stamps.encode(published.at_seconds))
-    return Published(at_seconds, {owner: _read_back(mean) for owner, mean in published.means.items()})
+    return Published(stamps.decode(stamps.encode(published.at_seconds)), _ReadBack(published.means))
+
+
+class _ReadBack(collections.abc.Mapping[str, Mean]):
+    """Means as they are read where they were written: rounded when asked for, which few of them ever are."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def __getitem__(self, owner: str) -> Mean:
+        return _read_back(self._means[owner])
+
+    def __iter__(self) -> collections.abc.Iterator[str]:
+        return iter(self._means)
+
+    def __len__(self) -> int:
+        return len(self._means)
 
 
 def _read_back(mean: Mean) -> Mean:
