@@ -44,7 +44,7 @@ class Names:
         return self._answered
 
     def _catch_up(self) -> None:
-        for labels in itertools.islice(self._pods.labels, self._known, None):
+        for labels in self._pods.labels[self._known :]:
             name = f"{labels['namespace']}/{labels['pod']}"
             if name in self._places:
                 self._older.append(self._places[name])
