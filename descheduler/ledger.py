@@ -128,22 +128,25 @@ class Ledger:
         return self._select(f"WHERE result IN ({_marks(OPEN)}) ORDER BY id", list(OPEN))
 
     def unfinished(self, since_seconds: float) -> list[Row]:
-        """Evictions carried out since then of which something is still to be learnt; read anew where the file changed.
+        """Evictions carried out since then of which something is still to be learnt, oldest first; read anew where the
+        file changed.
 
         So it is asked in every run, and in most nothing has happened since the one before.
         """
         version, (known, known_since_seconds, rows) = self._file.version(), self._unfinished
         if version != known or since_seconds < known_since_seconds:
             missing = " OR ".join(f"{name} IS NULL" for name in _LEARNT)
-            where = f"WHERE result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY id"
+            # The plus and the order have SQLite look among the rows since then, not among all that evicted somebody.
+            where = f"WHERE +result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY at_seconds, id"
             rows = self._select(where, [*DONE, since_seconds])
             self._unfinished = version, since_seconds, rows
         return [row for row in rows if row.at_seconds >= since_seconds]
 
     def landed_pods(self, since_seconds: float) -> frozenset[str]:
         """Uids of the pods already known as some evicted pod's replacement."""
-        rows = self._select("WHERE landed_pod IS NOT NULL AND at_seconds >= ?", [since_seconds])
-        return frozenset(row.landed_pod for row in rows if row.landed_pod is not None)
+        landed = "SELECT landed_pod FROM evictions WHERE landed_pod IS NOT NULL AND at_seconds >= ?"
+        with self._file.reading() as reader:
+            return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
 
     def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
         """What rows of this mode in the last `window_seconds` (at least an hour) say to the next plan."""

@@ -79,6 +79,12 @@ def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, tmp_
     assert unfinished(NOW - 90) == [third], "a clock that is set back asks for more than is known"
 
 
+def test_what_is_unfinished_comes_oldest_first(ledger: Ledger) -> None:
+    later, sooner = (record(ledger, "evicted", at_seconds=NOW + seconds) for seconds in (60, 0))
+    record(ledger, "refused")
+    assert [row.id for row in ledger.unfinished(NOW)] == [sooner, later]
+
+
 def test_another_file_has_other_rows(ledger: Ledger) -> None:
     record(ledger, "evicted")
     assert ledger.unfinished(NOW)
