@@ -6,8 +6,9 @@ Source: kubernetes v1.36 pkg/scheduler/schedule_one.go.
 """
 
 import collections
-import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,24 +23,32 @@ from simulator.scheduling.state import State
 Workload = ReplicaSet | StatefulSet | ReplicationController
 NO_NODES = "no nodes available to schedule pods"
 UNNAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+_NONE: Mapping[str, int] = MappingProxyType({})
+_NO_TOTALS: Ints = np.zeros(0, np.int64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """What became of a pod's turn. `node` is "" where it fits nowhere; then `reasons` says how many nodes lack what,
-    and `rejected_by` which plugins said so. `ties` are the best nodes, by `scores`, which is empty where a single
-    node fits. `nominated` is where room is made by the leaving of `victims`, then `ties` are the nodes as good for
-    that; "" clears, None leaves a former one; `unnominated` are pods whose nomination this takes away.
+    and `rejected_by` which plugins said so. `ties` are the best nodes, by the `totals` of the nodes `scored`; both
+    are empty where a single node fits. `nominated` is where room is made by the leaving of `victims`, then `ties` are
+    the nodes as good for that; "" clears, None leaves a former one; `unnominated` are pods whose nomination this takes
+    away.
     """
 
     node: str = ""
     ties: tuple[str, ...] = ()
-    scores: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    scored: Sequence[str] = ()
+    totals: Ints = _NO_TOTALS
+    reasons: Mapping[str, int] = _NONE
     rejected_by: frozenset[str] = frozenset()
     victims: tuple[Pod, ...] = ()
     nominated: str | None = None
     unnominated: tuple[Pod, ...] = ()
+
+    @property
+    def scores(self) -> Mapping[str, int]:
+        """The points of each node that was scored."""
+        return dict(zip(self.scored, self.totals.tolist(), strict=True))
 
 
 class Scheduler:
@@ -125,7 +134,7 @@ class Scheduler:
             totals += extenders.points(self._extenders, pod, names)
         ties = tuple(names[at] for at in np.flatnonzero(totals == totals.max()).tolist())
         chosen = ties[int(self._rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
-        return Placement(chosen, ties, dict(zip(names, totals.tolist(), strict=True)))
+        return Placement(chosen, ties, names, totals)
 
     def _failed(self, pod: Pod, refused: Refused, answer: Filtered, unnamed: int) -> Placement:
         columns = self._state.columns
