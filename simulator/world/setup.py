@@ -43,7 +43,7 @@ class Setup:
     or DryRun: a simulation is asked what would happen. `prometheus_away` are spans (Unix seconds) in which Prometheus
     cannot be reached. At most `explained` placements are explained in the outcome. `peer` makes an extender that
     kube-scheduler asks instead of Evenload's. `all_doors` lets everything go the whole way, through JSON, patches and
-    watches, and the descheduler run when there is nothing to do: the outcome is the same, and takes twice the time.
+    watches, and the descheduler run when there is nothing to do: the outcome is the same, after three times as long.
     """
 
     policy: LoadPolicy | None
