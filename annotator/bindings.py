@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from annotator import counted
 from annotator.counted import Pod
+from kube import countable
 from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
@@ -39,7 +40,7 @@ def placeholders(pods: Iterable[Pod]) -> Mapping[tuple[str, str], int]:
 
     Those of `soak` wait until there is room anyway and want no node for it; all others are there to order one.
     """
-    living = [pod for pod in pods if counted.is_placeholder(pod) and not (pod.finished or pod.deleting)]
+    living = [pod for pod in pods if countable.is_placeholder(pod) and not (pod.finished or pod.deleting)]
     return collections.Counter((PRESETS[counted.preset(pod) == "soak"], STATES[not pod.node_name]) for pod in living)
 
 
@@ -88,4 +89,4 @@ def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot]
 
 def is_placed_by_load(pod: Pod) -> bool:
     """Whether the scheduler chooses a node for such a pod, and for its own sake."""
-    return not (counted.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)
+    return not (countable.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from annotator import bindings, counted
+from annotator import bindings
 from annotator.counted import Pod
+from kube import countable
 from policy import owner_usage
 
 Numbers = npt.NDArray[np.int64]
@@ -117,7 +118,7 @@ class Followed:
             if not (pod.finished or pod.deleting):
                 ready_since_seconds = pod.ready_since_seconds
                 self._ready_since_seconds[row] = np.inf if ready_since_seconds is None else ready_since_seconds
-        if counted.is_placeholder(pod):
+        if countable.is_placeholder(pod):
             self._placeholders[name] = pod
         if not pod.node_name:
             self._unbound[name] = pod

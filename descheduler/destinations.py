@@ -24,6 +24,7 @@ from descheduler.neighbours import Judgement
 from descheduler.rooms import Room
 from descheduler.snapshot import Snapshot
 from descheduler.usage import PodUsage, Resource
+from kube import countable
 from kube.objects import Node, Pod
 from policy import recent
 from policy.schema import LoadPolicy
@@ -268,4 +269,4 @@ def _load(pod: Pod, policy: LoadPolicy) -> recent.Load:
 
 
 def _counts(pod: Pod) -> bool:
-    return not (pod.finished or pod.is_daemonset or snapshot.is_placeholder(pod))
+    return not (pod.finished or pod.is_daemonset or countable.is_placeholder(pod))

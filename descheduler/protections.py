@@ -14,9 +14,10 @@ one.
 import math
 from typing import NamedTuple
 
-from descheduler import flow, keys, snapshot
+from descheduler import flow, keys
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
+from kube import countable
 from kube.objects import Pod
 from policy.schema import LoadPolicy
 
@@ -39,7 +40,7 @@ def verdict(case: Case) -> Verdict | None:
 
 
 def _state(case: Case) -> Verdict | None:
-    if snapshot.is_placeholder(case.pod):
+    if countable.is_placeholder(case.pod):
         return Verdict(Cause.PLACEHOLDER)
     if case.pod.finished:
         return Verdict(Cause.FINISHED, case.pod.phase)

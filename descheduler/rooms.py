@@ -6,8 +6,7 @@ are kube-scheduler's (NodeResourcesFit, NodePorts); pods for which it makes room
 
 import dataclasses
 
-from descheduler import snapshot
-from kube import pods
+from kube import countable, pods
 from kube.objects import Node, Pod, Resources
 
 
@@ -26,7 +25,7 @@ class Room:
 
     def settle(self, pod: Pod) -> None:
         """Counts a pod that is there: a placeholder apart, any other with its requests and ports."""
-        if snapshot.is_placeholder(pod):
+        if countable.is_placeholder(pod):
             self.placeholders.append(pod)
         else:
             self.take(pod)

@@ -15,8 +15,6 @@ from descheduler.usage import NodeUsage, PodUsage
 from descheduler.workloads import Workload
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
 
-PLACEHOLDER_LABEL = "evenload.io/placeholder"
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overview:
@@ -125,8 +123,3 @@ def _within(volume: PersistentVolume, node: Node, keys: tuple[str, ...]) -> bool
     wanted = next((volume.labels[key] for key in keys if key in volume.labels), None)
     found = next((node.labels[key] for key in keys if key in node.labels), None)
     return wanted is None or found in wanted.split("__")
-
-
-def is_placeholder(pod: Pod) -> bool:
-    """Whether the pod only holds room for bursts: it is never a candidate, and its room may be preempted."""
-    return pod.labels.get(PLACEHOLDER_LABEL) == "true"

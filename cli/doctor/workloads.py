@@ -6,7 +6,7 @@
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
-from kube import lean_pods
+from kube import countable, lean_pods
 from kube.objects import DisruptionBudget, Pod
 
 SOAK = "soak"  # of lean_pods.PRESET_ANNOTATION; order is the default
@@ -36,7 +36,7 @@ def placeholders(facts: Facts) -> Finding:
     """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
     if isinstance(facts.pods, Finding):
         return facts.pods
-    held = [pod for pod in facts.pods if pod.labels.get(lean_pods.PLACEHOLDER_LABEL) == "true" and not pod.finished]
+    held = [pod for pod in facts.pods if countable.is_placeholder(pod) and not pod.finished]
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below

@@ -3,7 +3,7 @@
 import pytest
 
 from annotator import bindings, counted, followed
-from kube import lean_pods, objects
+from kube import countable, lean_pods, objects
 from tests import builders
 
 LABEL: dict[str, object] = {"labels": {"evenload.io/placeholder": "true", "app": "room"}}
@@ -36,5 +36,5 @@ def test_both_say_the_same(body: builders.Body) -> None:
     lean, whole = builders.decoded(body, lean_pods.Pod), builders.decoded(body, objects.Pod)
     for name in (*ASKED, *TIMES):
         assert getattr(lean, name) == getattr(whole, name), name
-    for ask in (counted.is_placeholder, counted.preset, bindings.binding, followed.owner_key):
+    for ask in (countable.is_placeholder, counted.preset, bindings.binding, followed.owner_key):
         assert ask(lean) == ask(whole), ask

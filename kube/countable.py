@@ -1,0 +1,45 @@
+"""What is read of a pod where pods are counted: the same of a lean one of some watch and of a whole one.
+
+`annotator.counted` and `extender.counting` add what only they read. Their watches decode little more than this; a
+request of kube-scheduler's and a simulation bring whole pods (`kube.objects.Pod`).
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from kube import lean_pods, objects
+
+
+class Labelled(Protocol):
+    """Whatever has labels."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+class Pod(Labelled, Protocol):
+    """A pod that never changes: whoever changes it puts another object in its place."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def deleting(self) -> bool: ...
+    @property
+    def is_daemonset(self) -> bool: ...
+    @property
+    def is_from_node(self) -> bool: ...
+    @property
+    def owner(self) -> objects.OwnerReference | None: ...
+    @property
+    def scheduled_at_seconds(self) -> float | None: ...
+
+
+def is_placeholder(pod: Labelled) -> bool:
+    """Whether it only holds room for bursts: nobody counts or evicts it, and its room may be preempted."""
+    return pod.labels.get(lean_pods.PLACEHOLDER_LABEL) == "true"
