@@ -23,7 +23,7 @@ from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
 from promql import telemetry as promql_telemetry
-from runtime import clock, exits, logs, loop, options
+from runtime import clock, exits, logs, loop, options, terminal
 from runtime.exits import Exit
 from runtime.reloading import Reloading
 
@@ -103,9 +103,9 @@ def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[
     world = cycle.World(writer.list(kinds.NODES).items, pods)
     outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
     for text in once.lines(outcome, writer, output):
-        click.echo(text)
+        click.echo(terminal.escaped_lines(text))
     for problem in outcome.problems():
-        click.echo(f"error: {problem}", err=True)
+        click.echo(f"error: {terminal.escaped(problem)}", err=True)
     return Exit.UNREACHABLE if outcome.read_nothing else Exit.OK if outcome.whole else Exit.PARTIAL
 
 

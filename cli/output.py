@@ -1,13 +1,15 @@
 """How the commands for people print: kubectl's manners, once for all of them.
 
 Data goes to stdout as text, table, JSON or YAML; everything else (`say`) goes to stderr, so that `-o json | jq` works.
-Colour only on a terminal and never with NO_COLOR. The commands of cli/ call this; services do not.
+Colour only on a terminal and never with NO_COLOR. Everything printed passes `runtime.terminal`: of control sequences
+only the four colours are left. The commands of cli/ call this; services do not.
 """
 
 import collections.abc
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 from typing import Any, Final, Literal, NamedTuple, NoReturn
@@ -18,12 +20,13 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from runtime import exits
+from runtime import exits, terminal
 
 Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
 Colour = Literal["red", "green", "yellow", "cyan"]
 _GAP: Final = "   "
 _WIDTH: Final = 120
+_OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
 
 
 def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:
@@ -52,8 +55,11 @@ class _Plain(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text of several lines stands as such, not as one line with escapes."""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    """A text of several lines stands as such, not as one line with escapes, unless it has control characters: only
+    between double quotes `data` can write them out.
+    """
+    style = '"' if terminal.escaped_lines(text) != text else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Plain.add_representer(str, _text)
@@ -84,7 +90,7 @@ def table(
 ) -> str:
     """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all."""
     lines = [] if no_headers else [[header.upper() for header in headers]]
-    lines += [["<none>" if cell in (None, "") else str(cell) for cell in row] for row in rows]
+    lines += [["<none>" if cell in (None, "") else _plain(str(cell), terminal.escaped) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -119,12 +125,21 @@ def wrapped_table(
 
 
 def _styled(cell: str | Cell) -> tuple[str, str]:
-    return (cell, "") if isinstance(cell, str) else (cell.text, cell.colour)
+    text, colour = (cell, "") if isinstance(cell, str) else cell
+    return terminal.escaped(text), colour
+
+
+def _plain(text: str, escaped: collections.abc.Callable[[str], str]) -> str:
+    """The text escaped, but for the colours of `coloured` where there are any."""
+    if not _colours():
+        return escaped(text)
+    parts = _OWN_COLOURS.split(text)  # every other one is a colour
+    return "".join(part if at % 2 else escaped(part) for at, part in enumerate(parts))
 
 
 def coloured(text: str, colour: Colour) -> str:
     """The text in a colour, if stdout is a terminal and NO_COLOR is not set (no-color.org)."""
-    return click.style(text, fg=colour) if _colours() else text
+    return click.style(terminal.escaped_lines(text), fg=colour) if _colours() else text
 
 
 def _colours() -> bool:
@@ -136,7 +151,7 @@ def data(text: str) -> None:
     reader that went away (`| head`) is no mistake and left to click.
     """
     try:
-        click.echo(text)
+        click.echo(_plain(text, terminal.escaped_lines))
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -146,7 +161,7 @@ def data(text: str) -> None:
 
 def say(text: str) -> None:
     """Print what is not data: remarks, hints, counts."""
-    click.echo(text, err=True)
+    click.echo(terminal.escaped_lines(text), err=True)
 
 
 def refuse_early(path: pathlib.Path | None) -> None:

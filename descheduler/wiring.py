@@ -31,7 +31,7 @@ from promql import breaker
 from promql import errors as promql_errors
 from promql import options as promql_options
 from promql import telemetry as promql_telemetry
-from runtime import clock, exits, health, logs, loop
+from runtime import clock, exits, health, logs, loop, terminal
 from runtime import options as service_options
 from runtime.exits import Exit
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -155,6 +155,7 @@ def _once(running: Service) -> Exit:
     if report is None:
         click.echo("paused by the policy, nothing done", err=True)
         return Exit.OK
-    click.echo(msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2))
-    click.echo(report.summary, err=True)
+    answer = msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2).decode()
+    click.echo(terminal.escaped_lines(answer))
+    click.echo(terminal.escaped(report.summary), err=True)
     return Exit.PARTIAL if report.partial else Exit.OK

@@ -9,6 +9,8 @@ import enum
 import sys
 from collections.abc import Iterator, Mapping
 
+from runtime import terminal
+
 
 class Exit(enum.IntEnum):
     """Exit codes, as kubectl's where kubectl has them."""
@@ -33,5 +35,5 @@ def reported(codes: Mapping[type[Exception], Exit]) -> Iterator[None]:
     except tuple(codes) as error:
         kind = next(base for base in type(error).__mro__ if base in codes)
         lines = str(error).splitlines() or [kind.__name__]
-        sys.stderr.write("".join(f"error: {line}\n" for line in lines))
+        sys.stderr.write("".join(f"error: {terminal.escaped(line)}\n" for line in lines))
         raise SystemExit(int(codes[kind])) from error

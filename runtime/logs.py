@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from runtime import terminal
+
 if TYPE_CHECKING:
     import structlog
 
@@ -104,8 +106,8 @@ def errors_only() -> Iterator[None]:
 
 
 class _Hiding(logging.Formatter):
-    """Another formatter's lines without what looks like a credential, wherever it stands: in a value, in a library's
-    message, in a traceback.
+    """Another formatter's lines without what looks like a credential and without control characters, wherever they
+    stand: in a value, in a library's message, in a traceback.
     """
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -114,7 +116,7 @@ class _Hiding(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        return hidden(self._inner.format(record))
+        return terminal.escaped_lines(hidden(self._inner.format(record)))
 
 
 def hidden(text: str) -> str:
@@ -129,6 +131,12 @@ def redact(_logger: object, _method: str, values: MutableMapping[str, Any]) -> M
     for key in values:
         if any(word in key.lower() for word in SECRET_WORDS):
             values[key] = REDACTED
+    return values
+
+
+def _on_one_line(_logger: object, _method: str, values: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A structlog processor: a message cannot begin another line; values are quoted anyway where they could."""
+    values["event"] = terminal.escaped(str(values["event"]))
     return values
 
 
@@ -179,6 +187,7 @@ def _renderers(logging_format: str) -> "Sequence[structlog.typing.Processor]":
             structlog.processors.JSONRenderer(default=str),
         ]
     return [
+        _on_one_line,
         structlog.dev.ConsoleRenderer(
             colors=False,
             pad_event_to=0,
@@ -186,5 +195,5 @@ def _renderers(logging_format: str) -> "Sequence[structlog.typing.Processor]":
             sort_keys=False,
             timestamp_key="ts",
             exception_formatter=structlog.dev.plain_traceback,
-        )
+        ),
     ]

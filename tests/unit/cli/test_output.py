@@ -1,7 +1,9 @@
 """Printing: columns as kubectl's, YAML our own loader reads, colour only on a terminal that wants it."""
 
 import io
+import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -83,3 +85,38 @@ def test_a_failure_is_one_line_on_stderr_and_the_exit_code(capsys: pytest.Captur
         output.fail("no such node")
     assert ended.value.code == 2
     assert capsys.readouterr() == ("", "error: no such node\n")
+
+
+HOSTILE = "web\x1b]52;c;eA==\x07\x1b[2J\x9b\u202e\nfake"
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["a terminal", "a pipe"])
+def test_text_of_others_does_not_command(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    stdout = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stdout", stdout)
+    output.data(output.table(("pod", "why"), [(HOSTILE, output.coloured("hot", "red"))]))
+    output.data(output.wrapped_table(("pod", "why"), [(HOSTILE, output.Cell("hot", "red"))]))
+    output.data(f"pod {HOSTILE}")
+    shown = stdout.getvalue()
+    assert not set("\x07\x9b\u202e") & set(shown)
+    assert set(re.findall("\x1b[^m]*m?", shown)) == ({"\x1b[31m", "\x1b[0m"} if terminal else set())
+    assert shown.count("\n") == 6, "a name begins a line of its own"
+
+
+def test_json_and_yaml_of_text_of_others_keep_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    output.data(output.structured({"pod": HOSTILE}, "json"))
+    as_json = capsys.readouterr().out
+    output.data(output.structured({"pod": HOSTILE, "other": "a\u202eb"}, "yaml"))
+    as_yaml = capsys.readouterr().out
+    assert not set("\x1b\x07\x9b\u202e") & set(as_json + as_yaml)
+    assert json.loads(as_json)["pod"] == yaml.safe_load(as_yaml)["pod"] == HOSTILE
+    assert yaml.safe_load(as_yaml)["other"] == "a\u202eb"
+
+
+def test_remarks_and_failures_do_not_command(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say(f"of {HOSTILE}")
+    with pytest.raises(SystemExit):
+        output.fail(HOSTILE)
+    assert not set("\x1b\x07\x9b\u202e") & set(capsys.readouterr().err)

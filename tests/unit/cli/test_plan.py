@@ -119,3 +119,15 @@ def test_another_service_is_3_and_no_url_is_2(tmp_path: pathlib.Path) -> None:
     bad = extenders.run("plan", "--descheduler", "nowhere")
     assert bad.exit_code == 2
     assert "--descheduler 'nowhere' is no base URL" in bad.stderr
+
+
+@pytest.mark.parametrize("output_format", ["table", "wide", "json", "yaml"])
+def test_what_a_tenant_wrote_does_not_command_the_terminal(tmp_path: pathlib.Path, output_format: str) -> None:
+    clipboard = "\x1b]52;c;eA==\x07\x9b2J\u202e\nnode fake"
+    scene = crowded().pod("held", "hot", labels={"app": "held", "evenload.io/protected": clipboard})
+    with deschedulers.serving(scene, tmp_path) as served:
+        result = extenders.run("plan", "--descheduler", served.url, "-o", output_format)
+    assert result.exit_code == 0, result.stderr
+    assert "]52;c;eA==" in result.stdout
+    assert not set("\x1b\x07\x9b\u202e") & set(result.stdout)
+    assert not any(line.startswith("node fake") for line in result.stdout.splitlines())

@@ -107,6 +107,21 @@ def test_an_exception_brings_its_traceback(capsys: pytest.CaptureFixture[str]) -
     assert "KeyError: 'node-9'" in line["exception"]
 
 
+def test_text_of_others_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    clipboard, erase = "\x1b]52;c;eA==\x07", "\x9b2J"
+    logs.get("x").warning(f"pod {clipboard}\nnot a line", pod=clipboard, node=erase, owner="\u202egnp")
+    logging.getLogger("urllib3").warning("proxy says %s", clipboard + erase)
+    try:
+        raise ValueError(clipboard + erase)
+    except ValueError:
+        logs.get("x").exception("boom")
+    shown = capsys.readouterr().err
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+    assert shown.count("]52;c;eA==") == 4  # it can be read, though
+    assert not any(line.startswith("not a line") for line in shown.splitlines())
+
+
 def test_keys_that_the_format_owns_are_renamed_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(logging_format="json")
     logs.get("x").error("odd keys", message="m", event="e", level="l", logger="g", ts="t", name="n")

@@ -1,0 +1,28 @@
+"""Text of others before it reaches a terminal: control characters are written out instead of obeyed.
+
+Names, messages and annotations are written by anyone with a namespace: an OSC 52 sequence in one would set the reader's
+clipboard, an erase sequence would hide lines, a bidirectional control would turn them round. `runtime.logs` passes
+every text line through here, `cli.output` every cell and answer, `runtime.exits` every error.
+"""
+
+import re
+
+# C0, DEL and C1; invisible characters and those that change the direction of writing; line separators; halves of
+# characters, which no output can encode.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+_IN_LINES = re.compile(f"[{_CONTROLS}]")
+_IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n]")
+
+
+def escaped(text: str) -> str:
+    """The text on one line, each control character as `\\u001b`, which within JSON is the same character."""
+    return _IN_A_LINE.sub(_written_out, text)
+
+
+def escaped_lines(text: str) -> str:
+    """The same for a text of several lines: line breaks and tabs stay."""
+    return _IN_LINES.sub(_written_out, text)
+
+
+def _written_out(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
