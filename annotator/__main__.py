@@ -93,6 +93,7 @@ def main(
             rng=rng,
             news=news,
             circuit=lambda: prometheus.line,
+            left_out=door.undecodable,
         )
         with service.serving(running, telemetry, registry, options), lease.campaigning(election):
             running.run(stop)

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from annotator import bindings, cycle, effectiveness, looking_back, results, usage
 from annotator.counted import Pod
 from annotator.metrics import Telemetry
-from kube import kinds, lean_pods, reflector, reloads
+from kube import kinds, lean_pods, reflector, reloads, telemetry, undecodable, watches
 from kube.door import KubeDoor
 from kube.objects import Node
 from policy.schema import LoadPolicy
@@ -68,6 +68,7 @@ class Service:
         news: reloads.News | None = None,
         circuit: Callable[[], str] | None = None,
         pods: Callable[[OnChange], Pods] | None = None,
+        left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._annotator = annotator
         self._news = news
@@ -82,6 +83,11 @@ class Service:
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
         watched = functools.partial(reflector.Reflector, door, lean_pods.PODS, clock=clock, rng=rng)
         self.pods: Pods = watched(on_change=self.on_pod) if pods is None else pods(self.on_pod)
+        followed = {"nodes": self.nodes, "pods": self.pods}
+        self.watches = watches.Watches(
+            {name: one for name, one in followed.items() if isinstance(one, reflector.Reflector)}
+        )
+        self._left_out = left_out or undecodable.UndecodableObjects(clock)
         self.results = results.Results()
         self._shown_nodes: Mapping[str, Node] = {}
         self._nodes: tuple[Node, ...] = ()
@@ -151,6 +157,7 @@ class Service:
     def app(self, registry: CollectorRegistry) -> flask.Flask:
         """The application of the plain routes, with the policy file's state on /metrics."""
         registry.register(reload_metrics.ReloadCollector(self._policy))
+        registry.register(telemetry.DoorCollector(self._left_out, self.watches))
         app = flask.Flask("annotator")
         late = self._heartbeat.check(
             "sync loop", self._clock, limit_seconds=lambda: LATE_SECONDS + 3 * self._policy.current.sync.period_seconds
@@ -161,6 +168,8 @@ class Service:
             health.Check("windows", lambda: None, lambda: self._annotator.scrapes.sentence or "nothing wrong is known"),
             health.Check("freshness", lambda: None, self._freshness),
             health.Check("circuit to Prometheus", lambda: None, self._circuit),
+            *self.watches.checks(),
+            self._left_out.check(),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]

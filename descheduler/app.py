@@ -21,6 +21,7 @@ from descheduler.ledger_file import LedgerError
 from descheduler.rows import RESULTS, Query
 from descheduler.service import Service
 from kube.errors import KubeError
+from kube.undecodable import UndecodableObjects
 from policy.schema import LoadPolicy
 from promql.errors import PromqlError
 from runtime import clock, logs, ops, reload_metrics
@@ -42,8 +43,11 @@ def create_app(
     livez: collections.abc.Sequence[Check],
     registry: CollectorRegistry,
     circuit: collections.abc.Callable[[], str] | None = None,
+    left_out: UndecodableObjects | None = None,
 ) -> flask.Flask:
-    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands."""
+    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands, `left_out` which
+    objects its last lists could not decode.
+    """
     app = flask.Flask("descheduler")
     registry.register(reload_metrics.ReloadCollector(policy))
     # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
@@ -51,6 +55,7 @@ def create_app(
     readyz = (
         Check("policy", lambda: None, policy.line),
         Check("circuit to Prometheus", lambda: None, circuit),
+        *([] if left_out is None else [left_out.check()]),
     )
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))

@@ -31,8 +31,11 @@ class Headroom:
 
     def __init__(self, budgets: collections.abc.Iterable[DisruptionBudget]) -> None:
         self._by_label: dict[tuple[str, Label | None], list[DisruptionBudget]] = collections.defaultdict(list)
+        self._undecodable: dict[str, DisruptionBudget] = {}  # by namespace: it may protect any pod there
         for budget in budgets:
-            if budget.selector is not None:
+            if budget.undecodable:
+                self._undecodable[budget.namespace] = budget
+            elif budget.selector is not None:
                 label = next(iter(budget.selector.match_labels.items()), None)
                 self._by_label[budget.namespace, label].append(budget)
         self._reserved: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -49,6 +52,11 @@ class Headroom:
         """None if the budgets allow the eviction now, else why not; two budgets over one pod are an error to the
         apiserver.
         """
+        hidden = self._undecodable.get(pod.namespace)
+        if hidden is not None:
+            return Verdict(
+                Cause.BUDGET, f"{hidden.name} cannot be decoded ({hidden.undecodable}): it may protect this pod"
+            )
         over = self.over(pod)
         self._asked.update((_key(budget), budget) for budget in over)
         if len(over) > 1:

@@ -40,6 +40,8 @@ def verdict(case: Case) -> Verdict | None:
 
 
 def _state(case: Case) -> Verdict | None:
+    if case.pod.undecodable:
+        return Verdict(Cause.UNDECODABLE, f"{case.pod.undecodable}: not all of it can be read, a protection neither")
     if countable.is_placeholder(case.pod):
         return Verdict(Cause.PLACEHOLDER)
     if case.pod.finished:

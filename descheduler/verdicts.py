@@ -15,6 +15,7 @@ class Cause(enum.StrEnum):
     """Why a candidate is or is not evicted."""
 
     CHOSEN = "chosen"
+    UNDECODABLE = "undecodable"
     PLACEHOLDER = "placeholder"
     FINISHED = "finished"
     TERMINATING = "terminating"

@@ -25,6 +25,8 @@ from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from kube import config, events, lease, reloads
 from kube import errors as kube_errors
+from kube import telemetry as kube_telemetry
+from kube.undecodable import UndecodableObjects
 from policy import loading
 from policy.problems import PolicyError
 from promql import breaker
@@ -79,6 +81,7 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
         prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
+        registry.register(kube_telemetry.DoorCollector(door.undecodable))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
@@ -109,7 +112,8 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
             code = _once(Service(parts))
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        _serve(parts, registry, given, election if elects else None, circuit=lambda: prometheus.line)
+        leader = election if elects else None
+        _serve(parts, registry, given, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
 
 
 def _identity(given: Given, rng: random.Random) -> str:
@@ -128,6 +132,7 @@ def _serve(
     election: lease.Election | None,
     *,
     circuit: Callable[[], str],
+    left_out: UndecodableObjects,
 ) -> None:
     from descheduler import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
     from runtime import ops
@@ -136,7 +141,14 @@ def _serve(
     limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
     late = heartbeat.check("run loop", ticking, limit_seconds=limit_seconds)
     pages = app.create_app(
-        running, parts.ledger, parts.policy, clock=ticking, livez=[late], registry=registry, circuit=circuit
+        running,
+        parts.ledger,
+        parts.policy,
+        clock=ticking,
+        livez=[late],
+        registry=registry,
+        circuit=circuit,
+        left_out=left_out,
     )
     polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
     runs = loop.Loop(

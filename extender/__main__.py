@@ -79,6 +79,7 @@ def main(
             security=security,
             news=news,
             deadline_seconds=deadline_seconds,
+            left_out=connected.undecodable,
         )
 
     serving.run(options.listen, make, security=security)

@@ -67,10 +67,11 @@ class Board:
 
     def causes(self, rows: nodes.Rows) -> tuple[str, ...]:
         """What some of the rows lack, as `view.Candidates.degradations`."""
+        stale_watches = self.standing.stale_watches
         if self.sound:
-            return ()
+            return stale_watches
         bits = int(np.bitwise_or.reduce(self.lacking[rows], initial=np.uint8(0)))
-        return tuple(cause for at, cause in enumerate(CAUSES) if bits >> at & 1)
+        return tuple(cause for at, cause in enumerate(CAUSES) if bits >> at & 1) + stale_watches
 
     def ranking(self, rows: nodes.Rows, load: recent.Load | None = None) -> scoring.Ranking:
         """The ranking of these candidates: for a pod that brings this load, or for any (None)."""

@@ -29,7 +29,7 @@ from extender import (
     view,
     watched,
 )
-from kube import door, errors, kinds, objects, reflector, reloads
+from kube import door, errors, kinds, objects, reflector, reloads, telemetry, undecodable, watches
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
 
@@ -39,6 +39,8 @@ log = logs.get(__name__)
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 HEARTBEAT_ONLY: Final = f"metadata.name={heartbeat.CONFIG_MAP}"
 USAGE_ONLY: Final = f"metadata.name={owner_usage.CONFIG_MAP}"
+# A picture that may be old flags every decision made by it; readings and placements age as they do anyway.
+STALE_WATCHES: Final = {"pods": "stale_pod_watch", "nodes": "stale_node_watch"}
 STUCK_SECONDS: Final = 120.0  # over the 75 s for which an apiserver that trickles can hold the loop's Event
 
 PolicyFile = reloading.Reloading[schema.LoadPolicy]
@@ -59,6 +61,7 @@ class Service:
         news: reloads.News | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
         table: Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable,
+        left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._deadline_seconds = deadline_seconds
         self._clock = ticking
@@ -80,6 +83,10 @@ class Service:
         config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
+        named = {"nodes": self.nodes, "pods": self.pods, "heartbeat": self._heartbeats, "usage": self._usage}
+        self.watches = watches.Watches(named)
+        self._left_out = left_out or undecodable.UndecodableObjects(ticking)
+        self._registry.register(telemetry.DoorCollector(self._left_out, self.watches))
         self._settled = False
         self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
         self._quick: lean.Lean | None = None
@@ -117,6 +124,7 @@ class Service:
 
     def start(self, stop: threading.Event) -> None:
         """Start the watches, the policy loop and what looks ahead; they end when `stop` is set."""
+        self.view.stale_watches = self._stale_watches
         for watch in (self.nodes, self.pods, self._heartbeats, self._usage):
             watch.start(stop)
         loop.start_thread("policy", self._polling.run, stop)
@@ -169,6 +177,9 @@ class Service:
             gc.freeze()
             self._settled = True
 
+    def _stale_watches(self) -> tuple[str, ...]:
+        return tuple([cause for name, cause in STALE_WATCHES.items() if self.watches.is_stale(name)])
+
     @property
     def _listed(self) -> bool:
         """Whether nodes and pods were listed."""
@@ -195,6 +206,8 @@ class Service:
             health.event_check("pods", self.pods.synced, "not listed yet"),
             health.Check("policy", lambda: None, self._policy_file.line),
             health.Check("view", lambda: None, self._digests),
+            *self.watches.checks(),
+            self._left_out.check(),
         ]
         security = self._security
         if security is not None:

@@ -64,7 +64,8 @@ class Candidates(NamedTuple):
     """The nodes of one request at one moment; every array's first axis is `names`.
 
     `values[nodes, metrics]` are ratios, NaN where unusable now; `expected[nodes, metrics]` ratios of recent pods' load;
-    `counts[nodes, hot spots]` placements per window; `rows` where the nodes stand in `loads`.
+    `counts[nodes, hot spots]` placements per window; `rows` where the nodes stand in `loads`; `stale_watches` the
+    causes for which all of it may be old.
     """
 
     in_force: InForce
@@ -76,6 +77,7 @@ class Candidates(NamedTuple):
     values: nodes.Floats
     expected: nodes.Floats
     counts: npt.NDArray[np.int64]
+    stale_watches: tuple[str, ...] = ()
 
     def only(self, keep: Mask) -> "Candidates":
         """The same for the nodes marked."""
@@ -85,7 +87,7 @@ class Candidates(NamedTuple):
         names = tuple(itertools.compress(self.names, keep.tolist()))
         read = self.rows.take(places), self.fresh.take(places), self.values.take(places, axis=0)
         placed = self.expected.take(places, axis=0), self.counts.take(places, axis=0)
-        return Candidates(self.in_force, self.now_seconds, names, self.loads, *read, *placed)
+        return Candidates(self.in_force, self.now_seconds, names, self.loads, *read, *placed, self.stale_watches)
 
     def repaired(self, changed: "Candidates") -> "Candidates":
         """The same with the placements of some of its nodes as they are in `changed`, and at its moment; the rows are
@@ -94,7 +96,7 @@ class Candidates(NamedTuple):
         expected, counts = self.expected.copy(), self.counts.copy()
         expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
         kept = self.names, self.loads, self.rows, self.fresh, self.values
-        return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts)
+        return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts, changed.stale_watches)
 
     @property
     def own_limits(self) -> nodes.Floats | None:
@@ -129,8 +131,8 @@ class Candidates(NamedTuple):
         whole.
         """
         if _all(self.fresh) and not np.isnan(self.values).any():
-            return ()
-        return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any())
+            return self.stale_watches
+        return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any()) + self.stale_watches
 
     def lacking(self) -> dict[str, Mask]:
         """Which nodes [nodes] lack what, by the words of `degradations`."""
@@ -165,13 +167,14 @@ class Asked(NamedTuple):
         every, rows = self.standing, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
-        return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays)
+        return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
 
 
 class View:
     """The extender's picture of the cluster. Every method may be called from any thread.
 
-    `table` makes what holds the nodes; a simulation has one that readings are shown to.
+    `table` makes what holds the nodes; a simulation has one that readings are shown to. `stale_watches` is asked for
+    each answer: the causes, fit for a metric label, for which the whole picture may be old.
     """
 
     def __init__(
@@ -189,6 +192,7 @@ class View:
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
         self.usage_problem = estimates.NONE_SEEN
+        self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
 
     @property
     def in_force(self) -> InForce:
@@ -257,7 +261,7 @@ class View:
             in_force, loads = self._in_force, self.nodes.loads()
             rows = loads.rows(names)
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
-        return _joined(in_force, at_seconds, names, loads, rows, crowded)
+        return _joined(in_force, at_seconds, names, loads, rows, crowded, self.stale_watches())
 
     def standing(self, before: Candidates | None, now_seconds: float, asked: nodes.Rows | None = None) -> Candidates:
         """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
@@ -279,11 +283,13 @@ class View:
                 return before
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
-            return _joined(in_force, at_seconds, loads.names, loads, rows, crowded)
+            return _joined(in_force, at_seconds, loads.names, loads, rows, crowded, self.stale_watches())
         names = tuple(map(loads.names.__getitem__, rows.tolist()))
         read = before.fresh[rows], before.values.take(rows, axis=0)  # the same readings, as fresh as they were
         expected = crowded.amounts * _shares(in_force, loads, rows)
-        return Candidates(in_force, at_seconds, names, loads, rows, *read, expected, crowded.counts)
+        return Candidates(
+            in_force, at_seconds, names, loads, rows, *read, expected, crowded.counts, self.stale_watches()
+        )
 
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""
@@ -315,6 +321,7 @@ def _joined(
     loads: nodes.NodeLoads,
     rows: nodes.Rows,
     crowded: crowding.Crowding,
+    stale_watches: tuple[str, ...],
 ) -> Candidates:
     stale_after_seconds = in_force.policy.sync.stale_after_seconds
     fresh = freshness.mask(loads.effective_seconds.take(rows), at_seconds, stale_after_seconds)
@@ -322,7 +329,7 @@ def _joined(
     if not _all(fresh):
         values[~fresh] = np.nan
     expected = crowded.amounts * _shares(in_force, loads, rows)
-    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts)
+    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts, stale_watches)
 
 
 def _shares(in_force: InForce, loads: nodes.NodeLoads, rows: nodes.Rows) -> nodes.Floats:

@@ -5,6 +5,7 @@ Decoded by `kube.client`; the descheduler reserves `disruptions_allowed` in its 
 
 import msgspec
 
+from kube import salvage
 from kube.metadata import Moment, Object, seconds
 from kube.selectors import LabelSelector
 
@@ -34,11 +35,14 @@ class BudgetStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class DisruptionBudget(Object, frozen=True, kw_only=True):
     """A PodDisruptionBudget.
 
-    A selector of None selects nothing, an empty one every pod of the namespace (policy/v1).
+    A selector of None selects nothing, an empty one every pod of the namespace (policy/v1). `undecodable` is why it
+    could not be decoded whole: which pods it protects is not certain.
     """
 
+    counts_in_part = True
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
 
     @property
     def selector(self) -> LabelSelector | None:

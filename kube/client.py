@@ -15,6 +15,8 @@ from kube.door import EvictionAnswer, Listing
 from kube.kinds import Kind
 from kube.objects import ApiResource, Identified, Scale
 from kube.request import Request
+from kube.salvage import UndecodableObject
+from kube.undecodable import Source, UndecodableObjects
 
 if TYPE_CHECKING:
     from kube.transport import Transport
@@ -24,6 +26,7 @@ Query = tuple[tuple[str, str], ...]
 
 LIST_SECONDS = 30.0  # until a busy apiserver begins with a list, or goes on with it
 WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: longer silence is a dead connection
+WATCH_END_SECONDS = 5.0  # a watch that is silent for so long past its end is dead, too
 DRY_RUN: Query = (("dryRun", "All"),)
 MANAGER: Query = (("fieldManager", "evenload"),)
 MERGE_PATCH = "application/merge-patch+json"
@@ -44,10 +47,17 @@ class Place(NamedTuple):
 
 
 class Client:
-    """See KubeDoor for what each method promises."""
+    """See KubeDoor for what each method promises; `undecodable` tells which objects could not be decoded."""
 
-    def __init__(self, transport: "Transport", *, watch_idle_seconds: float = WATCH_IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        transport: "Transport",
+        undecodable: UndecodableObjects,
+        *,
+        watch_idle_seconds: float = WATCH_IDLE_SECONDS,
+    ) -> None:
         self._transport = transport
+        self.undecodable = undecodable
         self._watch_idle_seconds = watch_idle_seconds
 
     @property
@@ -71,6 +81,7 @@ class Client:
     ) -> Listing[T]:
         """All objects of a kind, in one answer or page by page."""
         items: list[T] = []
+        undecodable: list[UndecodableObject] = []
         selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
         token = ""
         while True:
@@ -80,8 +91,10 @@ class Client:
             decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
             page = self._transport.take(request, decoded)
             items.extend(page.items or ())
+            undecodable.extend(page.undecodable)
             token = page.metadata.token
             if not token:
+                self.undecodable.listed(Source(kind.name, namespace, label_selector, field_selector), undecodable)
                 return Listing(tuple(items), page.metadata.resource_version)
 
     def watch(
@@ -102,14 +115,22 @@ class Client:
             ("timeoutSeconds", str(int(timeout_seconds))),
             *_selection(label_selector, field_selector),
         )
-        idle_seconds = min(timeout_seconds + 10.0, self._watch_idle_seconds)
+        idle_seconds = min(timeout_seconds + WATCH_END_SECONDS, self._watch_idle_seconds)
         request = Request("GET", _path(kind, namespace), query=query, read_seconds=idle_seconds)
-        return watching.HttpWatch(f"watch {self.url}{request.path}", kind.type, self._transport.open(request))
+        name, source = f"watch {self.url}{request.path}", Source(kind.name, namespace, label_selector, field_selector)
+        return watching.HttpWatch(name, kind.type, self._transport.open(request), source, self.undecodable)
 
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object."""
         request = Request("GET", _path(kind, namespace, name))
-        return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+        found, lost = decoding.decoded(self._transport.name(request), kind.type, self._transport.send(request))
+        if lost is not None:
+            self.undecodable.read(kind.name, lost)
+        if found is None:
+            raise errors.Undecodable(
+                f"{self._transport.name(request)}: {kind.name} {name}: {lost.error if lost else ''}"
+            )
+        return found
 
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         """The scale of one object."""

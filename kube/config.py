@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kube import client, errors
+from kube import client, errors, undecodable
 from runtime import clock as clocks
 
 if TYPE_CHECKING:
@@ -45,14 +45,15 @@ def connect(
 
     settings = _from_files(files, context) if files else _from_pod(context, environment, service_account)
     _check_url(settings.host, files)
+    ticking = clock or clocks.WallClock()
     try:
-        sending = transport.Transport(settings, clock=clock or clocks.WallClock())
+        sending = transport.Transport(settings, clock=ticking)
     except ValueError:  # urllib3's, with the address in its text
         raise errors.ConfigError(
             "the proxy for the apiserver cannot be used: expected http://[USER:PASSWORD@]HOST:PORT, with signs such as "
             f"@ : / # in the password percent-encoded: check proxy-url in {files!r} or $HTTPS_PROXY"
         ) from None
-    return client.Client(sending, watch_idle_seconds=watch_idle_seconds)
+    return client.Client(sending, undecodable.UndecodableObjects(ticking), watch_idle_seconds=watch_idle_seconds)
 
 
 def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:

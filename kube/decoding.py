@@ -7,13 +7,14 @@ first characters of what came instead.
 
 import functools
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from kube import errors
+from kube import errors, salvage
 from kube.objects import ApiResource, Identified
+from kube.salvage import REFUSALS, UndecodableObject
 
 T = TypeVar("T", bound=Identified)
 SHOWN_CHARACTERS = 120
@@ -35,6 +36,21 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
     metadata: ListMeta
     items: tuple[T, ...] | None = None
+    undecodable: tuple[UndecodableObject, ...] = msgspec.field(name=salvage.MARK, default=())
+
+
+class RawPage(msgspec.Struct, frozen=True):
+    """The same with its items still text: for a page of which some item is refused."""
+
+    metadata: ListMeta
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class Decoded(NamedTuple, Generic[T]):
+    """An object, and why it is not whole; `object` None: it is left out, as nothing of it counts."""
+
+    object: T | None
+    undecodable: UndecodableObject | None = None
 
 
 class ServedList(msgspec.Struct, frozen=True):
@@ -93,6 +109,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 _served = msgspec.json.Decoder(ServedList)
+_raw_pages = msgspec.json.Decoder(RawPage)
 _frames = msgspec.json.Decoder(Frame)
 _bookmarks = msgspec.json.Decoder(Bookmark)
 _statuses = msgspec.json.Decoder(Status)
@@ -102,13 +119,16 @@ _building = threading.Lock()
 
 
 def page(request: str, kind: type[T], pieces: Iterable[bytes]) -> Page[T]:
-    """A page of a list, or a whole one, from the pieces of its JSON as they come."""
-    parts = _Parts(_pages(kind))
+    """A page of a list, or a whole one, from the pieces of its JSON as they come.
+
+    An item that cannot be decoded is left out alone, or decoded in part, and named in `undecodable`.
+    """
+    parts = _Parts(request, kind)
     try:
         for piece in pieces:
             parts.add(piece)
         return parts.end()
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except REFUSALS as error:
         raise _undecodable(request, bytes(parts.text), error) from error
 
 
@@ -119,9 +139,12 @@ class _Parts(Generic[T]):
     kept and tried again when it has doubled: at worst everything is decoded at the end.
     """
 
-    def __init__(self, decoder: "msgspec.json.Decoder[Page[T]]") -> None:
-        self._decoder = decoder
+    def __init__(self, request: str, kind: type[T]) -> None:
+        self._request = request
+        self._kind = kind
+        self._decoder = _pages(kind)
         self._items: list[T] = []
+        self._undecodable: list[UndecodableObject] = []
         self._enough_bytes = PART_BYTES
         self.text = bytearray()  # what is not decoded yet, behind the head
 
@@ -134,8 +157,23 @@ class _Parts(Generic[T]):
 
     def end(self) -> Page[T]:
         """The page, when all its bytes were added."""
-        last = self._decoder.decode(self.text)
-        return Page(last.metadata, (*self._items, *(last.items or ())))
+        last = self._part()
+        return Page(last, tuple(self._items), tuple(self._undecodable))
+
+    def _part(self) -> ListMeta:
+        """Take over the items of the text as it stands. Where one of them is refused, item by item: only this part
+        pays for it. Raises one of REFUSALS, or Undecodable, where the text is no list.
+        """
+        try:
+            whole = self._decoder.decode(self.text)
+        except REFUSALS:
+            text = bytes(self.text)
+            found = [decoded(self._request, self._kind, raw) for raw in _raw_items(text)]
+            self._items.extend([one.object for one in found if one.object is not None])
+            self._undecodable.extend([one.undecodable for one in found if one.undecodable is not None])
+            return _raw_pages.decode(text).metadata
+        self._items.extend(whole.items or ())
+        return whole.metadata
 
     def _decode_whole_items(self) -> None:
         cut = self.text.rfind(_BETWEEN)
@@ -144,13 +182,37 @@ class _Parts(Generic[T]):
         rest = bytes(self.text[cut + 1 :])
         self.text[cut + 1 :] = b"]}"  # in place: a copy of each part would cost as much as decoding it
         try:
-            whole = self._decoder.decode(self.text)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self._part()
+        except REFUSALS:
             self.text[cut + 1 :] = rest
             return
-        self._items.extend(whole.items or ())
         head = self.text[: self.text.index(_ITEMS) + len(_ITEMS)]
         self.text = head + rest[1:]
+
+
+def _raw_items(text: bytes) -> Iterator[msgspec.Raw]:
+    yield from _raw_pages.decode(text).items or ()
+
+
+def decoded(request: str, kind: type[T], raw: bytes | msgspec.Raw) -> Decoded[T]:
+    """A single object of many, of which no other may suffer: what cannot be decoded is left out or decoded in part.
+
+    Undecodable where it has no name that can be read: what it is about would stay as it was for ever.
+    """
+    decoder = _objects(kind)
+    try:
+        return Decoded(decoder.decode(raw))
+    except REFUSALS as error:
+        text = bytes(raw)
+        lost = salvage.identified(text, error)
+        if lost is None:
+            raise _undecodable(request, text, error) from error
+        return Decoded(salvage.in_part(decoder, text, lost.reason) if kind.counts_in_part else None, lost)
+
+
+def gone(request: str, kind: type[T], lost: UndecodableObject) -> T:
+    """The object of which nothing counts, with its identity alone: who held it as it was lets go of it."""
+    return one(request, kind, lost.identity())
 
 
 def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
@@ -158,7 +220,7 @@ def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
     try:
         decoded: T = _objects(kind).decode(body)
         return decoded
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except REFUSALS as error:
         raise _undecodable(request, bytes(body), error) from error
 
 
@@ -166,7 +228,7 @@ def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
     """What an API version serves."""
     try:
         return _served.decode(body).resources or ()
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except REFUSALS as error:
         raise _undecodable(request, body, error) from error
 
 
@@ -174,7 +236,7 @@ def frame(request: str, line: bytes) -> Frame:
     """A line of a watch."""
     try:
         return _frames.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except REFUSALS as error:
         raise _undecodable(request, line, error) from error
 
 
@@ -182,7 +244,7 @@ def bookmarked_version(request: str, raw: msgspec.Raw) -> str:
     """The resourceVersion that a BOOKMARK frame carries."""
     try:
         return _bookmarks.decode(raw).metadata.resource_version
-    except msgspec.MsgspecError as error:
+    except REFUSALS as error:
         raise _undecodable(request, bytes(raw), error) from error
 
 
@@ -191,7 +253,7 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     wish = _retry_after_seconds(headers)
     try:
         said = _statuses.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except REFUSALS:
         return errors.class_for(status)(
             request, status=status, reason="", message=_shown(body), retry_after_seconds=wish
         )
@@ -206,7 +268,7 @@ def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:
     """The error of an ERROR frame, whose object is a Status."""
     try:
         code = _statuses.decode(raw).code
-    except msgspec.MsgspecError:
+    except REFUSALS:
         code = 500
     return failure(request, code or 500, {}, bytes(raw))
 

@@ -94,6 +94,7 @@ def _seconds(text: str | None) -> float | None:
 class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
     """A pod on the watch."""
 
+    counts_in_part = True
     metadata: Metadata = Metadata()
     spec: Spec = Spec()
     status: Status = Status()

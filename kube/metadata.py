@@ -5,6 +5,7 @@ datetimes and given as Unix seconds by properties.
 """
 
 import datetime
+from typing import ClassVar
 
 import msgspec
 
@@ -54,6 +55,7 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     (`kube.lean_pods`); all others are an `Object`.
     """
 
+    counts_in_part: ClassVar[bool] = False  # whether one that cannot be decoded whole is still counted (kube.salvage)
     metadata: Identity = Identity()
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kube import salvage
 from kube.affinity import Affinity, TopologySpread
 from kube.metadata import Condition, Moment, Object, holding, holding_since_seconds, seconds
 from kube.resources import Container, Quantity, Requirements, Resources, pod_total, resources
@@ -108,10 +109,15 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(Object, frozen=True, kw_only=True, dict=True):
-    """A Pod."""
+    """A Pod.
 
+    `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
+    """
+
+    counts_in_part = True
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
 
     @property
     def node_name(self) -> str:

@@ -1,9 +1,13 @@
 """List and watch one kind, and keep a current picture of it in memory.
 
 The extender's nodes and pods, the annotator's placements and heartbeat each are one Reflector over the door. The
-manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, server time-outs
-spread over 290-330 s, relist on 410, Retry-After honoured, full-jitter back-off from 0.8 to 30 s that only a watch of
-over 10 s resets, so that neither a dead apiserver nor one whose watches end at once is hammered.
+manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, relist on 410,
+Retry-After honoured, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s resets, so that neither a
+dead apiserver nor one whose watches end at once is hammered.
+
+Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark two seconds before the end of one that
+lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
+on from the bookmark, which costs the apiserver a look at what came since, and no list.
 
 Three threads: the reader on the socket, the dispatcher that calls `on_change` in order from a bounded queue, and
 whoever calls `run`, which waits for the stop and then ends the other two within a second. A handler that takes
@@ -38,7 +42,8 @@ OnChange = Callable[[T | None, T | None], None]
 Batch = Sequence[Change[T]] | threading.Event | None  # changes, "set this when you get here", or "end"
 
 PAGE_ITEMS = 500
-WATCH_SECONDS = (290.0, 330.0)  # spread, so that all watches of a fleet do not end together
+WATCH_SECONDS = (40.0, 50.0)  # spread, so that all watches of a fleet do not end together
+RESUMED_SECONDS = (12.0, 18.0)  # after a failure: that a short watch ends in its time soon says that contact is back
 BACKOFF_FLOOR_SECONDS = 0.8
 BACKOFF_CAP_SECONDS = 30.0
 LIVED_SECONDS = 10.0  # a watch that lived longer was healthy: its end resets the back-off
@@ -149,7 +154,10 @@ class Reflector(Generic[T]):
         return self._store.generation
 
     def age_seconds(self, monotonic_seconds: float | None = None) -> float:
-        """Seconds since the apiserver last said anything to us (Clock.monotonic()); infinite before the first list."""
+        """Seconds since the apiserver last sent a list, an event or a bookmark, or ended a watch in its time
+        (Clock.monotonic()); infinite before the first list. That a watch was accepted is no contact: a proxy may accept
+        watches and bring nothing.
+        """
         if self._contact_seconds is None:
             return FOREVER
         now_seconds = self._clock.monotonic() if monotonic_seconds is None else monotonic_seconds
@@ -191,7 +199,7 @@ class Reflector(Generic[T]):
         watch = self._door.watch(
             self._kind,
             resource_version=self._version,
-            timeout_seconds=self._rng.uniform(*WATCH_SECONDS),
+            timeout_seconds=self._rng.uniform(*(RESUMED_SECONDS if self._failures else WATCH_SECONDS)),
             **self._selection,
         )
         with self._lock:
@@ -199,10 +207,9 @@ class Reflector(Generic[T]):
             if self._stopping:
                 watch.close()
         self._opened_seconds = self._clock.monotonic()
-        self._touch()
         try:
             for event in watch:
-                self._contact_seconds = self._clock.monotonic()
+                self._touch()
                 if store.is_newer(event.resource_version, self._version):
                     self._version = event.resource_version
                 if changes := self._store.apply(event):
@@ -219,6 +226,7 @@ class Reflector(Generic[T]):
     def _ended(self) -> None:
         """The server ended the watch, as it does every few minutes; ending at once is a failure of sorts."""
         if self._clock.monotonic() - self._opened_seconds > LIVED_SECONDS:
+            self._touch()
             self._failures, self._pause_seconds = 0, 0.0
             return
         self._failures += 1

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kube import decoding, errors
-from kube.door import WatchEvent
+from kube.door import EventType, WatchEvent
 from kube.objects import Identified
+from kube.undecodable import Source, UndecodableObjects
 
 if TYPE_CHECKING:
     from kube.transport import Stream
@@ -21,13 +22,18 @@ class HttpWatch(Generic[T]):
     """Iterates over events; ends when the server ends the stream or `close` is called.
 
     Raises Gone or another ApiError for an ERROR event, Unreachable when the stream breaks off or falls silent,
-    Undecodable for a line that is no event, among them a last line cut short.
+    Undecodable for a line that is no event, among them a last line cut short. An object that cannot be decoded and does
+    not count in part is DELETED: it is missing until a version of it can be decoded.
     """
 
-    def __init__(self, name: str, kind: type[T], stream: "Stream") -> None:
+    def __init__(
+        self, name: str, kind: type[T], stream: "Stream", source: Source, undecodable: UndecodableObjects
+    ) -> None:
         self._name = name
         self._kind = kind
         self._stream = stream
+        self._source = source
+        self._undecodable = undecodable
         self._events = self._decoded()
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -65,10 +71,17 @@ class HttpWatch(Generic[T]):
     def _event(self, frame: decoding.Frame) -> WatchEvent[T]:
         match frame.type:
             case "ADDED" | "MODIFIED" | "DELETED":
-                found = decoding.one(self._name, self._kind, frame.object)
-                return WatchEvent(frame.type, found, found.resource_version)
+                return self._changed(frame.type, frame)
             case "BOOKMARK":
                 return WatchEvent("BOOKMARK", None, decoding.bookmarked_version(self._name, frame.object))
             case "ERROR":
                 raise decoding.failure_in_watch(self._name, frame.object)
         raise errors.Undecodable(f"{self._name}: expected an event ADDED, MODIFIED, DELETED …, got {frame.type!r}")
+
+    def _changed(self, type_: EventType, frame: decoding.Frame) -> WatchEvent[T]:
+        found, lost = decoding.decoded(self._name, self._kind, frame.object)
+        if found is None and lost is not None:
+            type_, found = "DELETED", decoding.gone(self._name, self._kind, lost)
+        assert found is not None  # noqa: S101 - `decoded` leaves out only what it names
+        self._undecodable.changed(self._source, found.key, None if frame.type == "DELETED" else lost)
+        return WatchEvent(type_, found, found.resource_version if lost is None else lost.resource_version)

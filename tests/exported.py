@@ -15,11 +15,15 @@ import descheduler.metrics
 import extender.metrics
 from annotator import effectiveness, looking_back, spread, staleness
 from extender import tls
+from kube import kinds, reflector, salvage, undecodable, watches
+from kube import telemetry as kube_telemetry
+from kube.door import KubeDoor
 from policy import loading
 from promql import breaker, telemetry
 from promql import client as promql_client
 from runtime import reload_metrics
 from runtime.reloading import Reloading
+from simulator.apiserver import ApiServer
 from tests import clocks, fake_prometheus
 
 POLICY: Final = pathlib.Path(__file__).parents[1] / "deploy" / "policies" / "default.yaml"
@@ -78,6 +82,7 @@ def series() -> dict[str, frozenset[str]]:
 def _annotator() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
+    filled.register(_kube(watching=True))
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
     made.export_effectiveness(effectiveness.Tally, looking_back.Stayed)
@@ -88,6 +93,7 @@ def _annotator() -> CollectorRegistry:
 
 def _extender() -> CollectorRegistry:
     filled = _common()
+    filled.register(_kube(watching=True))
     extender.metrics.Metrics(filled)
     standing = extender.metrics.Standing(0, {"usable": 1}, {"own": 0}, 0, True)
     filled.register(extender.metrics.StandingCollector(lambda: standing))
@@ -98,6 +104,7 @@ def _extender() -> CollectorRegistry:
 def _descheduler() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
+    filled.register(_kube(watching=False))
     descheduler.metrics.Telemetry(filled).export_leadership(lambda: True)
     return filled
 
@@ -113,3 +120,15 @@ def _common() -> CollectorRegistry:
 def _door() -> telemetry.DoorCollector:
     guarded = breaker.Guarded(fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1))
     return telemetry.DoorCollector(guarded, promql_client.Traffic())
+
+
+def _kube(*, watching: bool) -> kube_telemetry.DoorCollector:
+    left_out = undecodable.UndecodableObjects(clocks.ManualClock())
+    left_out.listed(undecodable.Source("Node"), [salvage.UndecodableObject("", "n", "u", "", "1", "time", "")])
+    nodes = reflector.Reflector(simulated(), kinds.NODES, clock=clocks.ManualClock(), rng=random.Random(1))
+    return kube_telemetry.DoorCollector(left_out, watches.Watches({"nodes": nodes}) if watching else None)
+
+
+def simulated() -> KubeDoor:
+    """A door that nothing is asked of."""
+    return ApiServer(clocks.ManualClock(), random.Random(1)).door(waits=False)

@@ -28,5 +28,5 @@ class Patient(transport.Transport):
 
 def connect(kubeconfig: str | os.PathLike[str]) -> client.Client:
     """`kube.config.connect`, with patience."""
-    settings = config.connect(kubeconfig)._transport._api.configuration
-    return client.Client(Patient(settings, clock=clock.WallClock()))
+    hasty = config.connect(kubeconfig)
+    return client.Client(Patient(hasty._transport._api.configuration, clock=clock.WallClock()), hasty.undecodable)

@@ -12,6 +12,7 @@ from cli.doctor.findings import Finding, Named
 
 CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "your rights": rights.own,
+    "objects": workloads.decoded,
     "prometheus": sources.prometheus,
     "metrics": sources.metrics,
     "query cost": sources.cost,

@@ -71,7 +71,9 @@ class Held(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """An extender as it answered. `asked` counts kube-scheduler's requests since `since_seconds` at least (Unix)."""
+    """An extender as it answered. `asked` counts kube-scheduler's requests since `since_seconds` at least (Unix);
+    `watch_ages` are the seconds for which each of its watches has heard nothing.
+    """
 
     name: str
     policy_hash: str
@@ -80,13 +82,15 @@ class Replica(NamedTuple):
     asked: float
     since_seconds: float
     last_decision_seconds: float | None = None
+    watch_ages: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
 
-    `differing` are nodes whose annotation is not what the heartbeat vouches for.
+    `differing` are nodes whose annotation is not what the heartbeat vouches for; `undecodable` names the objects that
+    could not be decoded, "" for none.
     """
 
     settings: Settings
@@ -108,3 +112,4 @@ class Facts:
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
     replicas: tuple[Replica | Finding, ...] | Finding
+    undecodable: str = ""

@@ -71,6 +71,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         targets=seen.targets,
         scrape_seconds=seen.scrape_seconds,
         replicas=asked,
+        undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 
 

@@ -23,6 +23,7 @@ SLICE_SELECTOR: Final = f"kubernetes.io/service-name={SERVICE}"
 ROUNDS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
+_WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
 
 Get = Callable[[str], bytes]  # the body that GET of a path answers
@@ -122,18 +123,24 @@ def _asked(one: _Named) -> Replica | Finding:
     except (msgspec.MsgspecError, ValueError) as error:
         return findings.fail(f"{one.name} answers, but not as an extender: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
-    asked, since_seconds = counted
-    return Replica(one.name, nodes.policy, nodes.heartbeat.matches, nodes.view.view, asked, since_seconds, last_seconds)
+    asked, since_seconds, ages = counted
+    seen = nodes.policy, nodes.heartbeat.matches, nodes.view.view
+    return Replica(one.name, *seen, asked, since_seconds, last_seconds, ages)
 
 
-def _counted(exposition: str) -> tuple[float, float]:
-    """Requests of kube-scheduler answered, and since when at least (Unix seconds: the policy's last load)."""
+def _counted(exposition: str) -> tuple[float, float, dict[str, float]]:
+    """Requests of kube-scheduler answered, since when at least (Unix seconds: the policy's last load), and the age of
+    each watch.
+    """
     asked = since_seconds = 0.0
+    ages: dict[str, float] = {}
     for family in parser.text_string_to_metric_families(exposition):
         for sample in family.samples:
             asked += sample.value if sample.name == _REQUESTS else 0.0
             since_seconds = sample.value if sample.name == _SINCE else since_seconds
-    return asked, since_seconds
+            if sample.name == _WATCH_AGE:
+                ages[sample.labels["watch"]] = sample.value
+    return asked, since_seconds, ages
 
 
 def _settled(answers: Sequence[Replica | Finding]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from cli.doctor import findings
 from cli.doctor.facts import Facts, Replica
 from cli.doctor.findings import Finding
+from kube import watches
 from kube.objects import Lease, Pod
 from runtime import clock
 
@@ -84,6 +85,7 @@ def extender_views(facts: Facts) -> Finding:
                 f"curl URL/nodes | jq .heartbeat.differing names the nodes; {logs}",
             )
         )
+    found.extend(_lost_watches(seen, logs))
     digests = {one.view_digest for one in seen if one.view_digest is not None}
     if len(digests) > 1:
         told = findings.few(f"{one.name} {(one.view_digest or '-')[7:15]}" for one in seen)
@@ -96,6 +98,17 @@ def extender_views(facts: Facts) -> Finding:
     alike = f", all with the same view ({next(iter(digests))[7:15]})" if len(digests) == 1 and len(seen) > 1 else ""
     answering = "1 replica answers" if len(seen) == 1 else f"{len(seen)} replicas answer"
     return findings.worst(found or [findings.ok(f"{answering}{alike}")])
+
+
+def _lost_watches(seen: Iterable[Replica], logs: str) -> Iterable[Finding]:
+    for one in seen:
+        old = {name: age for name, age in one.watch_ages.items() if age > watches.STALE_SECONDS}
+        if old:
+            ages = findings.few(f"{name} {age:.0f} s" for name, age in old.items())
+            yield findings.fail(
+                f"{one.name}: watches that bring nothing ({ages}): it decides by what was true then",
+                f"its /readyz?verbose names the cause; {logs}; docs/runbooks/EvenloadWatchLost.md",
+            )
 
 
 def extender_called(facts: Facts) -> Finding:

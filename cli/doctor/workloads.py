@@ -1,4 +1,5 @@
-"""Judges of what workloads say: budgets that never allow an eviction, placeholders that hold no room.
+"""Judges of what workloads say: objects that cannot be decoded, budgets that never allow an eviction, placeholders that
+hold no room.
 
 `checks` lists them; the facts are `gathering`'s.
 """
@@ -10,6 +11,17 @@ from kube import countable, lean_pods
 from kube.objects import DisruptionBudget, Pod
 
 SOAK = "soak"  # of lean_pods.PRESET_ANNOTATION; order is the default
+
+
+def decoded(facts: Facts) -> Finding:
+    """Every object that was read could be decoded: others are skipped by all services."""
+    if not facts.undecodable:
+        return findings.ok("every object that was read could be decoded")
+    return findings.warn(
+        f"{facts.undecodable}: no service sees them whole",
+        "kubectl get KIND NAME -o yaml --show-managed-fields shows who wrote the field; "
+        "docs/runbooks/EvenloadObjectsUndecodable.md",
+    )
 
 
 def budgets(facts: Facts) -> Finding:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import cluster
+from kube import watches
 from policy import annotations, heartbeat
 from runtime import clock, reloading
 from tests import forwarding
@@ -22,6 +23,8 @@ from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
 NODES = ("node-0", "node-1", "node-2")
+STALE = ["stale_node_watch", "stale_pod_watch"]
+SILENCE_SECONDS = 240.0  # over the 90 s after which decisions are flagged, and the longest pause before a next attempt
 POLICY = """
 apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy
@@ -248,6 +251,41 @@ def test_a_replica_that_gets_no_news_shows_another_digest_until_it_does(world: W
     world.settled(before)
     answers = world.answers()
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(world: World) -> None:
+    """Its connections stay open and nothing comes: the other two are what it is compared with."""
+    cut_off, sound = world.replicas[2], world.replicas[0]
+    world.wire.freeze()
+
+    def ready() -> str:
+        lines = cut_off.text("/readyz?verbose").splitlines()
+        return "\n".join(line for line in lines if line.startswith(("[+]nodes watch", "[+]pods watch")))
+
+    def watch_problems() -> bool:
+        return all("broke off" in line or "timed out" in line for line in ready().splitlines())
+
+    waiting.eventually(watch_problems, SILENCE_SECONDS, "the silence to be noticed", ready)
+    ages = [float(line.split("heard ")[1].split(" s ago")[0]) for line in ready().splitlines()]
+    assert max(ages) < watches.STALE_SECONDS, "noticed before the decisions are flagged"
+    waiting.eventually(lambda: degraded(cut_off) == STALE, SILENCE_SECONDS, "decisions to be flagged", ready)
+    assert degraded(sound) == []
+    assert sound.metric("evenload_kube_watch_problem") == 0
+    assert cut_off.text("/readyz") == "ok\n"
+    assert cut_off.metric("evenload_kube_watch_problem") >= 2
+    world.wire.thaw()
+    waiting.eventually(lambda: degraded(cut_off) == [], SILENCE_SECONDS, "contact to be back", ready)
+    world.settled(Seen("", ""))
+
+
+def degraded(replica: services.Service) -> list[str]:
+    """The causes that a decision of this moment is flagged with, apart from those of its nodes."""
+    connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=30)
+    try:
+        causes = post(connection, "/explain", NODES)["degraded"]
+    finally:
+        connection.close()
+    return sorted(cause for cause in causes if cause in STALE)
 
 
 def test_a_replica_under_another_policy_shows_another_digest(world: World) -> None:

@@ -43,13 +43,16 @@ FOREIGN: Final = {
     "node_memory_MemTotal_bytes": set[str](),
     "scheduler_pending_pods": {"queue"},
 }
-# shown nowhere: about the process itself, and the averages since its start, which queries take over spans instead
+# shown nowhere: about the process itself, the averages since its start, which queries take over spans instead, and what
+# stands beside a gauge that an alert asks for
 NOT_SHOWN: Final = {
     "evenload_build_info",
     "evenload_cpu_utilization_total_avg",
     "evenload_memory_utilization_total_avg",
     "evenload_effective_schedule_ratio",
     "evenload_schedule_not_looked_back_total",
+    "evenload_kube_undecodable_objects_total",
+    "evenload_kube_watch_problem",
 }
 VALUES: Final = {
     ("evenload_extender_request_duration_seconds", "verb"): set(extender_metrics.VERBS),
@@ -60,6 +63,8 @@ VALUES: Final = {
         "missing_metric",
         "all_rejected",
         "deadline",
+        "stale_pod_watch",
+        "stale_node_watch",
     },
     ("evenload_extender_nodes", "state"): {"usable", "stale", "future", "missing"},
     ("evenload_extender_filtered_nodes", "verdict"): {"passed", "rejected"},

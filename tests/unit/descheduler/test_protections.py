@@ -6,7 +6,7 @@ import pytest
 
 from descheduler import workloads
 from descheduler.verdicts import Cause
-from kube import objects
+from kube import objects, salvage
 from runtime import clock
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -35,6 +35,7 @@ def volume(**source: object) -> builders.Mutator:
 CASES = [
     pytest.param({}, {}, "chosen", id="an ordinary replica may leave"),
     pytest.param({"labels": {"app": "x", "evenload.io/placeholder": "true"}}, {}, "placeholder", id="a placeholder"),
+    pytest.param({"mutate": lambda body: body.update({salvage.MARK: "time"})}, {}, "undecodable", id="read in part"),
     pytest.param({"phase": "Succeeded"}, {}, "finished", id="a finished pod"),
     pytest.param({"annotations": {"kubernetes.io/config.mirror": "x"}}, {}, "mirror", id="a mirror pod"),
     pytest.param({"annotations": {"kubernetes.io/config.source": "file"}}, {}, "mirror", id="a static pod"),
@@ -195,6 +196,16 @@ def test_an_ephemeral_volume_is_not_taken_for_a_claim_of_its_name() -> None:
     mutate = volume(ephemeral={"volumeClaimTemplate": {"spec": {}}})
     scene.workload("web", on=["cool", "cool"], replicas=3).pod("it", "hot", owner=("ReplicaSet", "web"), mutate=mutate)
     assert scenes.causes(scene.plan())["it"] == "node_bound_volume"
+
+
+def test_a_budget_that_cannot_be_read_whole_may_protect_every_pod_of_its_namespace() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "cool", "cool"])
+    assert scenes.causes(scene.plan())["web-0"] == "chosen"
+    body = {"metadata": {"name": "broken", "namespace": "default"}, salvage.MARK: "time"}
+    scene.budgets.append(builders.decoded(body, objects.DisruptionBudget))
+    plan = scene.plan()
+    assert scenes.causes(plan)["web-0"] == "budget"
+    assert not plan.evictions
 
 
 def test_a_deployment_stands_behind_its_replica_set() -> None:

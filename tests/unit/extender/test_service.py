@@ -202,6 +202,58 @@ def test_the_board_of_a_second_is_made_when_it_begins(world: World, listed: bool
     assert told.tolist() == left, "what was written is told once, to the board"
 
 
+def contact(world: World, *, pods_seconds: float, nodes_seconds: float) -> None:
+    """The watches as a running service has them, with what they last heard so long ago."""
+    world.service.view.stale_watches = world.service._stale_watches
+    now_seconds = world.clock.monotonic()
+    world.service.pods._contact_seconds = now_seconds - pods_seconds
+    world.service.nodes._contact_seconds = now_seconds - nodes_seconds
+
+
+@pytest.mark.parametrize(
+    ("pods_seconds", "nodes_seconds", "causes"),
+    [
+        (90, 90, []),
+        (91, 0, ["stale_pod_watch"]),
+        (0, 91, ["stale_node_watch"]),
+        (500, 91, ["stale_pod_watch", "stale_node_watch"]),
+    ],
+)
+def test_decisions_by_a_watch_that_heard_nothing_for_long_are_degraded_and_it_stays_ready(
+    world: World, pods_seconds: float, nodes_seconds: float, causes: list[str]
+) -> None:
+    for name in ("n", "m"):
+        world.service.view.nodes.node_changed(None, worlds.node(name, worlds.IDLE))
+    world.service.nodes.synced.set()
+    world.service.pods.synced.set()
+    contact(world, pods_seconds=pods_seconds, nodes_seconds=nodes_seconds)
+    for verb in ("filter", "prioritize", "explain"):
+        assert world.client.post(f"/{verb}", data=worlds.body(["n", "m"])).status_code == 200
+    decided = world.client.get("/decisions").get_json()["decisions"]
+    assert {(one["verb"], *one["degraded"]) for one in decided} == {("filter", *causes), ("prioritize", *causes)}
+    assert world.client.post("/explain", data=worlds.body(["n"])).get_json()["degraded"] == causes
+    assert world.client.get("/readyz").status_code == 200
+    ready = world.text("/readyz?verbose")
+    assert f"[+]pods watch ok: heard {pods_seconds} s ago" in ready
+    assert "[+]objects ok: all decoded" in ready
+    metrics = world.text("/metrics")
+    assert f'evenload_kube_watch_age_seconds{{watch="pods"}} {pods_seconds}.0' in metrics
+    for cause in causes:
+        assert f'evenload_extender_degraded_total{{cause="{cause}"}} 2.0' in metrics
+
+
+def test_a_watch_that_comes_back_ends_it_with_the_next_second(world: World) -> None:
+    """The board of this second may be of the moment before."""
+    world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+    contact(world, pods_seconds=91, nodes_seconds=0)
+    world.client.post("/prioritize", data=worlds.body(["n"]))
+    world.service.pods._contact_seconds = world.clock.monotonic()
+    world.clock.advance(1)
+    world.client.post("/prioritize", data=worlds.body(["n"]))
+    newest, before = world.client.get("/decisions").get_json()["decisions"]
+    assert (newest["degraded"], before["degraded"]) == ([], ["stale_pod_watch"])
+
+
 def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
     world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
     world.service.view.nodes.node_changed(None, worlds.node("m", None))

@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 import re
+import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -374,6 +376,24 @@ def test_a_silent_watch_is_unreachable_after_the_idle_time(wire: Wire, tmp_path:
     impatient = config.connect(scripted_http.kubeconfig(tmp_path, wire.server.url), watch_idle_seconds=0.3)
     with contextlib.closing(impatient), pytest.raises(errors.Unreachable, match="timed out"):
         list(impatient.watch(kinds.NODES, resource_version="7"))
+
+
+def test_a_watch_that_outlives_its_end_in_silence_is_dead(wire: Wire) -> None:
+    """Nothing comes, not even the end that the server promised: a connection that is open on our side alone."""
+    wire.script(streamed(line("ADDED"), then=Exchange.hang))
+    with pytest.raises(errors.Unreachable, match="timed out"):
+        watch(wire, timeout_seconds=0.3 - client.WATCH_END_SECONDS)
+
+
+def test_a_connection_is_probed_while_nothing_comes(wire: Wire) -> None:
+    wire.script(lambda exchange: exchange.stream(line("ADDED")))
+    events = wire.door.watch(kinds.NODES, resource_version="7")
+    next(events)
+    sock = events._stream._response.connection.sock  # type: ignore[union-attr]
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    if sys.platform == "linux":
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 30
+    events.close()
 
 
 def test_a_refused_watch_raises_at_once(wire: Wire) -> None:

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import prometheus_client
 import pytest
 
-from kube import door, errors, kinds, objects, reflector
+from kube import door, errors, kinds, objects, reflector, telemetry, undecodable, watches
 from tests import builders, clocks
 
 LIMIT_SECONDS = 60
@@ -166,11 +167,14 @@ def test_the_watch_goes_on_from_the_list_and_from_bookmarks(scene: Callable[...,
 
 
 def test_pages_selectors_and_spread_time_outs_are_asked_for(scene: Callable[..., Scene]) -> None:
-    played = scene(listing(5), (), (), namespace="shop", label_selector="a=b", field_selector="c=d").play()
+    played = scene(namespace="shop", label_selector="a=b", field_selector="c=d")
+    lived = (lambda: played.clock.advance(45),)
+    played.door.script[:] = [listing(5), lived, lived]
+    played.play()
     selection = {"namespace": "shop", "label_selector": "a=b", "field_selector": "c=d"}
     assert played.door.asked[0] == ("list", {"limit": 500, "from_cache": False, **selection})
     timeouts = [options["timeout_seconds"] for verb, options in played.door.asked if verb == "watch"]
-    assert all(290 <= one <= 330 for one in timeouts)
+    assert all(40 <= one <= 50 for one in timeouts)
     assert len(set(timeouts)) == 3
 
 
@@ -294,6 +298,70 @@ def test_trouble_is_told_until_contact_is_back(scene: Callable[..., Scene]) -> N
     played.clock.advance(7)
     assert played.nodes.age_seconds() == 7
     assert played.nodes.age_seconds(played.clock.monotonic() + 1) == 8
+
+
+def test_a_watch_after_a_failure_is_short_so_that_its_end_soon_says_whether_contact_is_back(
+    scene: Callable[..., Scene],
+) -> None:
+    played = scene()
+    lived = (lambda: played.clock.advance(15),)
+    played.door.script[:] = [listing(5), (errors.Unreachable("watch: broke off"),), lived]
+    played.play()
+    timeouts = [options["timeout_seconds"] for verb, options in played.door.asked if verb == "watch"]
+    assert [12 <= one <= 18 for one in timeouts] == [False, True, False]
+
+
+def test_a_watch_that_is_accepted_and_brings_nothing_is_no_contact(scene: Callable[..., Scene]) -> None:
+    """As behind a proxy that buffers what it streams."""
+    played = scene()
+
+    def silent() -> None:
+        played.clock.advance(20)
+        raise errors.Unreachable("watch: timed out")
+
+    played.door.script[:] = [listing(5), *[(silent,)] * 5]
+    played.play()
+    assert played.nodes.problem == "watch: timed out"
+    assert played.nodes.age_seconds() >= 100
+    assert played.door.verbs == ["list", *["watch"] * 6]
+
+
+@pytest.mark.parametrize("brings", ["an event", "a bookmark", "its end"])
+def test_contact_is_back_with_whatever_a_watch_brings(scene: Callable[..., Scene], brings: str) -> None:
+    played = scene()
+    steps: dict[str, tuple[object, ...]] = {
+        "an event": (event("ADDED", "a", 9),),
+        "a bookmark": (event("BOOKMARK", "", 9),),
+        "its end": (lambda: played.clock.advance(15),),
+    }
+    lost = (lambda: played.clock.advance(55), errors.Unreachable("watch: timed out"))
+    played.door.script[:] = [listing(5), lost, steps[brings]]
+    played.play()
+    played.clock.advance(3)
+    assert (played.nodes.problem, played.nodes.lists) == (None, 1)
+    assert played.nodes.age_seconds() < 20
+
+
+def test_the_watches_of_a_process_tell_what_they_heard_and_when(scene: Callable[..., Scene]) -> None:
+    lost, unlisted = scene(), scene()
+    lost.door.script[:] = [listing(5), (errors.Unreachable("watch: timed out"),)]
+    lost.play()
+    lost.clock.advance(watches.STALE_SECONDS - lost.nodes.age_seconds())
+    found = watches.Watches({"nodes": lost.nodes, "pods": unlisted.nodes})
+    assert [(check.name, check.probe(), check.detail and check.detail()) for check in found.checks()] == [
+        ("nodes watch", None, "heard 90 s ago; watch: timed out"),
+        ("pods watch", None, "nothing heard yet"),
+    ]
+    assert not found.is_stale("nodes")
+    lost.clock.advance(0.1)
+    assert found.is_stale("nodes")
+    assert not found.is_stale("pods")
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(telemetry.DoorCollector(undecodable.UndecodableObjects(lost.clock), found))
+    ages = [registry.get_sample_value("evenload_kube_watch_age_seconds", {"watch": name}) for name in ("nodes", "pods")]
+    assert ages == [pytest.approx(90.1), float("inf")]
+    problems = [registry.get_sample_value("evenload_kube_watch_problem", {"watch": one}) for one in ("nodes", "pods")]
+    assert problems == [1, 0]
 
 
 @EITHER_WAY

@@ -271,6 +271,18 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "warn",
         ("a: the view does not match", ".heartbeat.differing"),
     ),
+    "a replica whose watch brings nothing": (
+        "extender views",
+        {"replicas": (worlds.replica("a", watch_ages={"nodes": 12.0, "pods": 91.0}),)},
+        "fail",
+        ("a: watches that bring nothing (pods 91 s)", "EvenloadWatchLost"),
+    ),
+    "a node that cannot be decoded": (
+        "objects",
+        {"undecodable": "1 cannot be decoded: Node node-1 (time)"},
+        "warn",
+        ("Node node-1 (time): no service sees", "EvenloadObjectsUndecodable"),
+    ),
     "pods bound long after the last question": (
         "extender asked",
         {"pods": (worlds.scheduled_pod(NOW - 10),)},

@@ -1,0 +1,252 @@
+"""One object that cannot be decoded costs that object alone: on every path that decodes, at the wire."""
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import prometheus_client
+import pytest
+
+from descheduler import listed
+from extender import watched
+from kube import client, config, decoding, errors, kinds, lean_pods, objects, telemetry, undecodable
+from tests import builders, clocks, scripted_http
+from tests.scripted_http import Exchange
+
+# What kube-apiserver 1.36 stores and serves for anyone who may patch a status.
+TIMES = ["0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z"]
+POD_KINDS = [kinds.PODS, lean_pods.PODS, watched.PODS, listed.PODS]
+
+
+def _bad_condition(body: builders.Body, time: str = TIMES[0]) -> None:
+    body["status"]["conditions"].append({"type": "Ready", "status": "True", "lastTransitionTime": time})
+
+
+def bad_node(name: str, time: str = TIMES[0], version: int = 1) -> builders.Body:
+    return versioned(builders.node_body(name, mutate=lambda body: _bad_condition(body, time)), version)
+
+
+def bad_pod(name: str, time: str = TIMES[0], version: int = 1, **fields: Any) -> builders.Body:
+    return versioned(builders.pod_body(name, mutate=lambda body: _bad_condition(body, time), **fields), version)
+
+
+def versioned(body: builders.Body, version: int) -> builders.Body:
+    body["metadata"]["resourceVersion"] = str(version)
+    return body
+
+
+def page(*items: Any, token: str = "") -> bytes:
+    """A list as Go writes it: without spaces, and without apiVersion and kind in its items."""
+    for item in items:
+        if isinstance(item, dict):
+            item.pop("apiVersion", None)
+            item.pop("kind", None)
+    document = {"metadata": {"resourceVersion": "7", "continue": token}, "items": items}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+class Wire:
+    """A scripted apiserver and a door on it."""
+
+    def __init__(self, server: scripted_http.ScriptedServer, door: client.Client) -> None:
+        self.server = server
+        self.door = door
+
+    def answers(self, *bodies: bytes) -> None:
+        left = list(bodies)
+        self.server.script = lambda exchange: exchange.answer(left.pop(0) if len(left) > 1 else left[0])
+
+    def streams(self, *events: tuple[str, object]) -> None:
+        def script(exchange: Exchange) -> None:
+            exchange.stream(*(json.dumps({"type": kind, "object": body}).encode() + b"\n" for kind, body in events))
+            exchange.end()
+
+        self.server.script = script
+
+    def metrics(self) -> dict[str, float]:
+        registry = prometheus_client.CollectorRegistry()
+        registry.register(telemetry.DoorCollector(self.door.undecodable))
+        found = {}
+        for family in registry.collect():
+            for sample in family.samples:
+                found[f"{sample.name}{sorted(sample.labels.values())}"] = sample.value
+        return found
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[Wire]:
+    with scripted_http.serving(lambda exchange: exchange.answer(b"{}")) as server:
+        door = config.connect(scripted_http.kubeconfig(tmp_path, server.url), clock=clocks.ManualClock())
+        with contextlib.closing(door):
+            yield Wire(server, door)
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_list_is_whole_but_for_the_node_that_cannot_be_decoded(
+    wire: Wire, time: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire.answers(page(builders.node_body("a"), bad_node("b", time), builders.node_body("c")))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert [node.name for node in wire.door.list(kinds.NODES).items] == ["a", "c"]
+    lines = [record.getMessage() for record in caplog.records if "cannot be decoded" in record.getMessage()]
+    assert len(lines) == 1, lines
+    assert "lastTransitionTime" in lines[0]
+    assert wire.door.undecodable.line() == "1 cannot be decoded: Node b (time)"
+    assert wire.metrics() == {
+        "evenload_kube_undecodable_objects_total['Node', 'time']": 1,
+        "evenload_kube_objects_undecodable['Node']": 1,
+    }
+    wire.answers(page(builders.node_body("a"), builders.node_body("b")))
+    assert len(wire.door.list(kinds.NODES).items) == 2
+    assert wire.door.undecodable.line() == "all decoded"
+    assert wire.metrics()["evenload_kube_objects_undecodable['Node']"] == 0
+
+
+@pytest.mark.parametrize("kind", POD_KINDS, ids=lambda kind: kind.type.__module__)
+@pytest.mark.parametrize("time", TIMES)
+def test_a_pod_that_cannot_be_decoded_counts_where_it_runs(wire: Wire, kind: kinds.Kind[Any], time: str) -> None:
+    spoilt = bad_pod("b", time, node="node-7")
+    spoilt["status"]["conditions"].insert(
+        0, {"type": "PodScheduled", "status": "True", "lastTransitionTime": builders.SCHEDULED}
+    )
+    wire.answers(page(builders.pod_body("a", node="node-1"), spoilt))
+    whole, part = wire.door.list(kind).items
+    assert (part.key, part.uid, part.node_name) == ("default/b", "uid-b", "node-7")
+    assert part.owner == whole.owner
+    assert part.owner is not None
+    assert part.scheduled_at_seconds is not None
+    assert wire.door.undecodable.line() == "1 cannot be decoded: Pod default/b on node-7 (time)"
+    if kind in (kinds.PODS, listed.PODS):
+        assert (whole.undecodable, part.undecodable, part.requests) == ("", "time", whole.requests)
+
+
+@pytest.mark.parametrize("kind", POD_KINDS, ids=lambda kind: kind.type.__module__)
+def test_a_pod_of_which_nothing_else_can_be_read_still_has_its_node(wire: Wire, kind: kinds.Kind[Any]) -> None:
+    metadata = {"name": "b", "namespace": "shop", "uid": "u-b", "labels": 3, "ownerReferences": [{"kind": 3}]}
+    spec = {"nodeName": "node-7", "containers": [{"name": "main", "resources": 3}]}
+    wire.answers(page({"metadata": metadata, "spec": spec, "status": {"conditions": "none", "phase": 4}}))
+    (part,) = wire.door.list(kind).items
+    assert (part.key, part.uid, part.node_name, part.finished) == ("shop/b", "u-b", "node-7", False)
+    assert wire.door.undecodable.line() == "1 cannot be decoded: Pod shop/b on node-7 (type)"
+
+
+def test_every_page_may_have_one(wire: Wire) -> None:
+    wire.answers(page(bad_node("a"), token="next"), page(bad_node("b"), builders.node_body("c")))
+    assert [node.name for node in wire.door.list(kinds.NODES, limit=2).items] == ["c"]
+    assert wire.door.undecodable.line() == "2 cannot be decoded: Node a (time), Node b (time)"
+
+
+def test_of_a_large_list_only_the_part_that_fails_is_decoded_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    padding = {"padding": "x" * 4000}
+    bodies = [builders.node_body(f"n{at}", labels=padding) for at in range(1200)]
+    bodies[700] = bad_node("n700")
+    alone = mock.Mock(wraps=decoding.decoded)
+    monkeypatch.setattr(decoding, "decoded", alone)
+    body = page(*bodies)
+    pieces = (body[at : at + 65536] for at in range(0, len(body), 65536))
+    found = decoding.page("GET /nodes", objects.Node, pieces)
+    assert found.items is not None
+    assert [node.name for node in found.items] == [f"n{at}" for at in range(1200) if at != 700]
+    assert [one.name for one in found.undecodable] == ["n700"]
+    assert 0 < alone.call_count <= 400
+
+
+@pytest.mark.parametrize("item", [3, "text", None, [], {}, {"metadata": {"name": 3}}, {"metadata": {"labels": 3}}])
+def test_an_item_that_is_no_object_with_a_name_fails_the_whole(item: object) -> None:
+    body = page(bad_node("a"), {"metadata": {"labels": 3}}) if item == {} else page(builders.node_body("a"), item)
+    with pytest.raises(errors.Undecodable):
+        decoding.page("GET /nodes", objects.Node, [body])
+
+
+def test_a_list_cut_short_fails_as_a_whole() -> None:
+    with pytest.raises(errors.Undecodable):
+        decoding.page("GET /nodes", objects.Node, [page(bad_node("a"), bad_node("b"))[:-20]])
+
+
+def test_bytes_that_are_no_text_cost_one_object() -> None:
+    body = page(builders.node_body("a"), builders.node_body("b", labels={"x": "@"})).replace(b"@", b"\xff")
+    found = decoding.page("GET /nodes", objects.Node, [body])
+    assert [(one.name, one.reason) for one in found.undecodable] == [("b", "encoding")]
+
+
+def test_a_watch_goes_on_and_reports_the_node_as_gone(wire: Wire) -> None:
+    wire.streams(
+        ("ADDED", versioned(builders.node_body("a"), 8)),
+        ("MODIFIED", bad_node("a", version=9)),
+        ("ADDED", bad_node("b", version=10)),
+        ("MODIFIED", versioned(builders.node_body("a"), 11)),
+        ("DELETED", bad_node("b", version=12)),
+    )
+    lines = []
+    events = []
+    for event in wire.door.watch(kinds.NODES, resource_version="7"):
+        events.append((event.type, event.object and event.object.name, event.resource_version))
+        lines.append(wire.door.undecodable.line())
+    assert events == [
+        ("ADDED", "a", "8"),
+        ("DELETED", "a", "9"),
+        ("DELETED", "b", "10"),
+        ("MODIFIED", "a", "11"),
+        ("DELETED", "b", "12"),
+    ]
+    assert lines == [
+        "all decoded",
+        "1 cannot be decoded: Node a (time)",
+        "2 cannot be decoded: Node a (time), Node b (time)",
+        "1 cannot be decoded: Node b (time)",
+        "all decoded",
+    ]
+
+
+@pytest.mark.parametrize("kind", [lean_pods.PODS, watched.PODS], ids=lambda kind: kind.type.__module__)
+def test_a_watched_pod_is_counted_in_part(wire: Wire, kind: kinds.Kind[Any]) -> None:
+    wire.streams(("MODIFIED", bad_pod("a", version=9, node="node-7")), ("DELETED", bad_pod("a", version=10)))
+    first, last = wire.door.watch(kind, resource_version="7")
+    assert (first.type, first.resource_version, first.object and first.object.node_name) == ("MODIFIED", "9", "node-7")
+    assert (last.type, last.resource_version, last.object and last.object.uid) == ("DELETED", "10", "uid-a")
+    assert wire.door.undecodable.line() == "all decoded"
+
+
+def test_a_pod_that_is_read_alone_is_read_in_part_and_a_node_is_not(wire: Wire) -> None:
+    wire.answers(json.dumps(bad_pod("a", node="node-7")).encode())
+    assert wire.door.get(kinds.PODS, "a", namespace="default").node_name == "node-7"
+    wire.answers(json.dumps(bad_node("a")).encode())
+    with pytest.raises(errors.Undecodable, match="Node a: Invalid RFC3339"):
+        wire.door.get(kinds.NODES, "a")
+    assert wire.metrics()["evenload_kube_undecodable_objects_total['Node', 'time']"] == 1
+
+
+def test_a_budget_that_cannot_be_decoded_says_so(wire: Wire) -> None:
+    body = {"metadata": {"name": "web", "namespace": "shop"}, "status": {"disruptedPods": {"a": TIMES[0], "b": None}}}
+    wire.answers(page(body))
+    (budget,) = wire.door.list(kinds.BUDGETS).items
+    assert (budget.key, budget.undecodable) == ("shop/web", "time")
+
+
+def test_names_that_are_logged_and_remembered_have_limits(caplog: pytest.LogCaptureFixture) -> None:
+    """A tenant makes and deletes such pods for as long as it likes."""
+    clock = clocks.ManualClock()
+    found = undecodable.UndecodableObjects(clock)
+    source = undecodable.Source("Pod")
+
+    def come_and_go(number: int) -> None:
+        text = json.dumps(bad_pod(f"p{number}")).encode()
+        lost = decoding.decoded("watch", lean_pods.Pod, text).undecodable
+        found.changed(source, f"default/p{number}", lost)
+        found.changed(source, f"default/p{number}", None)
+
+    with caplog.at_level(logging.WARNING):
+        for number in range(undecodable.NAMED_MOST + 100):
+            come_and_go(number)
+        assert len(caplog.records) == undecodable.LINES_A_MINUTE
+        clock.advance(60)
+        come_and_go(undecodable.NAMED_MOST + 100)
+    assert f"'unnamed': {undecodable.NAMED_MOST + 100 - undecodable.LINES_A_MINUTE}" in caplog.records[-1].getMessage()
+    assert len(found._named) <= undecodable.NAMED_MOST
+    assert found.counts() == {("Pod", "time"): undecodable.NAMED_MOST + 101}
+    assert found.present() == {"Pod": 0}
