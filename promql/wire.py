@@ -72,6 +72,7 @@ class _InstantEnvelope(msgspec.Struct):
 
 
 _INFO: Final = "PromQL info"
+_REFUSALS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # all that msgspec raises for a body
 _envelopes: Final = msgspec.json.Decoder(_InstantEnvelope)
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ def measured(body: bytes) -> door.Measured:
     answer = vector(body)
     try:
         stats = msgspec.json.decode(body, type=_CostEnvelope).data.stats
-    except msgspec.MsgspecError:  # another server's statistics, in another shape
+    except _REFUSALS:  # another server's statistics, in another shape
         stats = _Stats()
     return door.Measured(answer, stats.timings.exec_total_time, stats.samples.total_queryable_samples)
 
@@ -104,7 +105,7 @@ def server_error(body: bytes) -> str:
     """The server's own words in an error body, or the body's beginning when it is not the API's JSON."""
     try:
         return msgspec.json.decode(body, type=_Envelope).error or _beginning(body)
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return _beginning(body)
 
 
@@ -112,7 +113,7 @@ def _instants(body: bytes) -> tuple[list[_Instant], tuple[str, ...]]:
     """In one pass where all is well, a third faster; else in steps, which say what is wrong."""
     try:
         whole = _envelopes.decode(body)
-    except msgspec.DecodeError:
+    except _REFUSALS:
         return _rows(body, "vector", _Instant)
     return whole.data.result, _without_infos(whole.warnings)
 
@@ -126,7 +127,7 @@ def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str,
             raise errors.Garbage(f"the result is a {envelope.data.result_type}, expected a {expected}")
         rows = msgspec.json.decode(envelope.data.result, type=list[row])  # type: ignore[valid-type]
         return rows, _without_infos(envelope.warnings)
-    except msgspec.DecodeError as problem:
+    except _REFUSALS as problem:
         raise errors.Garbage(f"{problem}; it begins {_beginning(body)!r}") from problem
 
 
