@@ -76,6 +76,42 @@ class DoorSuite:
         assert caught.value.status == 409
         assert "one" in str(caught.value)
 
+    def test_an_object_that_cannot_be_decoded_is_missing_and_costs_no_other(
+        self, api: door.KubeDoor, namespace: str
+    ) -> None:
+        """A time of the year 0, which the apiserver stores."""
+        for name in ("sound", "spoilt"):
+            api.create(kinds.LEASES, {"metadata": {"name": name}, "spec": {}}, namespace=namespace)
+        before = api.list(kinds.LEASES, namespace=namespace)
+        spoilt, sound = ({"spec": {"renewTime": f"{year}-01-01T00:00:00.000000Z"}} for year in ("0000", "2026"))
+        api.merge_patch(kinds.LEASES, "spoilt", spoilt, namespace=namespace)
+        assert [one.name for one in api.list(kinds.LEASES, namespace=namespace).items] == ["sound"]
+        with pytest.raises(errors.Undecodable, match="Lease spoilt"):
+            api.get(kinds.LEASES, "spoilt", namespace=namespace)
+        api.merge_patch(kinds.LEASES, "spoilt", sound, namespace=namespace)
+        assert len(api.list(kinds.LEASES, namespace=namespace).items) == 2
+        watch = api.watch(
+            kinds.LEASES,
+            resource_version=before.resource_version,
+            namespace=namespace,
+            timeout_seconds=WATCH_SECONDS,
+        )
+        told = [next(watch) for _ in range(2)]
+        watch.close()
+        assert [(event.type, event.object and event.object.name) for event in told] == [
+            ("DELETED", "spoilt"),
+            ("MODIFIED", "spoilt"),
+        ]
+
+    def test_a_pod_that_cannot_be_decoded_is_read_in_part(self, api: door.KubeDoor, home: str) -> None:
+        bound = running_pod(api, home, "web")
+        conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}]
+        api.merge_patch(kinds.PODS, "web", {"status": {"conditions": conditions}}, namespace=home, subresource="status")
+        (listed,) = api.list(kinds.PODS, namespace=home).items
+        for found in (listed, api.get(kinds.PODS, "web", namespace=home)):
+            assert (found.uid, found.node_name, found.ready) == (bound.uid, bound.node_name, True)
+            assert (found.undecodable, found.ready_since_seconds) == ("time", None)
+
     @pytest.mark.parametrize("verb", ["get", "patch", "replace", "delete"])
     def test_what_is_not_there_is_not_found(self, api: door.KubeDoor, namespace: str, verb: str) -> None:
         calls: dict[str, Callable[[], object]] = {

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kube import errors
 from kube.door import Listing
 from kube.kinds import Kind
 from kube.objects import ApiResource, Identified, Scale
@@ -72,7 +73,10 @@ class SimulatedDoor(Writer):
         """See KubeDoor."""
         with self._state.lock:
             self._state.refresh(self._state.shelf(kind))
-            return self._existing(kind, name, namespace)[1].decoded(kind.type)
+            found = self._existing(kind, name, namespace)[1].readable(kind.type)
+        if found is None:
+            raise errors.Undecodable(f"simulated apiserver: {kind.name} {name}")
+        return found
 
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         """See ScalesDoor."""

@@ -57,6 +57,13 @@ class Version:
             found = self._known[type_] = _maker(type_)(self.body)
         return found
 
+    def readable(self, type_: type[T]) -> T | None:
+        """As the real door decodes it: in part or None where the struct refuses the body (`kube.decoding.decoded`)."""
+        try:
+            return self.decoded(type_)
+        except msgspec.ValidationError:
+            return decoding.decoded("simulated apiserver", type_, msgspec.json.encode(self.body)).object
+
     @property
     def labels(self) -> Mapping[str, str]:
         """metadata.labels."""
@@ -149,8 +156,10 @@ class Shelf:
             keys = {change.key for change in self.since(position)}
         for key in keys:
             version = self._objects.get(key)
-            if version is not None and (matches is None or version.selected(matches)):
-                shown[key] = version.decoded(type_)
+            matching = version is not None and (matches is None or version.selected(matches))
+            found = version.readable(type_) if version is not None and matching else None
+            if found is not None:
+                shown[key] = found
             else:
                 shown.pop(key, None)
         self._shown[type_, matches] = self._dropped + len(self._log), shown

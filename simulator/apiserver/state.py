@@ -157,7 +157,7 @@ class State:
 
     def _deliver(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
         for type_, handlers in self._subscribers[shelf]:
-            before = None if old is None else old.decoded(type_)
-            after = None if new is None else new.decoded(type_)
+            before = None if old is None else old.readable(type_)
+            after = None if new is None else new.readable(type_)
             for handler in handlers:
                 handler(before, after)

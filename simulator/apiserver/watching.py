@@ -17,6 +17,7 @@ from simulator.apiserver.shelf import Change, Shelf, Version
 from simulator.apiserver.state import State
 
 T = TypeVar("T", bound=Identified)
+IDENTITY = ("name", "namespace", "uid", "resourceVersion")  # all that is told of an object that cannot be decoded
 LOOK_SECONDS = 1.0  # on a clock of its own, time passes without anybody being told
 
 
@@ -117,7 +118,11 @@ class SimulatedWatch(Generic[T]):
     def _event(self, type_: EventType, version: Version | None) -> WatchEvent[T] | None:
         if version is None:
             return None
-        return WatchEvent(type_, version.decoded(self._type), version.metadata["resourceVersion"])
+        found = version.readable(self._type)
+        if found is None:
+            metadata = {"metadata": {key: version.metadata.get(key, "") for key in IDENTITY}}
+            type_, found = "DELETED", msgspec.convert(metadata, self._type)
+        return WatchEvent(type_, found, version.metadata["resourceVersion"])
 
 
 def _at(change: Change) -> Version | None:
