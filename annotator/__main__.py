@@ -4,6 +4,11 @@ Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings), 3 api
 one cycle of `--once` saw or wrote only part.
 """
 
+if __name__ == "__main__":
+    from runtime import interrupts
+
+    interrupts.exit_on_interrupt()
+
 import random
 import socket
 import threading

@@ -4,6 +4,11 @@ People and container images call it; `evenload annotator …` equals `python -m 
 imported only when it runs, because the official Kubernetes client alone costs half a second.
 """
 
+if __name__ == "__main__":
+    from runtime import interrupts
+
+    interrupts.exit_on_interrupt()
+
 import importlib
 from typing import NamedTuple, cast
 

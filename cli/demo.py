@@ -52,7 +52,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
         told = studies.facts(source.scenario(seed), wish)
     screen = rich_console.Console(stderr=True)
     output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
-    with studies.ended(), demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
+    with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
         study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, told)
     studies.show(study, wish)
     output.say(NEXT)

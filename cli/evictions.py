@@ -141,10 +141,7 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
         elif news:
             _print_table(news, wish._replace(no_headers=wish.no_headers or not first), wall.now())
             first = False
-        try:
-            if wall.wait(stop, WATCH_SECONDS):
-                return
-        except KeyboardInterrupt:
+        if wall.wait(stop, WATCH_SECONDS):
             return
 
 

@@ -4,7 +4,6 @@
 the policy files, `played` lets everything happen (simulator.runs), `show` prints and writes what came of it.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import pathlib
@@ -24,8 +23,9 @@ from simulator.outcome import Progress
 from simulator.report import document, page
 from simulator.scenario import Scenario
 from simulator.study import PLAIN, Study, Variant
+from simulator.workers import WorkerLost
 
-INTERRUPTED: Final = 130
+LOST: Final[dict[type[Exception], exits.Exit]] = {WorkerLost: exits.Exit.BAD_INPUT}
 WIDE: Final = 240  # columns where there is no terminal: a table there is read by a pager or a program
 _DAY_SECONDS: Final = 86_400.0
 
@@ -144,21 +144,12 @@ def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
     }
 
 
-@contextlib.contextmanager
-def ended() -> Iterator[None]:
-    """Ctrl-C ends the command with 130 and a process killed by the system with 2, each in a sentence."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        output.say("ended; nothing that was started is left")
-        raise SystemExit(INTERRUPTED) from None
-    except concurrent.futures.BrokenExecutor:
-        output.fail("the system ended a run, most likely for want of memory: try --workers 1, or fewer nodes or days")
-
-
 def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, told: Mapping[str, object]) -> Study:
     """Everything that was asked for, run; `watch` sees it go on, `told` are the study's facts."""
-    outcomes = runs.run(source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation)
+    with exits.reported(LOST):
+        outcomes = runs.run(
+            source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation
+        )
     return Study(title, told, wish.variants, wish.seeds, outcomes)
 
 

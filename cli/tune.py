@@ -27,7 +27,7 @@ from simulator.tuning.searching import NotInstalled, Settings, Trial
 from simulator.tuning.space import Part
 from simulator.world import setup
 
-_CODES: Final = {**pasts.CODES, NotInstalled: exits.Exit.BAD_INPUT}
+_CODES: Final = {**pasts.CODES, **studies.LOST, NotInstalled: exits.Exit.BAD_INPUT}
 _NAME: Final = "tuned"
 _LEARNED, _HELD = "learned", "held"
 _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
@@ -108,7 +108,7 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
     start = studies.given_or_shipped(policy)
     asked = _Asked(**{field.name: given.pop(field.name) for field in dataclasses.fields(_Asked)})
     _refuse(asked, given)
-    with studies.ended(), exits.reported(_CODES):
+    with exits.reported(_CODES):
         halves = _generated(asked) if asked.generated else _past(asked, given)
         found = _fit(start, halves, asked)
     said = _said(found, halves, start)

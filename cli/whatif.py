@@ -34,10 +34,10 @@ def main(**given: Any) -> None:
       evenload whatif --history week.npz --policy tried.yaml -o json
     """
     wish = studies.prepared(**{name: given.pop(name) for name in _PLAYED})
-    with studies.ended(), exits.reported(pasts.CODES):
+    with exits.reported(pasts.CODES):
         past = pasts.obtained(**given)
     scenario = pasts.with_measured(past)
-    with studies.ended(), studies.watched(wish) as watch:
+    with studies.watched(wish) as watch:
         title = f"{scenario.name}: the same arrivals under each"
         study = studies.played(title, runs.Fixed(scenario), wish, watch, studies.facts(scenario, wish))
     pasts.warn(past)

@@ -7,6 +7,11 @@ Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings, ledger
 reach, 4 the one run of `--once` saw only part.
 """
 
+if __name__ == "__main__":
+    from runtime import interrupts
+
+    interrupts.exit_on_interrupt()
+
 import contextlib
 import gc
 from collections.abc import Iterator

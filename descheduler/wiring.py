@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import gc
 import random
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -85,7 +86,8 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
-        stop, identity = loop.stop_on_signals(), _identity(given, rng)
+        stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
+        identity = _identity(given, rng)
         label = reading.NodeLabel(given.node_label, given.node_selector)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         elects = given.leader_elect and not options.once

@@ -5,6 +5,11 @@ cannot be reached does not: the extender starts, answers neutrally and becomes r
 pods.
 """
 
+if __name__ == "__main__":
+    from runtime import interrupts
+
+    interrupts.exit_on_interrupt()
+
 import json
 import pathlib
 import random

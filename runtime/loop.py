@@ -19,15 +19,17 @@ PERIOD_JITTER_RATIO = 0.1  # so that replicas started together do not ask Promet
 BACKOFF_CAP_SECONDS = 30.0  # or the period, where that is longer
 
 
-def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set; call it on the main thread, before other threads start."""
+def stop_on_signals(*numbers: signal.Signals) -> threading.Event:
+    """An event that these signals set, SIGTERM and SIGINT by default; call it on the main thread, before other threads
+    start.
+    """
     stop = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
+    for number in numbers or (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
     return stop
 
 

@@ -11,6 +11,7 @@ import functools
 import gc
 import pathlib
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
@@ -24,7 +25,7 @@ from kube import kinds
 from kube.objects import Pod
 from policy import owner_usage
 from promql import errors
-from runtime import logs
+from runtime import interrupts, logs
 from simulator import figures
 from simulator.apiserver import ApiServer
 from simulator.controllers.budgets import Budgets
@@ -57,8 +58,7 @@ def run(scenario: Scenario, given: Setup, report: Report | None = None) -> Outco
 
     `report` is told after each step; what it raises ends the run.
     """
-    with _calm(), tempfile.TemporaryDirectory(prefix="evenload-", dir=_memory()) as name:
-        directory = pathlib.Path(name)
+    with _calm(), _directory() as directory:
         ledger = Ledger(directory / "ledger.db", alone=True).open()
         with contextlib.closing(ledger), contextlib.closing(World(scenario, given, directory, ledger, report)) as world:
             world.kernel.run(scenario.end_seconds)
@@ -78,9 +78,15 @@ def _calm() -> Iterator[None]:
             gc.enable()
 
 
-def _memory() -> str | None:
-    """A directory that is no disk, where the system has one."""
-    return "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None  # noqa: S108 - TemporaryDirectory makes its own
+@contextlib.contextmanager
+def _directory() -> Iterator[pathlib.Path]:
+    """A directory for the files of one run, in memory where the system has such a place."""
+    memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None  # noqa: S108 - TemporaryDirectory makes its own
+    with (
+        tempfile.TemporaryDirectory(prefix="evenload-", dir=memory) as name,
+        interrupts.cleaned_up(lambda: shutil.rmtree(name, ignore_errors=True)),
+    ):
+        yield pathlib.Path(name)
 
 
 class World:

@@ -1,19 +1,13 @@
 """`evenload simulate` and `evenload demo` on clusters so small that a run takes a second."""
 
-import contextlib
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
 
 import click
 import click.testing
 import pytest
 
 from cli import demo, simulate
-from tests.e2e import waiting
 from tests.unit.simulator import outcomes
 
 SMALL = ("--nodes", "5", "--days", "0.15")
@@ -55,47 +49,3 @@ def test_the_demo_prints_the_table_writes_the_report_and_says_what_is_next(tmp_p
     text = report.read_text(encoding="utf-8")
     assert "Decisions, as the extender explained them" in text
     assert "No decision was recorded." not in text
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started and that have not ended."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        found += [int(one) for one in (task / "children").read_text(encoding="utf-8").split()]
-    return [one for one in found if not ended(one)]
-
-
-def ended(pid: int) -> bool:
-    """Whether a process is gone, or waits for whoever is to collect it."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-# What a script starts in the background ignores SIGINT, and so does all that it starts: CI may run so.
-HEARING = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("cli", run_name="__main__")
-"""
-
-
-@pytest.mark.parametrize("words", [("simulate",), ("tune", "--generated")], ids=" ".join)
-def test_ctrl_c_ends_every_process_and_prints_no_traceback(words: tuple[str, ...]) -> None:
-    command = [sys.executable, "-c", HEARING, *words, "--nodes", "40", "--days", "60", "--workers", "2"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        try:
-            waiting.eventually(
-                lambda: len(children(process.pid)) >= 3, waiting.START_SECONDS, "two workers and multiprocessing's own"
-            )
-            started = children(process.pid)
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group
-            out, said = process.communicate(timeout=240)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    assert (process.returncode, out, said) == (130, "", "ended; nothing that was started is left\n")
-    waiting.eventually(lambda: all(map(ended, started)), waiting.LIMIT_SECONDS, "the end of all of them")

@@ -115,13 +115,6 @@ def test_pods_without_a_node_are_a_finding_only_where_plain_had_fewer() -> None:
     )
 
 
-def test_ctrl_c_ends_with_130_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended, studies.ended():
-        raise KeyboardInterrupt
-    assert ended.value.code == 130
-    assert "nothing that was started is left" in capsys.readouterr().err
-
-
 def test_without_options_the_workload_is_the_demos() -> None:
     assert simulate.generated({}) == sources.Generated(generator.DEMO)
 

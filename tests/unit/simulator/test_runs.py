@@ -2,17 +2,24 @@
 
 import dataclasses
 import functools
-import multiprocessing
 import os
+import pathlib
+import signal
 
 import pytest
 
-from simulator import runs, scenario, study
+from simulator import runs, scenario, study, workers
 from simulator.outcome import Outcome, Progress
 from tests.unit.simulator import outcomes
 
 STEPS = 1000
 VARIANTS = (study.PLAIN, outcomes.variant())
+
+
+def children() -> list[str]:
+    """The processes that this one has started and that it still has to wait for."""
+    tasks = pathlib.Path("/proc/self/task").iterdir()
+    return [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,13 +66,13 @@ def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
     first = [step for variant, seed, step in told if (variant, seed) == ("plain", 5)]
     assert first == sorted(first)
     assert len(first) <= runs.REPORTS
-    assert not multiprocessing.active_children()
+    assert not children()
 
 
 def test_a_run_that_fails_ends_the_others_and_says_why() -> None:
     with pytest.raises(ValueError, match="seed 1: no such node"):
         runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=failing)
-    assert not multiprocessing.active_children()
+    assert not children()
 
 
 def telling(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
@@ -94,7 +101,7 @@ def test_a_crew_keeps_its_processes_and_knows_its_sources_by_name() -> None:
     assert str(os.getpid()) not in processes
     assert 1 <= len(processes) <= 2
     assert all(seed // 2 == turn for turn, seed in told)  # a report that comes late is nobody's
-    assert not multiprocessing.active_children()
+    assert not children()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -106,9 +113,33 @@ def test_whoever_leaves_a_crew_leaves_no_process(workers: int) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert not multiprocessing.active_children()
+    assert not children()
 
 
 def test_one_scenario_serves_all_seeds() -> None:
     given = Drawn().scenario(1)
     assert runs.Fixed(given).scenario(7) is given
+
+
+def killed(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+    """The system takes the memory of one of the runs."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return pretended(given, variant, seed, report)
+
+
+def wrong(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+    """A mistake of ours."""
+    raise AssertionError(f"{given.name}: not like this")
+
+
+def test_a_worker_that_the_system_kills_is_named_as_that() -> None:
+    with pytest.raises(workers.WorkerLost, match="want of memory: try --workers 1"):
+        runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=killed)
+    assert not children()
+
+
+def test_a_worker_that_fails_prints_where(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(workers.WorkerLost, match="a run failed with exit code 1"):
+        runs.run(Drawn(), VARIANTS, (1,), workers=2, watch=lambda *_: None, simulate=wrong)
+    assert "AssertionError: seed 1: not like this" in capfd.readouterr().err
+    assert not children()
