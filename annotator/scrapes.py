@@ -53,7 +53,7 @@ class Scrapes:
         if scrapes is None:
             return ()
         known = self._number(node_queries.known_share(longest.window_seconds, selector=self._selector))
-        return _too_few(shortest, scrapes), _too_young(longest, known or 0.0)
+        return _too_few(shortest, scrapes), too_young(longest, known or 0.0)
 
     def _number(self, expression: str) -> float | None:
         values = [sample.value for sample in self._prometheus.query(expression).samples]
@@ -69,7 +69,8 @@ def _too_few(metric: Metric, count: float) -> str:
     )
 
 
-def _too_young(metric: Metric, known_ratio: float) -> str:
+def too_young(metric: Metric, known_ratio: float) -> str:
+    """The sentence on a window that reaches back behind what Prometheus knows; "" where half of the nodes are known."""
     if known_ratio >= KNOWN_RATIO:
         return ""
     return (

@@ -56,6 +56,15 @@ class LazyGroup(click.Group):
         """All subcommands, in the order of the alphabet."""
         return sorted(SUBCOMMANDS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; for an unknown name it suggests near ones, which click looks for among imported commands."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=SUBCOMMANDS, ctx=ctx) from None
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The subcommand, or None where there is none of that name (click then says so with exit code 2)."""
         if cmd_name not in SUBCOMMANDS:

@@ -89,10 +89,10 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
 
 
 def _load(row: Row) -> str:
-    """The reading against its line; under it, relief of an overload from before was still going on."""
+    """The reading against its line; under it, an overload from before was still being relieved down to its target."""
     over = row.value_ratio > row.threshold_ratio
-    line = percent(row.threshold_ratio)
-    return f"{row.metric} {percent(row.value_ratio)}{f'>{line}' if over else f' (relieving {line})'}"
+    line = f">{percent(row.threshold_ratio)}" if over else f" (relieving until {percent(row.target_ratio)})"
+    return f"{row.metric} {percent(row.value_ratio)}{line}"
 
 
 def _landed(row: Row) -> str:

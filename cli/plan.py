@@ -5,6 +5,7 @@ the policy behind it and the headroom. Nothing is evicted by asking.
 """
 
 import collections.abc
+import difflib
 from typing import Any, Final
 
 import click
@@ -12,6 +13,7 @@ import msgspec
 
 from cli import descheduler_http, extender_http, output
 from cli import extender_answers as answers
+from descheduler import verdicts as pod_verdicts
 from runtime import exits
 
 HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
@@ -92,7 +94,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 @click.command("plan", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
-@click.option("--verdict", "verdicts", multiple=True, metavar="WORD", help="Only pods with it; may be repeated.")
+@click.option("--verdict", "verdicts", multiple=True, type=click.Choice(list(map(str, pod_verdicts.Cause))),
+    metavar="WORD", help="Only pods with it; may be repeated.")  # fmt: skip
 @descheduler_http.options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml")
@@ -113,12 +116,26 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
         service = descheduler_http.service(**where)
         body = service.get("/plan")
         found = service.decode(body, Plan)
+    _refuse_unknown(nodes, found)
     shown = [_narrowed(node, verdicts) for node in found.nodes if not nodes or node.node in nodes]
     if output_format in ("json", "yaml"):
         output.data(output.structured(_document(body, shown), output_format))
     else:
         output.data(text(found, shown, wide=output_format == "wide", no_headers=no_headers))
     _remarks(found)
+
+
+def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
+    """Ends with code 2 for a node that the plan does not know; one that takes pods is there and not overloaded."""
+    overloaded = {node.node for node in plan.nodes}
+    known = overloaded | {room.node for room in plan.headroom.destinations}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, sorted(known))
+            hint = f"did you mean {' or '.join(near)}?" if near else "evenload nodes names all nodes"
+            output.fail(f"--node {name}: it is not overloaded and takes no pods, or there is no such node; {hint}")
+        if name not in overloaded:
+            output.say(f"node {name} is not overloaded: nothing would be evicted there")
 
 
 def text(plan: Plan, shown: collections.abc.Sequence[Node], *, wide: bool = False, no_headers: bool = False) -> str:

@@ -22,7 +22,7 @@ import click
 from descheduler import ahead, keeping
 from kube import config, errors
 from promql import options as promql_options
-from runtime import clock
+from runtime import clock, logs
 from runtime import options as service_options
 
 DEFAULT_PORT = 8902
@@ -58,6 +58,7 @@ def main(
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
+    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     with _collecting(IN_ONE_RUN if options.once else OBJECTS_BEFORE_COLLECTING):
         begun = _begun(options) if options.once else None
         from descheduler import wiring  # most of the imports, during which the apiserver is at work

@@ -72,7 +72,6 @@ class Given:
 def run(given: Given, begun: ahead.Begun | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = given.options
-    logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
     with exits.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
         policy = Reloading(options.policy, loading.load, clock=wall)

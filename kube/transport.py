@@ -10,9 +10,10 @@ after a broken connection nobody knows whether it took place.
 """
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import urllib3
 from kubernetes.client import api_client, configuration, exceptions, rest
@@ -32,6 +33,8 @@ PIECE_BYTES = 1 << 16
 POOL_SIZE = 32  # parallel patches of a sync, watches and leases together
 READ_ATTEMPTS = 4
 RETRY_AFTER_LIMIT_SECONDS = 10.0  # a longer wish is passed on: the caller has its own schedule
+_POOL: Final = re.compile(r"HTTPS?Connection(Pool)?\(.*?\): (Failed to establish a new connection: )?")
+_UNCONNECTED: Final = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 AUTHENTICATION = ["BearerToken"]  # without the name the client sends no token at all (as 36.0.0 did)
 
 
@@ -131,7 +134,7 @@ class Transport:
             )
             answer: rest.RESTResponse = self._sent(prepared_request, seconds_for_headers)
         except (urllib3.exceptions.HTTPError, exceptions.OpenApiException, OSError) as error:
-            raise errors.Unreachable(f"{self.name(request)}: {_cause(error)}") from error
+            raise errors.Unreachable(f"{self.name(request)}: {_cause(error)}{_next_step(error)}") from error
         response: urllib3.BaseHTTPResponse = answer.response
         return response
 
@@ -225,9 +228,21 @@ def _is_worth_repeating(error: errors.ApiError) -> bool:
     )
 
 
-def _cause(error: BaseException) -> str:
-    """The innermost reason in a few words: urllib3 wraps it in text about pools."""
+def _innermost(error: BaseException) -> BaseException:
     while isinstance(getattr(error, "reason", None), BaseException):
         error = error.reason  # type: ignore[attr-defined]
-    text = str(getattr(error, "reason", None) or error) or type(error).__name__
-    return " ".join(text.split(">: ")[-1].split())
+    return error
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason in a few words: urllib3 wraps it in text about pools."""
+    inner = _innermost(error)
+    text = str(getattr(inner, "reason", None) or inner) or type(inner).__name__
+    return _POOL.sub("", " ".join(text.split(">: ")[-1].split()))
+
+
+def _next_step(error: BaseException) -> str:
+    """For an address at which nothing answers."""
+    if not isinstance(_innermost(error), _UNCONNECTED):
+        return ""
+    return "; is this the apiserver's address (--kubeconfig, --context), and does it run?"

@@ -53,6 +53,7 @@ class Moved:
     metric: str
     value: float
     threshold: float
+    target: float
     projected: float
     landed_on: str
 

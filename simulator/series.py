@@ -8,12 +8,15 @@ CPU with memory, and the small daily swing of the whole fleet. A trace file of t
 the generator.
 """
 
+import contextlib
 import functools
 import math
 import pathlib
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,19 +177,33 @@ class Samples:
     step_seconds: float
 
 
+@contextlib.contextmanager
+def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+    """The arrays of an .npz file; raises one of UNREADABLE for any other, in words that are not numpy's own."""
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ValueError("no .npz archive")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        yield stored
+
+
+def unreadable(error: Exception) -> str:
+    """What is wrong with a file of arrays: numpy's own sentence on objects recommends to run what is in them."""
+    return "it holds objects instead of numbers" if "allow_pickle" in str(error) else str(error)
+
+
 def read_samples(path: pathlib.Path) -> Samples:
     """Reads an .npz with codes `cpu`, `mem` [jobs, steps], their `cpu_scale`, `mem_scale`, and `step` in seconds.
 
     The top code of the integer type means "no sample". Raises TraceError.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        with opened(path) as stored:
             cpu = _decode(stored["cpu"], float(stored["cpu_scale"]))
             memory = _decode(stored["mem"], float(stored["mem_scale"])) if "mem" in stored else None
             step_seconds = float(stored["step"])
     except UNREADABLE as error:
         raise TraceError(
-            f"{path}: not a trace file ({error}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
+            f"{path}: not a trace file ({unreadable(error)}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
         ) from error
     shapes = [cpu.shape, *([] if memory is None else [memory.shape])]
     if cpu.ndim != 2 or len(set(shapes)) > 1 or 0 in cpu.shape or not 0 < step_seconds < math.inf:

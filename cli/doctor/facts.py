@@ -37,7 +37,10 @@ class PrometheusSeen(NamedTuple):
 
 
 class MetricSeen(NamedTuple):
-    """One metric of the policy asked for: the values per node, or the error; costs where the server tells them."""
+    """One metric of the policy asked for: the values per node, or the error; costs where the server tells them.
+
+    Of a built-in metric without values, `known_ratio` is the share of the nodes that had series one window ago.
+    """
 
     metric: Metric
     expression: str
@@ -45,6 +48,7 @@ class MetricSeen(NamedTuple):
     error: str = ""
     seconds: float | None = None
     samples: int | None = None
+    known_ratio: float | None = None
 
 
 class Target(NamedTuple):

@@ -120,20 +120,32 @@ def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
 def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
     directory = fleets.directory(nodes)
     return tuple(
-        _metric(asked, metric, queries.expression(metric, selector=means.selector), directory, settings.node_label)
+        _metric(asked, metric, means.selector, directory, settings.node_label)
         for metric in settings.policy.metrics_in_force
     )
 
 
 def _metric(
-    asked: client.Client, metric: Metric, expression: str, directory: identity.Directory, label: str
+    asked: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
 ) -> MetricSeen:
+    expression = queries.expression(metric, selector=selector)
     try:
         measured = asked.measure(expression)
     except errors.PromqlError as error:
         return MetricSeen(metric, expression, None, str(error))
     values = readings.by_node(measured.answer, directory, label=label, judge=annotations.invalid_reason)
-    return MetricSeen(metric, expression, values, "", measured.seconds, measured.samples)
+    empty = metric.query is None and not values.values
+    known_ratio = _known_ratio(asked, metric, selector) if empty else None
+    return MetricSeen(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)
+
+
+def _known_ratio(asked: client.Client, metric: Metric, selector: str) -> float | None:
+    """Of the nodes with series now, those that had some when the metric's window begins; None without an answer."""
+    try:
+        samples = asked.query(node_queries.known_share(metric.window_seconds, selector=selector)).samples
+    except errors.PromqlError:
+        return None
+    return samples[0].value if samples else 0.0
 
 
 def _targets(asked: client.Client, label: str) -> tuple[Target, ...]:

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from annotator import scrapes as windows
 from cli.doctor import findings
 from cli.doctor.facts import Facts, MetricSeen, Target
 from cli.doctor.findings import Finding
@@ -42,7 +43,8 @@ def metrics(facts: Facts) -> Finding:
         return facts.metrics
     present = [one for one in facts.metrics if one.values is not None and one.values.values]
     sources = _sources(facts.metrics)
-    found = [_absent(one) for one in facts.metrics if one not in present]
+    resources = {one.metric.resource for one in present}
+    found = [_absent(one, scraped=one.metric.resource in resources) for one in facts.metrics if one not in present]
     found += [
         findings.warn(
             f"{one.metric.name}: Prometheus says its answer may not be whole: {one.values.warnings[0]}",
@@ -142,7 +144,8 @@ def _sources(seen: Iterable[MetricSeen]) -> str:
     return "; ".join(f"by {words[kind]}: {', '.join(names)}" for kind, names in by_source.items())
 
 
-def _absent(one: MetricSeen) -> Finding:
+def _absent(one: MetricSeen, *, scraped: bool) -> Finding:
+    """Why a metric has no value of any node; `scraped`: another one of its resource has."""
     name, resource = one.metric.name, one.metric.resource
     if one.error:
         return findings.fail(f"{name} ({source(one.metric)}): {one.error}", f"check the query of {name}")
@@ -155,6 +158,8 @@ def _absent(one: MetricSeen) -> Finding:
     if one.metric.query is not None:
         fix = f"{_LOAD_RULES}, or take the query of {name} out of the policy: the built-in one needs no rules"
         return findings.fail(f"{name} ({source(one.metric)}) has no value of any node", fix)
+    if scraped and one.known_ratio is not None and (young := windows.too_young(one.metric, one.known_ratio)):
+        return findings.warn(young, "wait: the window fills by itself, unless Prometheus starts empty again")
     series = "node_cpu_seconds_total" if resource == "cpu" else "node_memory_MemAvailable_bytes"
     fix = f"let Prometheus scrape node-exporter ({series}) on every node; compare --node-label and --node-selector"
     return findings.fail(f"{name} (built-in query) has no value of any node", fix)

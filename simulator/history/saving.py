@@ -73,13 +73,14 @@ def save(past: Past, path: Path) -> None:
 def load(path: Path) -> Past:
     """Read the file; HistoryError when it is not what `save` wrote, or damaged."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as given:
+        with series.opened(path) as given:
             document = msgspec.msgpack.decode(given["document"].tobytes(), type=_Document)
             arrays = {name: np.asarray(given[name], np.float32) for name in _ARRAYS}
         return _past(document, arrays)
     except _WRONG as error:
         raise HistoryError(
-            f"{path}: not a recorded history ({error}); expected a file that `evenload whatif --save` wrote"
+            f"{path}: not a recorded history ({series.unreadable(error)}); "
+            "expected a file that `evenload whatif --save` wrote"
         ) from error
 
 

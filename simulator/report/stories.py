@@ -82,11 +82,19 @@ def _eviction(one: Moved, anchor: str, timeline: Timeline, resource: str) -> Evi
         pod=one.pod,
         workload=one.workload,
         node=one.node,
-        why=f"{one.metric} {charts.percent(one.value)}, over {charts.percent(one.threshold)}",
+        why=_why(one),
         projected=charts.percent(one.projected),
         later=_later(one, timeline, resource),
         landed_on=one.landed_on or "still waiting at the end",
     )
+
+
+def _why(one: Moved) -> str:
+    """The load against its line; relief goes on below the line until the target."""
+    load, line = f"{one.metric} {charts.percent(one.value)}", charts.percent(one.threshold)
+    if one.value > one.threshold:
+        return f"{load}, over {line}"
+    return f"{load}, relieving until {charts.percent(one.target)}, begun over {line}"
 
 
 def _later(one: Moved, timeline: Timeline, resource: str) -> str:

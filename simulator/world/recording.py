@@ -134,6 +134,7 @@ def moved(ledger: Ledger) -> tuple[Moved, ...]:
             metric=row.metric,
             value=row.value_ratio,
             threshold=row.threshold_ratio,
+            target=row.target_ratio,
             projected=row.projected_ratio,
             landed_on=row.landed_node or "",
         )

@@ -66,8 +66,8 @@ def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
     words = ("intended_at", "at", "run", "mode", "policy_hash", "namespace", "pod", "workload", "node", "metric")
     made: dict[str, Any] = {**fields, **dict.fromkeys((*words, "destination", "result"), "x")}
     made |= {"cpu_millicores": 1, "memory_bytes": 1, "intended_at": "2026-11-21T04:00:00Z"}
-    row = eviction_rows.Row(**{**made, "value_ratio": 0.7, "threshold_ratio": 0.8})
-    assert eviction_rows.cells(row, NOW)[3] == "x 70% (relieving 80%)"
+    row = eviction_rows.Row(**{**made, "value_ratio": 0.7, "threshold_ratio": 0.8, "target_ratio": 0.6})
+    assert eviction_rows.cells(row, NOW)[3] == "x 70% (relieving until 60%)"
 
 
 def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: deschedulers.Descheduler) -> None:

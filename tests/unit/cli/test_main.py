@@ -44,4 +44,4 @@ def test_every_subcommand_explains_itself_with_exit_code_0(name: str) -> None:
 def test_an_unknown_subcommand_is_bad_input() -> None:
     result = click.testing.CliRunner().invoke(cli.__main__.main, ["anotator"])
     assert result.exit_code == 2
-    assert "anotator" in result.output
+    assert "No such command 'anotator'. Did you mean 'annotator'?" in result.output

@@ -82,6 +82,30 @@ def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> N
     ]
 
 
+def test_a_verdict_that_is_none_is_refused_with_those_that_are(descheduler: deschedulers.Descheduler) -> None:
+    result = extenders.run("plan", "--descheduler", descheduler.url, "--verdict", "foo")
+    assert result.exit_code == 2
+    assert "'foo' is not one of 'chosen', 'placeholder'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        (
+            "hit",
+            2,
+            "error: --node hit: it is not overloaded and takes no pods, or there is no such node; did you mean hot",
+        ),
+        ("nope", 2, "or there is no such node; evenload nodes names all nodes"),
+        ("cool", 0, "node cool is not overloaded: nothing would be evicted there"),
+    ],
+)
+def test_a_node_without_an_overload(name: str, code: int, words: str, descheduler: deschedulers.Descheduler) -> None:
+    result = extenders.run("plan", "--descheduler", descheduler.url, "--node", name)
+    assert result.exit_code == code
+    assert words in result.stderr
+
+
 def test_data_that_is_not_whole_ends_with_4(descheduler: deschedulers.Descheduler) -> None:
     descheduler.world.prometheus.warnings = ("a store is away",)
     result = extenders.run("plan", "--descheduler", descheduler.url)

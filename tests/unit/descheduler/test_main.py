@@ -1,6 +1,8 @@
 """The command line: bad input ends with 2 and a sentence, doors out of reach with 3, never with a traceback."""
 
 import pathlib
+import subprocess
+import sys
 import time
 
 import pytest
@@ -39,6 +41,18 @@ def test_exit_codes(tmp_path: pathlib.Path, policy: str, more: list[str], code: 
     assert result.exit_code == code, result.output
     assert words in result.output
     assert "Traceback" not in result.output
+
+
+def test_without_an_apiserver_it_says_which_address_and_what_to_look_at(tmp_path: pathlib.Path) -> None:
+    invoke(tmp_path, "")  # writes the files
+    files = [f"--{name}={tmp_path / file}" for name, file in (("policy", "policy.yaml"), ("kubeconfig", "kubeconfig"))]
+    command = [sys.executable, "-m", "descheduler", "--once", *files, f"--ledger={tmp_path / 'ledger.sqlite'}"]
+    ended = subprocess.run([*command, "--prometheus=http://127.0.0.1:1"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    *logged, said = ended.stderr.splitlines()
+    assert not [line for line in logged if "pods could not be listed" not in line or "{'" in line]
+    assert said.startswith("error: GET http://127.0.0.1:1/api/v1/nodes: [Errno 111] Connection refused; ")
+    assert said.endswith("is this the apiserver's address (--kubeconfig, --context), and does it run?")
 
 
 def test_a_run_that_ends_early_waits_for_the_list_that_it_began(

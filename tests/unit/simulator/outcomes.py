@@ -55,7 +55,7 @@ def _moved(shown: Timeline, number: int) -> Moved:
     at_seconds = shown.start_seconds + (number + 1) * 3 * shown.step_seconds
     node, target = shown.nodes[number % len(shown.nodes)], shown.nodes[(number + 1) % len(shown.nodes)]
     metric = ("cpu_avg_5m", "memory_avg_5m")[number % 2]
-    return Moved(at_seconds, f"shop/web-{number}", "shop/Deployment/web", node, metric, 0.87, 0.8, 0.74, target)
+    return Moved(at_seconds, f"shop/web-{number}", "shop/Deployment/web", node, metric, 0.87, 0.8, 0.6, 0.74, target)
 
 
 def _explained(shown: Timeline, number: int) -> Explained:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from simulator import series
+from simulator.history import saving
 
 TEN_DAYS = 10 * series.DAY_STEPS
 SEEDS = range(200)
@@ -171,3 +172,19 @@ def test_a_file_that_is_no_trace_is_refused_by_name(tmp_path: pathlib.Path) -> N
         series.read_trace(path)
     with pytest.raises(series.TraceError, match="not a trace file"):
         series.read_trace(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize("kind", ["text", "objects", "one array"])
+def test_a_wrong_file_is_refused_in_words_of_ours(kind: str, tmp_path: pathlib.Path) -> None:
+    path, objects = tmp_path / "wrong.npz", np.array([{"a": 1}], dtype=object)
+    if kind == "text":
+        path.write_text("# not an archive\n", encoding="utf-8")
+    elif kind == "objects":
+        np.savez(path, cpu=objects, document=objects)
+    else:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    for refused in (lambda: series.read_samples(path), lambda: saving.load(path)):
+        with pytest.raises((series.TraceError, saving.HistoryError), match=r"wrong\.npz: not a ") as said:
+            refused()
+        assert not [word for word in ("pickle", "unsafe", "numpy", "context manager") if word in str(said.value)]

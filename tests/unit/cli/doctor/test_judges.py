@@ -13,6 +13,7 @@ from tests.unit.cli.doctor import worlds
 
 NOW = worlds.NOW_SECONDS
 DARK = findings.unknown("the reason", "the way out")
+DAY = metrics.BUILT_IN[2]
 RECORDED = metrics.Metric("cpu_max_1d", "cpu", "max", 86400.0, 300.0, "evenload:cpu_max_1d")
 ONE_NODE = {"node-1": 0.4}
 NOTHING: dict[str, float] = {}
@@ -68,6 +69,27 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {"metrics": worlds.every_metric(values=NOTHING)},
         "fail",
         ("cpu_avg_5m (built-in query) has no value", "scrape node-exporter (node_cpu_seconds_total)"),
+    ),
+    "a Prometheus younger than a window": (
+        "metrics",
+        {"metrics": (worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=0.0))},
+        "warn",
+        (
+            "cpu_max_1d looks back over 86400 s, but Prometheus knew only 0% of the nodes so long ago",
+            "the window fills by itself",
+        ),
+    ),
+    "a window without values that Prometheus reaches back over": (
+        "metrics",
+        {"metrics": (worlds.metric(), worlds.metric(DAY, values=NOTHING, known_ratio=1.0))},
+        "fail",
+        ("cpu_max_1d (built-in query) has no value", "scrape node-exporter"),
+    ),
+    "a young Prometheus that scrapes no node-exporter": (
+        "metrics",
+        {"metrics": worlds.every_metric(values=NOTHING, known_ratio=0.0)},
+        "fail",
+        ("has no value", "scrape node-exporter"),
     ),
     "a recording rule without series": (
         "metrics",

@@ -62,11 +62,12 @@ def metric(
     warnings: tuple[str, ...] = (),
     seconds: float = 0.05,
     samples: int = 10_000,
+    known_ratio: float | None = None,
 ) -> facts.MetricSeen:
     """A metric with a value for both nodes."""
     found = dict.fromkeys(NAMES, 0.4) if values is None else values
     answer = readings.NodeValues(found, refused or {}, unmatched, warnings)
-    return facts.MetricSeen(one, "up", answer, "", seconds, samples)
+    return facts.MetricSeen(one, "up", answer, "", seconds, samples, known_ratio)
 
 
 def every_metric(**fields: Any) -> tuple[facts.MetricSeen, ...]:

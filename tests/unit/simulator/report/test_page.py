@@ -130,6 +130,13 @@ def test_an_eviction_on_the_chart_leads_to_its_line_with_the_reason() -> None:
     assert "cpu_avg_5m 80 %" in read.text  # the policy's line on the chart
 
 
+def test_an_eviction_below_the_line_says_until_where_relief_goes_on() -> None:
+    ours = outcomes.outcome("policy.yaml", moves=1)
+    below = dataclasses.replace(ours.moved[0], value=0.65)
+    read = Reader(page.render(outcomes.made((outcomes.outcome(),), (dataclasses.replace(ours, moved=(below,)),))))
+    assert "cpu_avg_5m 65 %, relieving until 60 %, begun over 80 %" in read.text
+
+
 def test_a_policy_is_shown_with_its_hash_and_text() -> None:
     read = Reader(page.render(outcomes.made()))
     assert "policy.yaml: policy.yaml, hash 0123456789ab" in read.text
