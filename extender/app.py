@@ -18,7 +18,6 @@ from runtime import clock, logs
 
 log = logs.get(__name__)
 
-BODY_LIMIT_BYTES = 16 * 2**20
 DECISIONS_SHOWN = 100
 EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request some 8 bytes
 TIMED: Final = ("/filter", "/prioritize", "/preempt")  # what kube-scheduler waits for
@@ -40,7 +39,7 @@ class Parts:
 def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     """The application: the verbs, explain, decisions and nodes, and `ops` with the probes and /metrics."""
     app = flask.Flask(__name__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = BODY_LIMIT_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = protocol.BODY_LIMIT_BYTES
     app.register_blueprint(ops)
     answers = {
         "filter": functools.partial(_filter, parts.view),

@@ -104,7 +104,7 @@ class Lean:
         answer = self._verbs.get(environ["PATH_INFO"])
         length = environ.get("CONTENT_LENGTH") or ""
         plain = environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "") in _JSON
-        if answer is None or not plain or not length.isdigit() or int(length) > app.BODY_LIMIT_BYTES:
+        if answer is None or not plain or not length.isdigit() or int(length) > protocol.BODY_LIMIT_BYTES:
             return self._application(environ, start_response)
         started_seconds = self._parts.clock.monotonic()
         body = environ["wsgi.input"].read(int(length))

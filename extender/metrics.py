@@ -11,6 +11,7 @@ import prometheus_client
 from prometheus_client import core, registry
 
 VERBS: Final = ("filter", "prioritize", "preempt")
+DROPPED: Final = ("connections", "bytes", "late")  # over a limit of connections or of memory; too slow
 DURATION_BUCKETS_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -49,6 +50,14 @@ class Metrics:
             "Cycles of background work that failed; a rise is a bug or an unreadable file.",
             registry=into,
         )
+        self.dropped = prometheus_client.Counter(
+            "evenload_extender_connections_dropped",
+            "Connections ended before an answer by reason; a rise is a client that is slow, or means harm.",
+            ["reason"],
+            registry=into,
+        )
+        for reason in DROPPED:
+            self.dropped.labels(reason)
         for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
             self.duration_seconds.labels(verb, "ok")
 

@@ -20,16 +20,24 @@ import numpy.typing as npt
 from kube import objects
 from policy import scoring
 
+BODY_LIMIT_BYTES: Final = 16 * 2**20  # whole Node objects of 1,700 nodes
+# What decoding costs goes by values, not bytes: `[{},{},...]` of 15.6 MB makes 5 million of them, and takes seconds and
+# more memory than the pod has. In whole Nodes and Pods there are 40 to 60 bytes to a value; names are short, but few.
+VALUES_MOST: Final = 2**16
+BYTES_OF_A_VALUE: Final = 32
+NAMES_MOST: Final = 50_000  # ten times the nodes that Kubernetes supports
 BAD_REQUEST: Final = 400
+TOO_LARGE: Final = 413
 UNPROCESSABLE: Final = 422
 
 T = TypeVar("T")
+C = TypeVar("C", bound=collections.abc.Sized)
 RawMap = dict[str, msgspec.Raw]
 
 
 class ProtocolError(ValueError):
-    """A body that is not the request the verb expects; `status` is 400 (unreadable) or 422 (readable, but no pod in
-    it).
+    """A body that is not the request the verb expects; `status` is 400 (unreadable), 413 (more values than a request
+    has) or 422 (readable, but no pod in it).
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -181,9 +189,9 @@ def decode_args(body: bytes) -> Args:
     wire = _decode(_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
     node_list = wire.nodes_upper or wire.nodes_lower
-    nodes = None if node_list is None else _by_name(node_list.items or ())
+    nodes = None if node_list is None else _by_name(_few(node_list.items or ()))
     names = wire.names_upper or wire.names_camel or wire.names_lower or nodes or ()
-    return Args(pod, tuple(dict.fromkeys(names)), nodes)
+    return Args(pod, tuple(dict.fromkeys(_few(names))), nodes)
 
 
 def pod_before_names(head: bytes) -> objects.Pod | None:
@@ -195,6 +203,8 @@ def pod_before_names(head: bytes) -> objects.Pod | None:
     if not head.startswith(_POD) or not head.endswith(_NO_NODES):
         return None
     text = head[len(_POD) : -len(_NO_NODES)]
+    if _excessive(text):
+        return None
     try:
         return _pod_seen(text) if len(text) <= REMEMBERED_BYTES else _PODS.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -205,7 +215,7 @@ def decode_preemption(body: bytes) -> PreemptionArgs:
     """The request in an ExtenderPreemptionArgs body; ProtocolError otherwise."""
     wire = _decode(_PREEMPTION_ARGS, body)
     pod = _pod(wire.pod_upper, wire.pod_lower)
-    return PreemptionArgs(pod, {node: _victims(found) for node, found in wire.victims.items()})
+    return PreemptionArgs(pod, {node: _victims(found) for node, found in _few(wire.victims).items()})
 
 
 def encode_filter(
@@ -268,7 +278,22 @@ def encode(document: object) -> bytes:
     return _ENCODER.encode(document)
 
 
+def _excessive(body: bytes) -> bool:
+    """Whether a body has more values than a request of its size; commas are counted, of which text has some, too."""
+    return len(body) > VALUES_MOST and body.count(b",") > max(VALUES_MOST, len(body) // BYTES_OF_A_VALUE)
+
+
+def _few(names: C) -> C:
+    """The nodes of a request; ProtocolError for more than any cluster has."""
+    if len(names) > NAMES_MOST:
+        raise ProtocolError(TOO_LARGE, f"{len(names)} nodes in the request, expected at most {NAMES_MOST}")
+    return names
+
+
 def _decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    if _excessive(body):
+        what = f"{len(body)} bytes of JSON with {body.count(b',')} commas: expected at most {VALUES_MOST} values,"
+        raise ProtocolError(TOO_LARGE, f"{what} or one in {BYTES_OF_A_VALUE} bytes")
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -130,6 +130,10 @@ class Service:
         loop.start_thread("policy", self._polling.run, stop)
         loop.start_thread("board", self.look_ahead, stop)
 
+    def dropped(self, reason: str) -> None:
+        """Count a connection that was ended before its answer."""
+        self._metrics.dropped.labels(reason).inc()
+
     def look_ahead(self, stop: threading.Event) -> None:
         """Make the board of each second when it begins: everything that ages or ends with the second before does so
         then, and nobody who asks first has to wait for it. Who asks in that very moment makes it himself, or waits.

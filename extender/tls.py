@@ -8,7 +8,6 @@ handshake, because probes share the port and have none; the path decides.
 
 import collections.abc
 import dataclasses
-import errno
 import json
 import pathlib
 import ssl
@@ -17,11 +16,11 @@ from wsgiref import types as wsgi
 
 from prometheus_client import core, registry
 
-from runtime import logs, reading, reloading
+from extender import sockets
+from runtime import logs, reloading
 
 log = logs.get(__name__)
 
-HANDSHAKE_SECONDS: Final = 5.0  # a handshake holds one of the 8 threads; whole ones take milliseconds
 PLAIN_PATHS: Final = frozenset({"/livez", "/readyz", "/healthz", "/metrics", "/version"})
 
 
@@ -65,30 +64,36 @@ def chosen(
     return Files(certificate, key, client_ca)
 
 
-class Connection(reading.Limited, ssl.SSLSocket):
-    """A connection of ours, with the client's common name once it has shown a certificate of the client CA."""
+class Socket(sockets.Sending, ssl.SSLSocket):
+    """A connection with TLS, with the client's common name once it has shown a certificate of the client CA."""
 
     client_name: str | None = None  # None: no certificate; "": one without a common name
+    shaken = False
 
-    def do_handshake(self, block: bool = False) -> None:
-        """Shake hands within the limit.
-
-        Every failure becomes a reset, which gunicorn takes as a connection gone. It closes others twice and then
-        counts one connection too few, so that it would end its drain early.
-        """
-        self.settimeout(HANDSHAKE_SECONDS)
+    def shake(self) -> bool:
+        """Go on with the handshake by what has come, without waiting; True when it is done. Errors: OSError."""
+        if self.shaken:
+            return True
         try:
-            super().do_handshake(block)
-            self.client_name = common_name(self.getpeercert() or None)
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError) as error:  # a port scan, a TCP probe
+            self.do_handshake()
+        except sockets.FULL:
+            return False
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # a port scan, a TCP probe
             log.debug("TLS handshake abandoned", error=str(error))
-            raise ConnectionResetError(errno.ECONNRESET, "handshake abandoned") from error
+            raise
         except ssl.SSLError as error:
             log.warning("TLS handshake failed", error=str(error))
-            raise ConnectionResetError(errno.ECONNRESET, "handshake failed") from error
-        finally:
-            if self.fileno() >= 0:
-                self.settimeout(None)
+            raise
+        self.client_name = common_name(self.getpeercert() or None)
+        self.shaken = True
+        return True
+
+
+def wrapped(plain: sockets.Plain, context: ssl.SSLContext) -> Socket:
+    """The same connection with TLS, before its handshake; `plain` is left without it. Errors: OSError."""
+    secured = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+    assert isinstance(secured, Socket)  # noqa: S101 - `context` says so
+    return secured
 
 
 class Security:
@@ -163,7 +168,7 @@ def context(files: Files) -> ssl.SSLContext:
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.sslsocket_class = Connection
+    made.sslsocket_class = Socket
     try:
         made.load_cert_chain(files.certificate, files.key, password=_no_password)
     except ssl.SSLError as error:

@@ -112,7 +112,7 @@ class _ThreadingServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         """The next connection, its times limited."""
         taken, client = super().get_request()
-        return reading.Plain.of(taken), client
+        return reading.Limited.of(taken), client
 
     def process_request(self, request: Request, client_address: Any) -> None:
         """Answer on a thread; from the 33rd at once on they wait in the kernel, as no request lasts for long."""

@@ -1,10 +1,9 @@
 """How long a client may take to send a request and to take its reply: sockets that end when its time is over.
 
-`ops` and the extender's `serving` make every connection a `Plain` one or, with TLS, a `tls.Connection`; `serving`,
-where connections are kept, says when the next request is expected. Reading head and body holds one of few threads, and
-so does writing a reply that the client does not read; without a limit a few such clients would hold them all. The time
-of a request counts from when it is first read, on a kept connection from when something of it is there, so that one
-may be idle for as long as it likes; that of a reply from when the buffers are full.
+`ops` makes every connection a `Limited` one and answers one request on it. Reading head and body holds one of few
+threads, and so does writing a reply that the client does not read; without a limit a few such clients would hold them
+all. The time of a request counts from when it is first read, that of a reply from when the buffers are full. The
+extender, whose port more clients reach, reads without threads (`extender.worker`) and has these times in its poller.
 """
 
 import collections.abc
@@ -25,23 +24,16 @@ REPLY_SECONDS: Final = 20.0  # what the buffers do not hold is megabytes: GET /n
 
 
 class Limited(socket.socket):
-    """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS; a mixin, in front
-    of the class that reads and writes.
-    """
+    """A socket that reads a request within REQUEST_SECONDS and writes a reply within REPLY_SECONDS."""
 
     ticking: clock.Clock = clock.WallClock()
     _read_until_seconds: float | None = None
     _written_until_seconds: float | None = None
 
-    def expect(self) -> None:
-        """Another request begins with the next read, and its reply with the next write."""
-        self._read_until_seconds = self._written_until_seconds = None
-
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Read as ever, but when the time is over shut the connection and raise ConnectionResetError.
 
-        gunicorn takes that for a client that is gone. Of a connection that is not shut it would wait 2 s for the
-        client's goodbye, and in its main thread.
+        Of a connection that is not shut `exchange.end` would wait 2 s for the client's end.
         """
         if self._read_until_seconds is None:
             self._read_until_seconds = self.ticking.monotonic() + REQUEST_SECONDS
@@ -52,6 +44,22 @@ class Limited(socket.socket):
         if self._written_until_seconds is None:
             self._written_until_seconds = self.ticking.monotonic() + REPLY_SECONDS
         return self._until(self._written_until_seconds, "the reply was not read in time", super().send, data, flags)
+
+    def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:
+        """Write everything within the limit; nearly always the buffer takes it at once, without a look at the clock."""
+        whole, sent = memoryview(data).cast("B"), 0
+        with contextlib.suppress(BlockingIOError):
+            sent = super().send(data, flags | socket.MSG_DONTWAIT)
+        while sent < len(whole):
+            sent += self.send(whole[sent:], flags)
+
+    @classmethod
+    def of(cls, taken: socket.socket) -> "Limited":
+        """The same connection; `taken` is left without it."""
+        timeout_seconds = taken.gettimeout()
+        made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
+        made.settimeout(timeout_seconds)
+        return made
 
     def _until(
         self, until_seconds: float, otherwise: str, work: collections.abc.Callable[..., T], *arguments: object
@@ -69,34 +77,7 @@ class Limited(socket.socket):
         finally:
             self.settimeout(asked_seconds)
 
-    def at_hand(self, most_bytes: int) -> bytes:
-        """What has come already, without waiting; b"" for nothing, and at the end."""
-        try:
-            return super().recv(most_bytes, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return b""
-
     def _overdue(self, why: str) -> ConnectionResetError:
         with contextlib.suppress(OSError):  # the client was quicker
             self.shutdown(socket.SHUT_RDWR)
         return ConnectionResetError(errno.ECONNRESET, why)
-
-
-class Plain(Limited):
-    """A connection without TLS, or the one under it."""
-
-    def sendall(self, data: "ReadableBuffer", flags: int = 0) -> None:
-        """Write everything within the limit; nearly always the buffer takes it at once, without a look at the clock."""
-        whole, sent = memoryview(data).cast("B"), 0
-        with contextlib.suppress(BlockingIOError):
-            sent = super(Limited, self).send(data, flags | socket.MSG_DONTWAIT)
-        while sent < len(whole):
-            sent += self.send(whole[sent:], flags)
-
-    @classmethod
-    def of(cls, taken: socket.socket) -> "Plain":
-        """The same connection; `taken` is left without it."""
-        timeout_seconds = taken.gettimeout()
-        made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
-        made.settimeout(timeout_seconds)
-        return made

@@ -163,6 +163,13 @@ class Replica:
     def _filters(self) -> float:
         return sum(float(count) for count in re.findall(FILTERS, self.status("GET", "/metrics")[1]))
 
+    def peak_bytes(self) -> int:
+        """The most memory that its worker ever had."""
+        assert self._process is not None
+        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        status = pathlib.Path(f"/proc/{children.split()[0]}/status").read_text()
+        return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
+
     def log(self) -> str:
         """All it has logged."""
         return self.log_path.read_text(encoding="utf-8")

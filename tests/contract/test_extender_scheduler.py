@@ -18,7 +18,7 @@ import yaml
 
 import cluster
 from cli import certs, scheduler_config
-from extender import direct
+from extender import incoming
 from kube import config, errors, kinds, objects
 from policy import annotations
 from runtime import clock
@@ -286,7 +286,7 @@ def test_the_schedulers_requests_are_of_the_form_that_is_taken_without_a_parser(
             seen = first_head(listener)
         finally:
             world.use_extender()
-    assert direct.FORM.match(seen), seen
+    assert incoming.FORM.match(seen), seen
     world.placed("asked-about", 1)
 
 

@@ -7,14 +7,16 @@ import collections.abc
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 import time
+from concurrent import futures
 from typing import TypeVar
 
 import pytest
 
-from extender import app, serving
+from extender import admission, protocol, serving
 from runtime import reading
 from tests import hostile_http
 from tests.contract import test_extender_connections as connections
@@ -23,15 +25,16 @@ from tests.e2e import waiting
 ARGS = connections.ASKED
 VICTIMS = '{"Pod": {"metadata": {"name": "p"}}, "NodeNameToMetaVictims": {"a": {"Pods": [], "NumPDBViolations": 0}}}'
 JSON = "application/json"
-THREADS = int(str(serving.settings(":1")["threads"]))
+SLOW = 2 * int(str(serving.settings(":1")["threads"]))
 AS_GO_SENDS_IT = (
     f"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {len(ARGS)}\r\n"
     f"Content-Type: {JSON}\r\nAccept-Encoding: gzip\r\n\r\n{ARGS}"
 ).encode()
 T = TypeVar("T")
+ROOM_BYTES = (512 - 209 + 58) << 20  # a pod may have 512 MiB; with 5,000 nodes and 100,000 pods it has 209, here 58
 NEVER = threading.Event()
 HOLD_SECONDS = 2.0  # over the deadline and under reading.REQUEST_SECONDS, both with room for a machine that is slow
-OVER = str(app.BODY_LIMIT_BYTES + 1)
+OVER = str(protocol.BODY_LIMIT_BYTES + 1)
 ANSWERS = [
     ("POST", "/filter", ARGS, JSON, 200),
     ("POST", "/prioritize", ARGS, JSON, 200),
@@ -135,11 +138,9 @@ def test_a_body_that_says_it_is_over_the_limit_is_refused_before_it_comes(replic
     assert replica.status("POST", "/filter")[0] == 200
 
 
-def test_a_request_that_no_thread_took_in_time_is_answered_neutrally(replica: connections.Replica) -> None:
-    """All threads wait for the ends of bodies meanwhile, and the whole request behind them for a thread.
-
-    On a machine that stands still in between, one of them may have been in time, or a body too late to be read at all:
-    then another round is made.
+def test_a_request_that_comes_too_slowly_is_answered_neutrally(replica: connections.Replica) -> None:
+    """The scheduler's time runs from its first byte. A body that is too late to be read at all on a machine that stands
+    still in between ends the connection: then another round is made.
     """
     waiting.eventually(
         lambda: all_late(replica), waiting.START_SECONDS, "all to be late", lambda: late_answers(replica)
@@ -151,9 +152,9 @@ def test_a_request_that_no_thread_took_in_time_is_answered_neutrally(replica: co
 def all_late(replica: connections.Replica) -> bool:
     """Whether all requests of one round were counted as late; who is answered passes all names in any case."""
     before = late_answers(replica)
-    answered = in_time(lambda: answers_while_all_threads_wait(replica))
-    assert answered in ([], [["a", "b"]] * (THREADS + 1))
-    return late_answers(replica) == before + THREADS + 1
+    answered = in_time(lambda: answers_to_slow_requests(replica))
+    assert answered in ([], [["a", "b"]] * SLOW)
+    return late_answers(replica) == before + SLOW
 
 
 def in_time(attempt: collections.abc.Callable[[], list[T]]) -> list[T]:
@@ -166,22 +167,19 @@ def in_time(attempt: collections.abc.Callable[[], list[T]]) -> list[T]:
         return []
 
 
-def answers_while_all_threads_wait(replica: connections.Replica) -> list[list[str]]:
-    """Half a request for each thread and a whole one behind them; then the other halves, and what all are told."""
+def answers_to_slow_requests(replica: connections.Replica) -> list[list[str]]:
+    """More requests than there are threads without their last bytes; then these, and what all are told."""
     whole = ARGS.replace('"namespace": "d"', '"namespace": "late"').encode()
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: {len(whole)}\r\n\r\n"
     request = head.encode() + whole
     with contextlib.ExitStack() as stack:
         clients = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", replica.port), timeout=90))
-            for _ in range(THREADS + 1)
+            stack.enter_context(socket.create_connection(("127.0.0.1", replica.port), timeout=90)) for _ in range(SLOW)
         ]
-        for client in clients[:-1]:
+        for client in clients:
             client.sendall(request[:-1])
-        NEVER.wait(0.2)  # so that they are first
-        clients[-1].sendall(request)
         NEVER.wait(HOLD_SECONDS)
-        for client in clients[:-1]:
+        for client in clients:
             client.sendall(request[-1:])
         return [names(client) for client in clients]
 
@@ -221,3 +219,60 @@ def answers_to_chunks(replica: connections.Replica) -> list[tuple[int, bytes]]:
             answer = connection.getresponse()
             found.append((answer.status, answer.read()))
         return found
+
+
+GREEDY_BYTES = 15_600_000
+PREEMPTED = b'{"Pod":{"metadata":{"name":"p","uid":"u"}},"NodeNameToMetaVictims":{"a":{"Pods":[', b"]}}}"
+LISTED = b'{"Pod":{"metadata":{"name":"p","uid":"u"}},"Nodes":{"items":[', b"]}}"
+NAMED = b'{"Pod":{"metadata":{"name":"p","uid":"u"}},"NodeNames":[', b"]}"
+GREEDY = {
+    "victims": ("/preempt", PREEMPTED, b"{}"),
+    "nodes": ("/filter", LISTED, b"{}"),
+    "names": ("/prioritize", NAMED, b'"a"'),
+}
+
+
+@pytest.mark.parametrize(("path", "around", "value"), GREEDY.values(), ids=GREEDY)
+def test_no_body_takes_more_memory_than_the_pod_has(
+    replica: connections.Replica, path: str, around: tuple[bytes, bytes], value: bytes
+) -> None:
+    body = around[0] + b",".join([value] * (GREEDY_BYTES // (len(value) + 1))) + around[1]
+    with contextlib.closing(replica.connect()) as connection:
+        connection.request("POST", path, body, {"Content-Type": JSON})
+        answer = connection.getresponse()
+        assert (answer.status, "values" in json.loads(answer.read())["message"]) == (413, True)
+    assert replica.peak_bytes() < ROOM_BYTES
+
+
+def test_large_bodies_at_once_take_no_more_memory_than_the_pod_has(replica: connections.Replica) -> None:
+    """Each is just within what is decoded. Those that were dropped for what they held may ask again."""
+    value = b'{"UID":"%s"}' % (b"0" * protocol.BYTES_OF_A_VALUE)
+    body = PREEMPTED[0] + b",".join([value] * (GREEDY_BYTES // (len(value) + 1))) + PREEMPTED[1]
+
+    def ask(_number: int) -> int:
+        with contextlib.closing(replica.connect()) as connection:
+            try:
+                connection.request("POST", "/preempt", body, {"Content-Type": JSON})
+                return connection.getresponse().status
+            except (OSError, http.client.HTTPException):
+                return 0
+
+    with futures.ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(ask, range(16)))
+    assert set(statuses) <= {0, 200}
+    assert 200 in statuses
+    assert replica.status("POST", "/filter")[0] == 200
+    assert replica.peak_bytes() < ROOM_BYTES
+
+
+def test_more_silent_connections_than_a_worker_takes_lock_nobody_out(replica: connections.Replica) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(1100):
+            another = socket.create_connection(("127.0.0.1", replica.port), timeout=90, source_address=("127.0.0.2", 0))
+            stack.enter_context(another)
+        assert replica.status("POST", "/filter")[0] == 200
+        assert replica.status("GET", "/livez")[0] == 200
+        dropped = re.findall(
+            r'connections_dropped_total{reason="connections"} (\S+)', replica.status("GET", "/metrics")[1]
+        )
+    assert float(dropped[0]) >= 1100 - admission.OPEN_LIMIT_OF_ADDRESS

@@ -1,8 +1,10 @@
-"""Requests of the one form are answered as gunicorn would; everything else is put back to the byte."""
+"""Requests of the one form are answered as gunicorn would; everything else is left to it."""
 
 import collections.abc
+import contextlib
 import http.client
 import io
+import select
 import socket
 from typing import Any, NamedTuple
 from wsgiref import types as wsgi
@@ -11,11 +13,11 @@ from wsgiref import validate
 import hypothesis
 import pytest
 from gunicorn import http as parsing
-from gunicorn.http import errors, unreader
+from gunicorn.http import errors
 from hypothesis import strategies as st
 
-from extender import direct
-from runtime import exchange, reading
+from extender import connection, direct
+from runtime import exchange
 from tests import hostile_http
 
 NOW = 1_763_733_600.5
@@ -30,27 +32,23 @@ def request(body: bytes = BODY, *, path: str = "/filter", length: int | None = N
     return lines.encode() + body
 
 
-class Parser:
-    """gunicorn's own place for bytes that were read and not used."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.unreader = unreader.SocketUnreader(sock)
-
-
 class Kept:
-    """A kept connection as gunicorn holds it, and the client's end."""
+    """A connection, and the client's end."""
 
     def __init__(self) -> None:
         ours, self.client_end = socket.socketpair()
-        self.sock = reading.Plain.of(ours)
-        self.client, self.server = ("127.0.0.1", 4242), ("127.0.0.1", 8900)
-        self.parser = Parser(self.sock)
-        self.initialized = True
+        self.connection = connection.Connection(ours, ("127.0.0.1", 4242), exchange.settings())
+        self.connection.server = ("127.0.0.1", 8900)
 
-    def put_back(self) -> bytes:
+    def answer(self, application: wsgi.WSGIApplication) -> bool:
+        """Receive until the request is whole or no more comes now, and let `direct` answer."""
+        while not self.connection.receive(1.0) and select.select([self.connection.sock], [], [], 0)[0]:
+            pass
+        return direct.answer(self.connection, application, NOW)
+
+    def left(self) -> bytes:
         """What the next reader of the connection finds first."""
-        found: bytes = self.parser.unreader.buf.getvalue()
-        return found
+        return bytes(self.connection.incoming.buffer)
 
     def replied(self) -> tuple[http.client.HTTPResponse, bytes]:
         """The reply, read as a client reads it."""
@@ -58,11 +56,15 @@ class Kept:
         answer.begin()
         return answer, answer.read()
 
+    def close(self) -> None:
+        """Both ends."""
+        self.connection.close()
+        self.client_end.close()
+
 
 @pytest.fixture
 def kept() -> collections.abc.Iterator[Kept]:
-    made = Kept()
-    with made.sock, made.client_end:
+    with contextlib.closing(Kept()) as made:
         yield made
 
 
@@ -100,18 +102,18 @@ class Reply:
 def test_a_request_of_the_form_is_answered_whole_and_the_rest_is_done_afterwards(kept: Kept) -> None:
     application = Application()
     kept.client_end.sendall(request())
-    assert direct.answer(kept, application, NOW)
+    assert kept.answer(application)
     answer, body = kept.replied()
     assert (answer.status, body, application.events) == (200, BODY, ["read", "closed"])
     assert answer.getheader("Connection") == "keep-alive"
     assert answer.getheader("Date") == "Fri, 21 Nov 2025 14:00:00 GMT"
-    assert kept.put_back() == b""
+    assert kept.left() == b""
 
 
 def test_the_environ_is_what_wsgi_asks_for(kept: Kept) -> None:
     application = Application()
     kept.client_end.sendall(request(path="/prioritize"))
-    assert direct.answer(kept, validate.validator(application), NOW)
+    assert kept.answer(validate.validator(application))
     seen = {key: application.environ[key] for key in ("PATH_INFO", "CONTENT_LENGTH", "HTTP_HOST", "SERVER_PORT")}
     assert seen == {
         "PATH_INFO": "/prioritize",
@@ -127,7 +129,7 @@ def test_the_status_and_the_headers_are_the_applications(kept: Kept) -> None:
         return [b"no ", b"pod"]
 
     kept.client_end.sendall(request())
-    assert direct.answer(kept, refusing, NOW)
+    assert kept.answer(refusing)
     answer, body = kept.replied()
     assert (answer.status, answer.getheader("X-Why"), answer.getheader("Content-Length")) == (422, "no pod", "6")
     assert body == b"no pod"
@@ -136,21 +138,21 @@ def test_the_status_and_the_headers_are_the_applications(kept: Kept) -> None:
 def test_a_body_that_comes_in_pieces_is_waited_for(kept: Kept) -> None:
     body = b"x" * 100_000  # more than one piece, less than the kernel holds
     kept.client_end.sendall(request(body))
-    assert direct.answer(kept, Application(), NOW)
+    assert kept.answer(Application())
     assert kept.replied()[1] == body
 
 
 def test_a_request_that_came_at_once_with_the_next_leaves_that_one(kept: Kept) -> None:
     kept.client_end.sendall(request() + request(path="/prioritize"))
-    assert direct.answer(kept, Application(), NOW)
-    assert kept.put_back() == request(path="/prioritize")
+    assert kept.answer(Application())
+    assert kept.left() == request(path="/prioritize")
 
 
-def test_a_client_that_leaves_in_the_middle_is_gone(kept: Kept) -> None:
+def test_half_a_request_is_left_to_gunicorn_which_finds_its_end(kept: Kept) -> None:
     kept.client_end.sendall(request(length=1000))
     kept.client_end.shutdown(socket.SHUT_WR)
-    with pytest.raises(ConnectionResetError):
-        direct.answer(kept, Application(), NOW)
+    assert not kept.answer(Application())
+    assert kept.left() == request(length=1000)
 
 
 OTHERS = {
@@ -172,11 +174,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("sent", OTHERS.values(), ids=OTHERS)
-def test_anything_else_is_put_back_for_gunicorn(kept: Kept, sent: bytes) -> None:
+def test_anything_else_is_left_to_gunicorn(kept: Kept, sent: bytes) -> None:
     application = Application()
     kept.client_end.sendall(sent)
-    assert not direct.answer(kept, application, NOW)
-    assert (kept.put_back(), application.environ) == (sent, {})
+    assert not kept.answer(application)
+    assert application.environ == {}
 
 
 @hypothesis.settings(deadline=None)
@@ -184,17 +186,12 @@ def test_anything_else_is_put_back_for_gunicorn(kept: Kept, sent: bytes) -> None
 def test_a_changed_byte_of_the_head_is_taken_only_where_any_text_may_stand(at: int, byte: int) -> None:
     changed = bytearray(request())
     changed[at] = byte
-    kept, application = Kept(), Application()
-    with kept.sock, kept.client_end:
+    application = Application()
+    with contextlib.closing(Kept()) as kept:
         kept.client_end.sendall(bytes(changed))
         kept.client_end.shutdown(socket.SHUT_WR)
-        try:
-            taken = direct.answer(kept, application, NOW)
-        except ConnectionResetError:  # a longer length
-            taken = True
         head = bytes(changed).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-        assert taken or kept.put_back() == bytes(changed)
-        assert not taken or _fields(head) == _fields(request(b""))
+        assert not kept.answer(application) or _fields(head) == _fields(request(b""))
 
 
 def _fields(head: bytes) -> list[str]:
@@ -202,18 +199,8 @@ def _fields(head: bytes) -> list[str]:
     return list(http.client.parse_headers(io.BytesIO(head.partition(b"\r\n")[2])))
 
 
-def test_a_new_connection_and_bytes_already_read_are_gunicorns(kept: Kept) -> None:
-    kept.client_end.sendall(request())
-    kept.initialized = False
-    assert not direct.answer(kept, Application(), NOW)
-    kept.initialized = True
-    kept.parser.unreader.unread(b"P")
-    assert not direct.answer(kept, Application(), NOW)
-    assert kept.put_back() == b"P"
-
-
 LIMITS = exchange.settings()
-AT_ONCE_BYTES = 2**16  # what is looked at; a pair of sockets holds more, so that nobody waits for a reader
+AT_ONCE_BYTES = 2**16  # a pair of sockets holds more, so that nobody waits for a reader
 
 
 class Understood(NamedTuple):
@@ -227,18 +214,15 @@ class Understood(NamedTuple):
 
 
 def by_direct(sent: bytes) -> Understood | None:
-    """As `direct` understands it; None where it leaves the request to gunicorn or the client is gone."""
-    kept, application = Kept(), Application()
-    with kept.sock, kept.client_end:
+    """As `direct` understands it; None where it leaves the request to gunicorn."""
+    application = Application()
+    with contextlib.closing(Kept()) as kept:
         kept.client_end.sendall(sent[:AT_ONCE_BYTES])
         kept.client_end.shutdown(socket.SHUT_WR)
-        try:
-            if not direct.answer(kept, application, NOW):
-                return None
-        except ConnectionResetError:
+        if not kept.answer(application):
             return None
         said = application.environ
-        rest = kept.put_back() + kept.sock.at_hand(2**16)
+        rest = kept.left()
         body = said["wsgi.input"].getvalue()
         assert said["CONTENT_LENGTH"] == str(len(body))
         return Understood(said["REQUEST_METHOD"], said["PATH_INFO"], said["QUERY_STRING"], body, rest)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from gunicorn import config
 
 from extender import __main__ as entry
-from extender import serving
+from extender import serving, worker
 from tests import kubeconfigs
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -25,7 +25,7 @@ def test_the_scheduler_is_the_one_that_closes_idle_connections() -> None:
 
 def test_there_is_one_worker_with_threads_and_nothing_restarts_it() -> None:
     chosen = serving.settings(":8900")
-    assert (chosen["worker_class"], chosen["workers"], chosen["threads"]) == (serving.Worker, 1, 8)
+    assert (chosen["worker_class"], chosen["workers"], chosen["threads"]) == (worker.Worker, 1, 8)
     assert (chosen["max_requests"], chosen["graceful_timeout"], chosen["timeout"]) == (0, 10, 30)
     assert chosen["control_socket_disable"] is True
     assert chosen["accesslog"] is None

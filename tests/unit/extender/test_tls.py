@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import select
 import socket
 import ssl
 import threading
@@ -11,9 +12,8 @@ import prometheus_client
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from extender import tls
-from runtime import certificates, clock, reading
-from tests import clocks
+from extender import sockets, tls
+from runtime import certificates, clock
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
 A, B, C = pathlib.Path("a"), pathlib.Path("b"), pathlib.Path("c")
@@ -237,17 +237,17 @@ def test_without_a_client_ca_nothing_is_guarded(files: tls.Files) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing, and closes", "plain HTTP"])
-def test_a_failed_handshake_is_a_reset_connection(files: tls.Files, sent: bytes) -> None:
+def test_a_failed_handshake_is_an_error_of_the_connection(files: tls.Files, sent: bytes) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(sent)
     theirs.shutdown(socket.SHUT_WR)
-    with theirs, tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
-        with pytest.raises(ConnectionResetError):
-            wrapped.do_handshake()
-        assert wrapped.fileno() >= 0, "closing is the caller's, and gunicorn does it once"
+    with theirs, tls.wrapped(sockets.Plain.of(ours), tls.context(files)) as wrapped:
+        with pytest.raises(OSError, match=r"EOF|HTTP_REQUEST|http request"):
+            wrapped.shake()
+        assert wrapped.fileno() >= 0, "closing is the worker's"
 
 
-def test_the_connection_knows_its_client_after_the_handshake(
+def test_the_connection_knows_its_client_after_the_handshake_and_waits_for_nothing(
     files: tls.Files, authority: certificates.Authority, tmp_path: pathlib.Path
 ) -> None:
     own = tls.Files(tmp_path / "me.crt", tmp_path / "me.key")
@@ -257,35 +257,15 @@ def test_the_connection_knows_its_client_after_the_handshake(
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.load_cert_chain(own.certificate, own.key)
     ours, theirs = socket.socketpair()
-    asking = threading.Thread(target=lambda: context.wrap_socket(theirs).close())
-    asking.start()
-    with tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
-        wrapped.do_handshake()
+    with tls.wrapped(sockets.Plain.of(ours), tls.context(files)) as wrapped:
+        assert not wrapped.shake(), "no greeting came"
+        asking = threading.Thread(target=lambda: context.wrap_socket(theirs).close())
+        asking.start()
+        while not wrapped.shake():
+            select.select([wrapped], [], [])
         asking.join()
-        assert isinstance(wrapped, tls.Connection)
         assert wrapped.client_name == "me"
-        assert wrapped.gettimeout() is None
-
-
-def test_a_client_that_does_not_read_is_shut_out_behind_tls_too(
-    files: tls.Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ticking = clocks.ManualClock()
-    monkeypatch.setattr(reading.Limited, "ticking", ticking)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    ours, theirs = socket.socketpair()
-    connected: list[ssl.SSLSocket] = []
-    asking = threading.Thread(target=lambda: connected.append(context.wrap_socket(theirs)))
-    asking.start()
-    with tls.context(files).wrap_socket(ours, server_side=True, do_handshake_on_connect=False) as wrapped:
-        wrapped.do_handshake()
-        asking.join()
-        wrapped.sendall(b"HTTP/1.1 200 OK\r\n")
-        ticking.advance(reading.REPLY_SECONDS - 0.01)
-        with pytest.raises(ConnectionResetError, match="the reply was not read in time"):
-            wrapped.sendall(b"x" * (16 << 20))
-    connected[0].close()
+        assert wrapped.gettimeout() == 0
 
 
 def test_the_reload_gauge_is_read_when_scraped(files: tls.Files) -> None:

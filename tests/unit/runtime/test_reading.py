@@ -1,6 +1,4 @@
-"""A request is read and its reply written within their times, whatever the client does; between two requests there is
-no limit.
-"""
+"""A request is read and its reply written within their times, whatever the client does."""
 
 import collections.abc
 import socket
@@ -12,7 +10,7 @@ import pytest
 from runtime import reading
 from tests import clocks
 
-Pair = tuple[reading.Plain, socket.socket]
+Pair = tuple[reading.Limited, socket.socket]
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> clocks.ManualClock:
 @pytest.fixture
 def pair(ticking: clocks.ManualClock) -> collections.abc.Iterator[Pair]:
     ours, theirs = socket.socketpair()
-    connection = reading.Plain.of(ours)
+    connection = reading.Limited.of(ours)
     with connection, theirs:
         yield connection, theirs
 
@@ -52,15 +50,6 @@ def test_a_silent_client_is_waited_for_no_longer_than_is_left(pair: Pair, tickin
     assert theirs.recv(1) == b""
 
 
-def test_a_kept_connection_may_be_idle_for_longer(pair: Pair, ticking: clocks.ManualClock) -> None:
-    ours, theirs = pair
-    for _ in range(3):
-        theirs.sendall(b"request")
-        ours.expect()
-        assert ours.recv(8192) == b"request"
-        ticking.advance(120.0)
-
-
 def test_a_shorter_limit_of_the_caller_stays_and_ends_as_he_expects(pair: Pair) -> None:
     ours, _ = pair
     ours.settimeout(0.01)
@@ -74,7 +63,6 @@ MORE_THAN_BUFFERS = b"x" * (16 << 20)
 
 def begin_to_stall(ours: reading.Limited, ticking: clocks.ManualClock) -> None:
     """The time for a reply begins when the client no longer takes it, and is over but for a hundredth of a second."""
-    ours.expect()
     ours.settimeout(0.0)
     with pytest.raises((BlockingIOError, ssl.SSLWantWriteError)):
         ours.sendall(MORE_THAN_BUFFERS)
@@ -93,26 +81,12 @@ def test_a_client_that_does_not_read_is_shut_out_when_the_time_for_the_reply_is_
         pass  # and then the end
 
 
-def test_the_next_reply_has_its_whole_time(pair: Pair, ticking: clocks.ManualClock) -> None:
-    ours, theirs = pair
-    begin_to_stall(ours, ticking)
-    ticking.advance(1)
-    ours.expect()
-    reader = threading.Thread(target=read, args=(theirs, 3 * len(MORE_THAN_BUFFERS)))
-    reader.start()
-    ours.sendall(MORE_THAN_BUFFERS)
-    ours.shutdown(socket.SHUT_WR)
-    reader.join(60)
-    assert not reader.is_alive()
-
-
 def test_a_reply_larger_than_every_buffer_arrives_whole(pair: Pair) -> None:
     ours, theirs = pair
     reply = bytes(range(256)) * (1 << 16)
     arrived: list[bytes] = []
     reader = threading.Thread(target=lambda: arrived.append(read(theirs, len(reply))))
     reader.start()
-    ours.expect()
     ours.sendall(reply[:100])
     ours.sendall(reply[100:])
     reader.join(60)
@@ -132,5 +106,5 @@ def test_it_is_the_same_connection_with_the_same_timeout() -> None:
     taken, theirs = socket.socketpair()
     taken.setblocking(False)
     number = taken.fileno()
-    with reading.Plain.of(taken) as ours, theirs:
+    with reading.Limited.of(taken) as ours, theirs:
         assert (ours.fileno(), ours.gettimeout(), taken.fileno()) == (number, 0.0, -1)
