@@ -68,7 +68,7 @@ class Mortal(client.Client):
     """The real door, with a step before and after each write."""
 
     def __init__(self, door: client.Client, steps: Steps) -> None:
-        super().__init__(door._transport)
+        super().__init__(door._transport, door.undecodable)
         self._steps = steps
 
     def _write(self, *arguments: Any, **options: Any) -> None:
