@@ -140,7 +140,7 @@ class Client:
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
         """What an API version serves."""
         root = "apis" if "/" in api_version else "api"
-        request = Request("GET", f"/{root}/{parse.quote(api_version, safe='/')}")
+        request = Request("GET", _joined([root, *api_version.split("/")]))
         return decoding.served(self._transport.name(request), self._transport.send(request))
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
@@ -244,7 +244,16 @@ def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") 
     """/apis/policy/v1/namespaces/shop/poddisruptionbudgets/web, every part escaped."""
     scope = ["namespaces", namespace] if namespace and kind.namespaced else []
     parts = [*scope, kind.plural, *([name] if name else []), *([subresource] if subresource else [])]
-    return f"/{kind.path}/" + "/".join(parse.quote(part, safe="") for part in parts)
+    return _joined([*kind.path.split("/"), *parts])
+
+
+def _joined(parts: list[str]) -> str:
+    """The parts as a path. InvalidPath for one that would lead elsewhere: clients and proxies resolve "..", escaped or
+    not.
+    """
+    if any(part in ("", ".", "..") for part in parts):
+        raise errors.InvalidPath(f"no path of the API can be made of {parts!r}: expected names, neither empty nor dots")
+    return "".join(f"/{parse.quote(part, safe='')}" for part in parts)
 
 
 def _selection(label_selector: str, field_selector: str) -> Query:

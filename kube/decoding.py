@@ -254,8 +254,9 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     try:
         said = _statuses.decode(body)
     except REFUSALS:
+        reason = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else ""
         return errors.class_for(status)(
-            request, status=status, reason="", message=_shown(body), retry_after_seconds=wish
+            request, status=status, reason=reason, message=_shown(body), retry_after_seconds=wish
         )
     if said.details is not None and wish is None:
         wish = said.details.retry_after_seconds or None

@@ -43,8 +43,8 @@ class EvictionAnswer(NamedTuple):
     """What the apiserver said to an eviction.
 
     status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or a race. 429: a budget
-    allows none now, `message` names it, or the apiserver sheds load (`of_budget` tells); retry_after_seconds is the
-    apiserver's wish, often absent.
+    allows none now and `message` names it (`of_budget`), the apiserver sheds load (`of_flow_control`), or admission
+    denies this pod; retry_after_seconds is the apiserver's wish, often absent.
     """
 
     accepted: bool
@@ -55,8 +55,13 @@ class EvictionAnswer(NamedTuple):
 
     @property
     def of_budget(self) -> bool:
-        """Whether it is a PodDisruptionBudget that refuses; the other 429s say nothing about the pod."""
+        """Whether it is a PodDisruptionBudget that refuses."""
         return self.status == errors.TOO_MANY_REQUESTS and self.reason == errors.BUDGET_CAUSE
+
+    @property
+    def of_flow_control(self) -> bool:
+        """Whether the request was turned away before anything had looked at the pod: `errors.FLOW_CONTROL`."""
+        return self.status == errors.TOO_MANY_REQUESTS and self.reason == errors.FLOW_CONTROL
 
 
 class KubeDoor(Protocol):

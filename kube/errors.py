@@ -2,6 +2,7 @@
 
     KubeError
       ConfigError       the kubeconfig or the pod's service account cannot be used: fix it, exit 2
+      InvalidPath       a name that is no segment of a path ("..", ""): nothing was sent
       Unreachable       no answer: refused, timed out, TLS, name not found, cut off half-way: retry, or exit 3
         Undecodable       an answer, but not the JSON of an apiserver (a proxy's HTML page, truncated): likewise
       ApiError          the apiserver said no; .status, .reason and .message are its own words
@@ -11,7 +12,7 @@
         NotFound          404
         Conflict          409: someone else changed it first, or it exists already
         Gone              410: the resourceVersion is too old, list again
-        TooManyRequests   429: .retry_after_seconds says when; also the answer of a PodDisruptionBudget
+        TooManyRequests   429: .retry_after_seconds says when; .reason says whose (`BUDGET_CAUSE`, `FLOW_CONTROL`)
         ServerError       5xx
 
 The client raises them; nothing of urllib3 or of the kubernetes package leaks. Callers catch the class they can handle.
@@ -22,6 +23,10 @@ from typing import Final
 
 TOO_MANY_REQUESTS: Final = 429
 BUDGET_CAUSE: Final = "DisruptionBudget"  # policyv1.DisruptionBudgetCause: which of the many 429s is a budget's
+# Which of them concerns no object: flow control, the limit of requests in flight and a shutdown answer in plain text
+# (apiserver/pkg/server/filters), before anything has looked at the request; so does a proxy. Whatever judged an object
+# (a budget, a webhook, which may ask for a Retry-After, too) answers with a Status.
+FLOW_CONTROL: Final = "FlowControl"
 
 
 class KubeError(Exception):
@@ -30,6 +35,10 @@ class KubeError(Exception):
 
 class ConfigError(KubeError):
     """The configuration cannot be used; the text names the file, what was expected and the next step."""
+
+
+class InvalidPath(KubeError):
+    """The names of a request make no path of the API; the text quotes them. Nothing was sent."""
 
 
 class Unreachable(KubeError):

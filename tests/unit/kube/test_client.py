@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube import client, config, decoding, errors, kinds
+from kube import client, config, decoding, errors, kinds, objects
 from runtime import version
 from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange
@@ -93,9 +93,27 @@ def test_delete_sends_its_conditions_in_the_body(wire: Wire) -> None:
     assert wire.last.body["dryRun"] == ["All"]
 
 
+CLIMBING = kinds.Kind("apis/../healthz", "rollouts", "Rollout", objects.Scale)
+
+
 def test_names_cannot_climb_out_of_their_path(wire: Wire) -> None:
     wire.door.get(kinds.CONFIG_MAPS, "../../secrets/a?b", namespace="shop")
     assert wire.last.path == "/api/v1/namespaces/shop/configmaps/..%2F..%2Fsecrets%2Fa%3Fb"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda door: door.resources("../healthz"), id="the resources of a path"),
+        pytest.param(lambda door: door.scale(CLIMBING, "web", namespace="shop"), id="a scale of a path"),
+        pytest.param(lambda door: door.get(kinds.PODS, "..", namespace="shop"), id="a pod called .."),
+        pytest.param(lambda door: door.get(kinds.PODS, "web", namespace="."), id="a namespace called ."),
+    ],
+)
+def test_what_would_climb_is_not_sent(wire: Wire, ask: Callable[[client.Client], object]) -> None:
+    with pytest.raises(errors.InvalidPath, match=r"'\.\.?'"):
+        ask(wire.door)
+    assert wire.server.seen == []
 
 
 def test_an_eviction_names_pod_uid_and_dry_run_twice(wire: Wire) -> None:
@@ -109,9 +127,9 @@ def test_an_eviction_names_pod_uid_and_dry_run_twice(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("causes", "reason"),
     [([{"reason": "DisruptionBudget", "message": "needs 2"}], "DisruptionBudget"), ([], "TooManyRequests")],
-    ids=["a budget", "a throttled apiserver"],
+    ids=["a budget", "a webhook"],
 )
-def test_a_refused_eviction_tells_budget_from_throttling(wire: Wire, causes: list[object], reason: str) -> None:
+def test_a_refused_eviction_tells_budget_from_webhook(wire: Wire, causes: list[object], reason: str) -> None:
     details = {"causes": causes, "retryAfterSeconds": 10}
     wire.script(lambda exchange: exchange.status(429, "TooManyRequests", "Cannot evict", details=details))
     answer = wire.door.evict(namespace="shop", name="web-1", uid="u-1", dry_run=False)
