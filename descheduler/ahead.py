@@ -10,6 +10,7 @@ they may be of either in any case, since a cluster is listed kind by kind. This 
 reason.
 """
 
+import functools
 from concurrent import futures
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,7 +35,7 @@ class Pods:
     def __init__(self, kube: KubeDoor, *, begun_at_seconds: float) -> None:
         self._begun_at_seconds = begun_at_seconds
         pool = futures.ThreadPoolExecutor(1, thread_name_prefix="list-pods")
-        self._found = pool.submit(_unfinished, kube)
+        self._found = pool.submit(unfinished, kube)
         pool.shutdown(wait=False)  # nothing else is submitted; the thread ends with the list
 
     def usable(self, now_seconds: float) -> bool:
@@ -65,15 +66,17 @@ class Late:
 
     def items(self) -> tuple[listed.Pod, ...]:
         """The unfinished pods; raises KubeError."""
-        return _unfinished(self._kube)
+        return unfinished(self._kube)
 
 
-def _unfinished(kube: KubeDoor) -> tuple[listed.Pod, ...]:
+def unfinished(kube: KubeDoor, *, namespace: str = "") -> tuple[listed.Pod, ...]:
+    """The unfinished pods of a namespace, "" for all; raises KubeError."""
+    asked = functools.partial(kube.list, listed.PODS, namespace=namespace, field_selector=UNFINISHED)
     try:
-        return kube.list(listed.PODS, field_selector=UNFINISHED, limit=0).items
+        return asked(limit=0).items
     except (errors.Unreachable, errors.ServerError) as error:
         log.warning("pods could not be listed in one piece, asking for pages", error=str(error))
-        return kube.list(listed.PODS, field_selector=UNFINISHED, limit=PODS_A_PAGE).items
+        return asked(limit=PODS_A_PAGE).items
 
 
 class Begun(NamedTuple):

@@ -29,7 +29,6 @@ from kube.objects import Node, Pod
 from policy import recent
 from policy.schema import LoadPolicy
 
-ROUNDING = 1e-9
 OVERLOADED, CLOSED, UNREAD, OVER = "overloaded", "closed", "without a fresh reading", "over evictUntil with it"
 
 
@@ -148,7 +147,7 @@ class Destinations:
             rooms = list(self._rooms.values())  # each has a ratio for every line, in the policy's order
             ratios = np.array([list(room.ratios.values()) for room in rooms]).reshape(self._sizes.shape)
             order = np.argsort((ratios - self._until_ratios).max(axis=1, initial=-np.inf), kind="stable")
-            slack = (self._until_ratios + ROUNDING - ratios) * self._sizes
+            slack = (self._until_ratios + usage.ROUNDING - ratios) * self._sizes
             self._ranking = Ranking([rooms[row] for row in order.tolist()], slack[order])
         return self._ranking
 

@@ -96,6 +96,7 @@ class Evicter:
         nodes = {one.node.name: one.node for one in plan.nodes}
         spent: set[tuple[str, str]] = set()
         outcomes: list[EvictionOutcome] = []
+        in_a_row = 0
         hinted: dict[str, str | None] = {name: node.annotations.get(relief.KEY) for name, node in nodes.items()}
         for eviction in plan.evictions:
             budget = (eviction.pod.namespace, eviction.budget)
@@ -110,7 +111,10 @@ class Evicter:
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
                 spent.add(budget)
-            if outcome.told.stops:
+            in_a_row = in_a_row + 1 if outcome.told.trouble else 0
+            if in_a_row == answers.MOST_IN_A_ROW:
+                log.warning("run ended, evictions in a row without effect", count=in_a_row, run=terms.run.run)
+            if outcome.told.stops or in_a_row == answers.MOST_IN_A_ROW:
                 break
         return tuple(outcomes)
 
@@ -154,7 +158,7 @@ class Evicter:
         """
         if terms.run.mode != "Enforce" or eviction.pod.owner is None:
             return
-        hint = merged(hinted[node.name], {eviction.pod.owner.uid}, terms, self._clock.now())
+        hint = merged(hinted[node.name], eviction.pod.owner.uid, terms, self._clock.now())
         text = relief.encode(hint)
         try:
             self._door.merge_patch(kinds.NODES, node.name, {"metadata": {"annotations": {relief.KEY: text}}})
@@ -163,10 +167,9 @@ class Evicter:
             log.warning("relief hint not written", node=node.name, error=str(error))
 
 
-def merged(text: str | None, uids: collections.abc.Collection[str], terms: Terms, now_seconds: float) -> Relief:
-    """The hint on a node with these owners added; an earlier one that still holds keeps its own."""
-    until_seconds = now_seconds + terms.relief_seconds
+def merged(text: str | None, owner_uid: str, terms: Terms, now_seconds: float) -> Relief:
+    """The hint on a node with this owner added; the others keep their own time, and go when it is over."""
     before = relief.decode(text)
-    if before is None or before.until_seconds <= now_seconds:
-        return Relief(until_seconds, frozenset(uids))
-    return Relief(max(until_seconds, before.until_seconds), before.workloads | frozenset(uids))
+    held = before.untils_seconds.items() if before is not None else ()
+    still = {uid: until_seconds for uid, until_seconds in held if until_seconds > now_seconds}
+    return Relief({**still, owner_uid: now_seconds + terms.relief_seconds})

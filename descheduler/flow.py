@@ -15,6 +15,7 @@ import collections.abc
 import hashlib
 import json
 
+from descheduler import usage
 from descheduler.history import Passed
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
@@ -23,7 +24,7 @@ from policy.descheduling import FlowRule, Match
 
 MINUTE_SECONDS = 60.0
 NOTHING = Passed()
-WHOLE = 1.0 - 1e-9  # a token refilled by sums of floats
+WHOLE = 1.0 - usage.ROUNDING  # a token refilled by sums of floats
 
 
 def deciding(rules: collections.abc.Sequence[FlowRule], pod: Pod, standing: Standing | None) -> FlowRule | None:

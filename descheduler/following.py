@@ -1,12 +1,13 @@
 """What became of evictions: intents a crash left open, where replacements landed, what the node's load was afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
-the rows that are `unfinished`, `follow` fills the later columns from what pods there are, `LookBack` those that ask
-Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add
-out.
+the rows that are `unfinished`, `follow` fills the later columns from what pods there are (`Looks` says when),
+`LookBack` those that ask Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods
+in, the columns to add out.
 """
 
 import collections.abc
+import math
 from typing import NamedTuple
 
 from descheduler import usage
@@ -28,6 +29,10 @@ FOLLOWED_SECONDS = 24 * HOUR_SECONDS
 ANSWER_SECONDS = 60.0
 LOOK_BACKS = (("load_5m_ratio", 300.0), ("load_30m_ratio", 1800.0))
 MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however long nobody looked
+
+# Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
+FRESH_SECONDS = 900.0
+GROWN_RATIO = 0.25
 
 Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
@@ -67,16 +72,18 @@ class Sight(NamedTuple):
 def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Row, ...]:
     """Closes intents without an outcome by what the cluster shows; those that turn out to have taken place.
 
-    The pod has gone, is leaving, or another has its name: evicted_unconfirmed. It still stands: not_done, once the
-    request cannot be carried out any more. In Observe and DryRun nothing can have happened. Raises KubeError when the
-    cluster cannot be asked: nothing is decided blindly.
+    The pod has gone, is leaving, or another has its name: evicted_unconfirmed. It still stands, and the request cannot
+    be carried out any more: failed if it was not answered, not_done if a crash left it. In Observe and DryRun nothing
+    can have happened. Raises KubeError when the cluster cannot be asked: nothing is decided blindly.
     """
     closed = ((row, _ending(row, door, now_seconds)) for row in ledger.open_rows())
     found = []
     for row, result in closed:
         if not result:
             continue
-        message = "found open after a crash or a lost answer"
+        message = row.message or "found open after a crash"
+        if result == "failed":
+            message = f"{message}; the pod still stands"
         ledger.decide(row.id, result, status=row.http_status, message=message, at_seconds=now_seconds)
         log.warning("open intent closed", pod=f"{row.namespace}/{row.pod}", result=result, run=row.run)
         if result == "evicted_unconfirmed":
@@ -86,11 +93,12 @@ def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Ro
 
 def _ending(row: Row, door: KubeDoor, now_seconds: float) -> str:
     """How an open intent ended, "" while that is open."""
+    without_effect = "failed" if row.result == "unknown" else "not_done"
     if row.mode != "Enforce":
-        return "not_done"
+        return without_effect
     if not _stands(row, door):
         return "evicted_unconfirmed"
-    return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else "not_done"
+    return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else without_effect
 
 
 def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
@@ -98,18 +106,36 @@ def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
     return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
 
 
-def follow(
-    ledger: Ledger, unfinished: Rows, pods: collections.abc.Callable[[], Pods], *, now_seconds: float
-) -> tuple[Returned, ...]:
-    """Adds to the ledger what the pods show of earlier evictions; the replacements found to be back where they left.
-
-    The pods are asked for only where they can still tell something.
+class Looks:
+    """Chooses the evictions for which pods are listed in a run: one that is never replaced would cost a list in every
+    run of a day.
     """
-    rows = [row for row in unfinished if awaits_pods(row)]
+
+    def __init__(self) -> None:
+        self._looked_at_seconds: dict[int, float] = {}
+
+    def due(self, unfinished: Rows, *, now_seconds: float, listed: bool) -> Rows:
+        """The evictions of which pods can still tell something: all where the pods are `listed` in any case, else those
+        that were not looked at for a quarter of their age.
+        """
+        waiting = [row for row in unfinished if awaits_pods(row)]
+        due = [row for row in waiting if listed or self._is_due(row, now_seconds)]
+        looked = {row.id: self._looked_at_seconds.get(row.id, -math.inf) for row in waiting}
+        self._looked_at_seconds = looked | dict.fromkeys((row.id for row in due), now_seconds)
+        return due
+
+    def _is_due(self, row: Row, now_seconds: float) -> bool:
+        age_seconds = now_seconds - row.intended_at_seconds
+        unseen_seconds = now_seconds - self._looked_at_seconds.get(row.id, -math.inf)
+        return age_seconds < FRESH_SECONDS or not 0 <= unseen_seconds < GROWN_RATIO * age_seconds
+
+
+def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[Returned, ...]:
+    """Adds to the ledger what the pods show of these evictions; the replacements found to be back where they left."""
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
-    sight = Sight.of(pods(), {row.owner_uid for row in rows}, now_seconds)
+    sight = Sight.of(pods, {row.owner_uid for row in rows}, now_seconds)
     returned: list[Returned] = []
     for row in rows:
         columns = findings(row, sight, known)
@@ -188,7 +214,7 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: floa
 def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Pod | None:
     """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet.
 
-    Creation times have whole seconds, so a pod made in the very second of the eviction counts as made since.
+    Creation times are the apiserver's, in whole seconds; so they are compared with each other and not with our clock.
     """
     if not row.owner_uid:
         return None
@@ -197,12 +223,15 @@ def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str])
     made_since = (
         pod
         for pod in sight.by_owner.get(row.owner_uid, ())
-        if pod.uid != row.pod_uid
-        and pod.node_name
-        and pod.uid not in known
-        and pod.created_at_seconds >= int(row.intended_at_seconds)
+        if pod.uid != row.pod_uid and pod.node_name and pod.uid not in known and _made_since(row, pod)
     )
     return min(made_since, key=lambda pod: (pod.created_at_seconds, pod.uid), default=None)
+
+
+def _made_since(row: Row, pod: Pod) -> bool:
+    if row.newest_sibling_at_seconds is None:
+        return pod.created_at_seconds >= int(row.intended_at_seconds)
+    return pod.created_at_seconds > row.newest_sibling_at_seconds
 
 
 def _stands(row: Row, door: KubeDoor) -> bool:

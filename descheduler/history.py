@@ -38,7 +38,7 @@ class Passed(NamedTuple):
 @dataclasses.dataclass(frozen=True, slots=True)
 class History:
     """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload,
-    refusals per pod uid, what passed per flow rule (`flow.key`).
+    evictions in vain per pod uid, what passed per flow rule (`flow.key`).
 
     `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `undecided` those with
     an intent of which nobody knows yet how it ended.
@@ -49,7 +49,7 @@ class History:
     last_by_node: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
     returned: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     failures: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
-    refusals: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
+    in_vain: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
     flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     departed: tuple[Departed, ...] = ()

@@ -189,7 +189,7 @@ class Ledger:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
         window.
         """
-        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND {_FAILURE}"
+        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND result IN ({_marks(FAILED)})"
         return self._select(
             f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
             [mode, mode, *FAILED],
@@ -217,4 +217,3 @@ def _marks(values: collections.abc.Sequence[str]) -> str:
 
 
 _LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", "load_5m_ratio", "load_30m_ratio")
-_FAILURE: Final = f"(result IN ({_marks(FAILED)}) OR (result = 'not_done' AND http_status >= 500))"

@@ -56,14 +56,17 @@ class Caps:
         return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
 
     def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
-        """Why this pod must wait, if it must: its namespace's cap, its own refusals, or what its workload has been
-        through.
+        """Why this pod must wait, if it must: its namespace's cap, evictions of it without effect, or what its workload
+        has been through.
         """
         cap = self._policy.limits.per_namespace
         if self._by_namespace[pod.namespace] >= cap:
             return Verdict(
                 Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
             )
+        if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
+            name = standing.workload if standing is not None else "it"
+            return Verdict(Cause.IN_FLIGHT, f"{name} has an eviction of which no answer was seen yet")
         return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
 
     def count(self, pod: Pod, standing: Standing | None) -> None:
@@ -78,8 +81,6 @@ class Caps:
         workload = standing.workload
         chosen = self._by_workload[workload.uid]
         last = self._history.last_by_workload.get(workload.uid)
-        if workload.uid in self._history.undecided:
-            return Verdict(Cause.IN_FLIGHT, f"{workload} has an eviction of which no answer was seen yet")
         if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
             return Verdict(
                 Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
@@ -111,12 +112,12 @@ class Caps:
         return Verdict(Cause.BREAKER, f"{failures.in_a_row} failures in a row, {until}")
 
     def _backoff_verdict(self, pod_uid: str) -> Verdict | None:
-        refused = self._history.refusals.get(pod_uid)
-        if refused is None:
+        failed = self._history.in_vain.get(pod_uid)
+        if failed is None:
             return None
-        rest_seconds = pause_seconds(self._policy.breaker, pod_uid, refused.in_a_row, grown=refused.in_a_row - 1)
-        left_seconds = self._left(refused.last_at_seconds, rest_seconds)
-        times = f"refused {refused.in_a_row} times by a budget"
+        rest_seconds = pause_seconds(self._policy.breaker, pod_uid, failed.in_a_row, grown=failed.in_a_row - 1)
+        left_seconds = self._left(failed.last_at_seconds, rest_seconds)
+        times = f"{failed.in_a_row} evictions of it without effect"
         return Verdict(Cause.BACKOFF, f"{times}, {left_seconds:.0f} s left") if left_seconds > 0 else None
 
     def _left(self, since: float | None, span_seconds: float) -> float:

@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from descheduler import answers
+from descheduler import answers, owners
 from descheduler.evicting import EvictionOutcome
 from descheduler.plans import EvictionPlan
 
@@ -32,7 +32,7 @@ class Telemetry:
         )
         self._refusals = Counter(
             "evenload_eviction_refusals_total",
-            "Evictions and dry runs that a budget, the guard or the apiserver refused; a rise means planning in vain.",
+            "Evictions and dry runs that were refused, or not answered (unanswered); a rise means planning in vain.",
             ("refused_by",),
             registry=registry,
         )
@@ -43,6 +43,14 @@ class Telemetry:
             "Replacements that came back to the node they had left; a rise means evictions in vain.",
             registry=registry,
         )
+        self._owners_failed = Counter(
+            "evenload_owner_lookup_failures_total",
+            "Owners of pods on hot nodes that could not be looked up; their pods stay, by verdict owner_lookup_failed.",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in owners.REASONS:
+            self._owners_failed.labels(reason)
         self._candidates = Gauge(
             "evenload_eviction_candidates",
             "Pods of overloaded nodes by verdict in the last run; says why nothing is evicted.",
@@ -127,6 +135,11 @@ class Telemetry:
             refuser = answers.refused_by(outcome.told)
             if refuser is not None:
                 self._refusals.labels(refuser).inc()
+
+    def owners_failed(self, failures: collections.abc.Iterable[owners.Failure]) -> None:
+        """Owners that a run could not look up."""
+        for failure in failures:
+            self._owners_failed.labels(failure.reason).inc()
 
     def came_back(self, count: int) -> None:
         """Replacements found on the node they had left."""

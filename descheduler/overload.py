@@ -76,7 +76,7 @@ def observe(
             streak = _next_streak(None if broken else before, seen, value, band.evict_above_ratio)
             if streak is not None and not _too_long_ago(streak, now_seconds, policy):
                 streaks[key] = streak
-            if key in memory.relieving and (value is None or value > band.evict_until_ratio):
+            if key in memory.relieving and (value is None or usage.over(value, band.evict_until_ratio)):
                 relieving.add(key)
     return Memory(streaks=streaks, relieving=frozenset(relieving))
 
@@ -97,12 +97,18 @@ def confirmed(
         for metric, band in policy.descheduler.thresholds.items():
             value = _reading(usages[node], metric, policy, now_seconds)
             key = (node, metric)
-            if value is None or value <= band.evict_until_ratio or not _entered(memory, key, policy):
+            if value is None or not usage.over(value, band.evict_until_ratio) or not _entered(memory, key, policy):
                 continue
             streak = memory.streaks.get(key)
             since = streak.since_seconds if streak is not None else None
             found.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
     return tuple(found)
+
+
+def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> bool:
+    """Whether some node shows more than a line that triggers."""
+    lines = policy.descheduler.thresholds.items()
+    return any(_over(usages, metric, band.evict_above_ratio) for metric, band in lines)
 
 
 def bridged_seconds(policy: LoadPolicy) -> float:
@@ -121,7 +127,8 @@ def _remembered(memory: Memory, metric: str) -> set[str]:
 
 def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, line_ratio: float) -> list[str]:
     """The nodes that show more than the line, whatever it is worth: few, so that few are looked at more closely."""
-    return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > line_ratio]
+    above = line_ratio + usage.ROUNDING
+    return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
 
 
 def _reading(seen: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
@@ -141,7 +148,7 @@ def _next_streak(
 ) -> Streak | None:
     if value is None or seen is None:
         return streak
-    if value <= line_ratio:
+    if not usage.over(value, line_ratio):
         return None
     if streak is None:
         return Streak(seen.at_seconds, seen.at_seconds)

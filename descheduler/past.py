@@ -9,7 +9,7 @@ import collections.abc
 from typing import NamedTuple
 
 from descheduler.history import HOUR_SECONDS, Departed, Failures, History, Passed
-from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, OPEN, Row
+from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
 
 
 class Kept(NamedTuple):
@@ -35,17 +35,12 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
             row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
         ),
         failures=_failures(kept.failing, resets),
-        refusals=_refusals(rows, resets),
+        in_vain=_in_vain(rows, resets),
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )
-
-
-def _failed(row: Row) -> bool:
-    """As ledger._FAILURE: also a 5xx after which the pod was found standing."""
-    return row.result in FAILED or (row.result == "not_done" and (row.http_status or 0) >= 500)
 
 
 def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
@@ -58,17 +53,17 @@ def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappi
     for row in rows:
         if row.result in ENDS_FAILURES:
             found.pop(row.workload_uid, None)
-        elif _failed(row) and _since_reset(row, resets):
+        elif row.result in FAILED and _since_reset(row, resets):
             before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
             found[row.workload_uid] = Failures(before + 1, row.at_seconds)
     return found
 
 
-def _refusals(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
-    """How often a budget refused each pod since the last reset, by pod uid; `rows` oldest first."""
+def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """How often each pod was asked for in vain since the last reset, by its uid; `rows` oldest first."""
     found: dict[str, Failures] = {}
     for row in rows:
-        if row.result == "refused" and _since_reset(row, resets):
+        if row.result in IN_VAIN and _since_reset(row, resets):
             before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
             found[row.pod_uid] = Failures(before + 1, row.at_seconds)
     return found

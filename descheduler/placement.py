@@ -5,6 +5,9 @@ affinity.
 kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by `kube.selectors`.
 """
 
+from collections.abc import Iterable
+from typing import Final
+
 from kube import selectors
 from kube.objects import Node, Pod
 
@@ -21,6 +24,8 @@ LEAVING_TAINTS = (
     "aws-node-termination-handler/",
 )
 
+CONDITION_TAINTS: Final = "node.kubernetes.io/"
+
 
 def leaving(node: Node) -> str:
     """Why the node is on its way out or closed by someone else ("" if it is not): such nodes are left alone."""
@@ -35,6 +40,19 @@ def leaving(node: Node) -> str:
 def open_to_pods(node: Node) -> bool:
     """Whether the node takes pods at all now."""
     return node.ready and not leaving(node)
+
+
+def closing_taints(node: Node) -> frozenset[tuple[str, str]]:
+    """Key and value of the taints that keep off what does not tolerate them; PreferNoSchedule is only advice."""
+    return frozenset((taint.key, taint.value) for taint in node.taints if taint.effect in selectors.HARD_EFFECTS)
+
+
+def tolerated_taints(nodes: Iterable[Node]) -> frozenset[tuple[str, str]]:
+    """The taints that what runs on these nodes tolerates: those they have, but for a condition's, which comes later
+    than the pods.
+    """
+    found = (taint for node in nodes for taint in closing_taints(node))
+    return frozenset((key, value) for key, value in found if not key.startswith(CONDITION_TAINTS))
 
 
 def why_not(node: Node, pod: Pod) -> str:

@@ -41,8 +41,9 @@ def plan(
     """
     if not (overloads or headroom):
         return idle(taken, policy)
-    why_blocked = _blocked(taken, policy)
-    draft = _Draft(taken, policy, history, frozenset(overload.node for overload in overloads))
+    overloaded = frozenset(overload.node for overload in overloads)
+    why_blocked = _blocked(taken, policy, overloaded)
+    draft = _Draft(taken, policy, history, overloaded)
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
@@ -58,29 +59,36 @@ def plan(
 
 def idle(seen: Overview, policy: LoadPolicy) -> EvictionPlan:
     """The plan of most runs of most clusters: no node is overloaded, and that is known without any pod."""
-    return EvictionPlan(seen.at_seconds, blocked=_words(_blocked(seen, policy)))
+    return EvictionPlan(seen.at_seconds, blocked=_words(_blocked(seen, policy, frozenset())))
 
 
 def _words(why_blocked: Verdict | None) -> str:
     return why_blocked.detail if why_blocked else ""
 
 
-def _blocked(taken: Overview, policy: LoadPolicy) -> Verdict | None:
+def _blocked(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
     """Why no pod at all may leave in this run, None if some may."""
     if taken.gaps:
         return Verdict(Cause.USAGE_UNKNOWN, f"the data is not whole: {'; '.join(taken.gaps)}")
     needed = policy.descheduler.cool_nodes
-    cool = len(list(itertools.islice(cool_nodes(taken, policy), needed)))  # so many are as good as all
+    cool = len(list(itertools.islice(cool_nodes(taken, policy, overloaded), needed)))  # so many are as good as all
     if cool < needed:
         return Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
     return None
 
 
-def cool_nodes(taken: Overview, policy: LoadPolicy) -> collections.abc.Iterator[str]:
-    """The open nodes that are at or under every target line by fresh readings, as they are found."""
+def cool_nodes(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
+    """The open nodes that are at or under every target line by fresh readings, as they are found.
+
+    A taint that keeps pods away closes a node (a control plane), but not where an overloaded node has it, too: what
+    runs there tolerates it. While none is overloaded no pod has to go anywhere, and no taint closes any.
+    """
+    tolerated = placement.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
     for node in taken.nodes:
         seen = taken.node_usage.get(node.name)
         if seen is None or not placement.open_to_pods(node):
+            continue
+        if overloaded and not placement.closing_taints(node) <= tolerated:
             continue
         current = usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds)
         lines = policy.descheduler.thresholds.items()
@@ -156,7 +164,7 @@ class _Draft:
     def _relieve_metric(self, work: _Work, overload: Overload) -> None:
         key = lambda pod: ordering.key(pod, *self._used_and_excess(work, overload, pod))  # noqa: E731
         waiting = sorted(work.open_pods.values(), key=key, reverse=True)
-        while waiting and work.projected[overload.metric] > overload.evict_until_ratio:
+        while waiting and usage.over(work.projected[overload.metric], overload.evict_until_ratio):
             pod = waiting.pop()
             work.judged[pod.uid] = found = self._verdict(work, overload, pod)
             if found.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
@@ -198,8 +206,13 @@ class _Draft:
             destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._headroom.reserve(pod),
             flow=self._gate.count(pod, self._standing(pod)),
+            newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
         )
         self.evictions.append(eviction)
+
+    def _newest_sibling_at_seconds(self, pod: Pod) -> float:
+        siblings = self._taken.owned.get(pod.owner.uid, ()) if pod.owner is not None else ()
+        return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
 
     def _standing(self, pod: Pod) -> Standing | None:
         workload = self._taken.workload_of(pod)
@@ -209,7 +222,12 @@ class _Draft:
         work = _Work(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
             case = protections.Case(
-                pod, self._standing(pod), self._policy, self._taken.at_seconds, self._movable_claims
+                pod,
+                self._standing(pod),
+                self._policy,
+                self._taken.at_seconds,
+                self._movable_claims,
+                self._taken.owner_failure(pod),
             )
             found = protections.verdict(case) or self._usage_verdict(pod)
             if found is not None:
@@ -232,7 +250,7 @@ class _Draft:
     def _used_and_excess(self, work: _Work, overload: Overload, pod: Pod) -> tuple[float, float]:
         """What the pod uses of the hot resource and what remains to be moved, both in millicores or bytes."""
         resource = self._resources[overload.metric]
-        excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio
+        excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
         used = usage.amount(self._taken.pod_usage[pod.key], resource)
         return used, excess_ratio * usage.size(work.node.capacity, resource)
 
@@ -250,4 +268,4 @@ def _capacity_per_allocatable(node: Node, resource: usage.Resource) -> float:
 
 
 def _at_or_under(value: float | None, line_ratio: float) -> bool:
-    return value is not None and usage.usable_ratio(value) and value <= line_ratio
+    return value is not None and usage.usable_ratio(value) and not usage.over(value, line_ratio)

@@ -43,7 +43,8 @@ NO_HEADROOM = Headroom()
 @dataclasses.dataclass(frozen=True, slots=True)
 class Eviction:
     """One eviction of a plan with its figures: ratios of the node before, after, and of the destination with the pod
-    on it.
+    on it. `newest_sibling_at_seconds`: when the newest pod of its owner was made, by the apiserver's clock; whatever is
+    made later may be its replacement.
     """
 
     pod: Pod
@@ -56,6 +57,7 @@ class Eviction:
     destination_ratio: float
     budget: str
     flow: str = ""  # key of the flow rule that let it pass
+    newest_sibling_at_seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,25 +12,40 @@ from descheduler.ledger import Ledger
 from descheduler.overload import Memory
 from descheduler.reading import Reader
 from descheduler.rows import Query
-from kube.objects import Node
+from descheduler.snapshot import Overview
 from policy.schema import LoadPolicy
 
-STEPS = 4
+FEWEST_STEPS = 4
 
 
-def memory(
-    reader: Reader, ledger: Ledger, nodes: tuple[Node, ...], policy: LoadPolicy, *, now_seconds: float
-) -> Memory:
-    """The memory before the readings of now; raises PromqlError and LedgerError."""
-    span_seconds = policy.descheduler.overloaded_for_seconds
-    steps = STEPS if span_seconds > 0 else 0
-    step_seconds = math.ceil(span_seconds / STEPS)
-    found = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
-    for number in range(steps + 1, 0, -1) if steps else ():
-        at_seconds = now_seconds - number * step_seconds
-        usages = reader.node_usage(nodes, policy, gaps=[], at_seconds=at_seconds)
+def memory(reader: Reader, ledger: Ledger, seen: Overview, policy: LoadPolicy) -> Memory:
+    """The memory before the readings of now (`seen`); raises PromqlError and LedgerError.
+
+    Where no node is over a line now, what was before says nothing: a reading under it ends every count.
+    """
+    found = Memory(relieving=_still_relieving(ledger, policy, seen.at_seconds))
+    if not overload.over_a_line(seen.node_usage, policy):
+        return found
+    step_seconds = _step_seconds(policy)
+    for number in range(_steps(policy), 0, -1):
+        at_seconds = seen.at_seconds - number * step_seconds
+        usages = reader.node_usage(seen.nodes, policy, gaps=[], at_seconds=at_seconds)
         found = overload.observe(found, usages, policy, now_seconds=at_seconds)
     return found
+
+
+def _step_seconds(policy: LoadPolicy) -> float:
+    """Between two looks: a quarter of `overloadedFor`, at most half of what one look is good for, since the readings
+    behind two looks are further apart where the first is the older one.
+    """
+    quarter_seconds = math.ceil(policy.descheduler.overloaded_for_seconds / FEWEST_STEPS)
+    return min(quarter_seconds, overload.bridged_seconds(policy) / 2)
+
+
+def _steps(policy: LoadPolicy) -> int:
+    """How many looks reach back over `overloadedFor`, and one more; none where a single reading is enough."""
+    span_seconds = policy.descheduler.overloaded_for_seconds
+    return math.ceil(span_seconds / _step_seconds(policy)) + 1 if span_seconds > 0 else 0
 
 
 def _still_relieving(ledger: Ledger, policy: LoadPolicy, now_seconds: float) -> frozenset[overload.Key]:

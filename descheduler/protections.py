@@ -14,7 +14,7 @@ one.
 import math
 from typing import NamedTuple
 
-from descheduler import flow, keys
+from descheduler import flow, keys, usage
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube import countable
@@ -25,13 +25,16 @@ PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserv
 
 
 class Case(NamedTuple):
-    """A pod before its judges: its workload's standing (None: unknown owner) and which claims may move."""
+    """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, and why its owner
+    could not be looked up ("" if it could).
+    """
 
     pod: Pod
     standing: Standing | None
     policy: LoadPolicy
     now_seconds: float
     movable_claims: frozenset[str] = frozenset()
+    owner_failure: str = ""
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -135,6 +138,8 @@ def _replicas(case: Case) -> Verdict | None:
     if case.standing is None:
         if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
             return None
+        if case.owner_failure:
+            return Verdict(Cause.OWNER_LOOKUP_FAILED, case.owner_failure)
         return Verdict(
             Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
         )
@@ -144,7 +149,7 @@ def _replicas(case: Case) -> Verdict | None:
             Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
         )
     left = case.standing.ready - (1 if case.pod.ready else 0)
-    needed = math.ceil(protect.min_ready_ratio * wanted - 1e-9)
+    needed = math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
     if left < needed:
         return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")
     return None

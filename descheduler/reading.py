@@ -10,6 +10,7 @@ simply absent.
 import collections.abc
 import contextlib
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from descheduler import ahead, owners, usage, workloads
 from descheduler.owners import Custom
 from descheduler.snapshot import Overview, Snapshot
 from descheduler.usage import NodeUsage, PodUsage, Resource
-from descheduler.workloads import Workload
 from kube import kinds
 from kube.door import ScalesDoor
 from kube.objects import Address, Node, PersistentVolume, Pod
@@ -104,10 +104,10 @@ class Reader:
         """All nodes; raises KubeError."""
         return self._kube.list(kinds.NODES).items
 
-    def pods(self, *, now_seconds: float) -> tuple[Pod, ...]:
-        """The unfinished pods and nothing else; raises KubeError."""
-        with self._listed(now_seconds) as begun:
-            return begun.items()
+    def pods(self, namespaces: collections.abc.Iterable[str]) -> tuple[Pod, ...]:
+        """The unfinished pods of these namespaces and nothing else; raises KubeError."""
+        listed = (ahead.unfinished(self._kube, namespace=name) for name in sorted(namespaces))
+        return tuple(itertools.chain.from_iterable(listed))
 
     @contextlib.contextmanager
     def _listed(self, now_seconds: float) -> collections.abc.Iterator[Begun]:
@@ -131,18 +131,21 @@ class Reader:
         pods = begun.items()
         pod_usage = used([pod.key for pod in pods if pod.spec.node_name in hot]) if used is not None else {}
         volumes = self._volumes(pods)
+        owned = self._custom(controllers, pods, hot)
         return Snapshot(
             at_seconds=seen.at_seconds,
             nodes=seen.nodes,
             pods=pods,
-            budgets=self._kube.list(kinds.BUDGETS).items,  # last: what they still allow is not older than the pods
-            workloads=workloads.Index(controllers, self._custom(controllers, pods, hot)),
+            # Last: what they still allow is not older than the pods, and an apiserver that has gone meanwhile shows.
+            budgets=self._kube.list(kinds.BUDGETS).items,
+            workloads=workloads.Index(controllers, owned.workloads),
             namespaces=namespaces,
             node_usage=seen.node_usage,
             pod_usage=pod_usage,
             volumes=volumes,
             attach_limits=self._attach_limits(volumes.values()),
             gaps=tuple(dict.fromkeys(gaps)),
+            owner_failures=owned.failures,
         )
 
     def _owners(self) -> Owners:
@@ -156,18 +159,14 @@ class Reader:
 
     def _custom(
         self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
-    ) -> dict[str, Workload]:
+    ) -> owners.Found:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
         if not nodes:
-            return {}
-        replica_sets = {one.uid: one for one in controllers["ReplicaSet"]}
-        asked: set[Custom] = set()
-        for pod in pods:
-            if pod.spec.node_name in nodes and pod.owner is not None:
-                owner = replica_sets[pod.owner.uid].owner if pod.owner.uid in replica_sets else pod.owner
-                if owner is not None and owners.is_custom(owner):
-                    asked.add(Custom(pod.namespace, owner))
-        return owners.workloads(self._kube, asked)
+            return owners.Found({}, {})
+        listed = workloads.Index(controllers)
+        owned = ((pod.namespace, pod.owner) for pod in pods if pod.spec.node_name in nodes)
+        above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}
+        return owners.workloads(self._kube, [one for one in above if owners.is_custom(one.reference)])
 
     def node_usage(
         self,
@@ -261,7 +260,7 @@ def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy
     return frozenset(
         name
         for name, one in seen.items()
-        if any(one.ratios.get(metric, 0.0) > band.evict_until_ratio for metric, band in bands)
+        if any(usage.over(one.ratios.get(metric, 0.0), band.evict_until_ratio) for metric, band in bands)
     )
 
 

@@ -5,7 +5,8 @@ asked.
 them, `views.py` shows them.
 
     intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
-    after a crash: intended, unknown -> evicted_unconfirmed (the pod has gone) | not_done (it still stands)
+    later: intended (a crash), unknown -> evicted_unconfirmed where the pod has gone; where it still stands an intent of
+    which nobody knows whether it was asked for is not_done, one that was not answered has failed
 """
 
 import dataclasses
@@ -18,6 +19,8 @@ DONE: Final = ("evicted", "evicted_unconfirmed")
 COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
 OPEN: Final = ("intended", "unknown")
 FAILED: Final = ("failed", "refused")
+# After what a pod is left alone for a while; an answer of 404 or 409 about a pod that is still there is a webhook's.
+IN_VAIN: Final = (*FAILED, "gone", "replaced")
 ENDS_FAILURES: Final = (*DONE, "dry_run")
 RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
 
@@ -69,6 +72,7 @@ class Row(NamedTuple):
     load_30m_ratio: float | None
     returned: int | None
     flow: str = ""  # `flow.key` of the rule that let it pass
+    newest_sibling_at_seconds: float | None = None  # None: written by a version that did not ask
 
 
 class Posted(NamedTuple):
@@ -123,4 +127,5 @@ def intent(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
         "destination": eviction.destination,
         "result": "intended",
         "flow": eviction.flow,
+        "newest_sibling_at_seconds": eviction.newest_sibling_at_seconds,
     }

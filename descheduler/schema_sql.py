@@ -40,6 +40,7 @@ STEPS = (
     CREATE TABLE set_asides (at_seconds REAL NOT NULL, moved_to TEXT NOT NULL, cause TEXT NOT NULL);
     """,
     "ALTER TABLE evictions ADD COLUMN flow TEXT NOT NULL DEFAULT '';",
+    "ALTER TABLE evictions ADD COLUMN newest_sibling_at_seconds REAL;",
 )
 BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
 

@@ -110,6 +110,7 @@ class Service:
         self._told: dict[str, tuple[str, float]] = {}
         self._previewing = threading.Lock()
         self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
+        self._looks = following.Looks()
         self._look_back = following.LookBack()
         self._pruning = keeping.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
@@ -147,6 +148,8 @@ class Service:
             return None
         # The first run reads everything: a right that is missing shows at the start, not with the first overload.
         seen = self._seen(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
+        if seen.whole is not None:
+            parts.telemetry.owners_failed(seen.whole.owner_failures.values())
         self._follow(policy, now_seconds, seen)
         self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
         report = self._act(self._decided(seen, rules, headroom=headroom), policy)
@@ -166,7 +169,7 @@ class Service:
         def hot(nodes: Overview) -> frozenset[str]:
             before = self._remembered(policy)
             if before is None:
-                before = priming.memory(reader, ledger, nodes.nodes, policy, now_seconds=now_seconds)
+                before = priming.memory(reader, ledger, nodes, policy)
             memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
             found.append((memory, overload.confirmed(memory, nodes.node_usage, policy, now_seconds=now_seconds)))
             return frozenset(one.node for one in found[-1][1])
@@ -330,8 +333,9 @@ class Service:
         """
         reader, ledger, whole = self._parts.reader, self._parts.ledger, seen.whole if seen is not None else None
         rows = following.unfinished(ledger, now_seconds=now_seconds)
-        pods = lambda: whole.pods if whole is not None else reader.pods(now_seconds=now_seconds)  # noqa: E731
-        returned = following.follow(ledger, rows, pods, now_seconds=now_seconds)
+        due = self._looks.due(rows, now_seconds=now_seconds, listed=whole is not None)
+        pods = whole.pods if whole is not None else reader.pods({row.namespace for row in due})
+        returned = following.follow(ledger, due, pods, now_seconds=now_seconds)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
             self._post(telling.returned(one.row, one.pod))

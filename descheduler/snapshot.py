@@ -11,6 +11,7 @@ import dataclasses
 import functools
 
 from descheduler import workloads as workload_index
+from descheduler.owners import Custom, Failure
 from descheduler.usage import NodeUsage, PodUsage
 from descheduler.workloads import Workload
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
@@ -36,7 +37,7 @@ class Snapshot(Overview):
     `pod_usage` is of pods on nodes over a target line only: others are in no plan.
     `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
     claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
-    can hold.
+    can hold. `owner_failures` are the owners of other kinds that could not be looked up.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -50,6 +51,14 @@ class Snapshot(Overview):
     attach_limits: collections.abc.Mapping[str, collections.abc.Mapping[str, int]] = dataclasses.field(
         default_factory=dict
     )
+    owner_failures: collections.abc.Mapping[Custom, Failure] = dataclasses.field(default_factory=dict)
+
+    def owner_failure(self, pod: Pod) -> str:
+        """Why the pod's owner could not be looked up, "" if it could."""
+        if pod.owner is None or not self.owner_failures:
+            return ""
+        failure = self.owner_failures.get(Custom(pod.namespace, self.workloads.leading(pod.owner)))
+        return failure.text if failure is not None else ""
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload that would replace the pod, if it is one we know."""

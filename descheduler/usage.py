@@ -10,11 +10,13 @@ import dataclasses
 import enum
 import functools
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kube.objects import Node, Resources
 from policy import annotations, freshness, metrics, node_thresholds
 from policy.schema import LoadPolicy
+
+ROUNDING: Final = 1e-9  # what sums of floats may be off: more than 1e4 pods of a node add, less than any line means
 
 
 class Resource(enum.StrEnum):
@@ -70,6 +72,11 @@ def of_nodes(
 def fresh(at_seconds: float, now_seconds: float, stale_after_seconds: float) -> bool:
     """Whether data of that time may be acted on: not stale, not from the future."""
     return freshness.usable(at_seconds, now_seconds, stale_after_seconds) == "usable"
+
+
+def over(value_ratio: float, line_ratio: float) -> bool:
+    """Whether a ratio is over a line, and not only by what sums of floats are off."""
+    return value_ratio > line_ratio + ROUNDING
 
 
 def usable_ratio(value: float) -> bool:

@@ -31,6 +31,7 @@ class Cause(enum.StrEnum):
     LOCAL_STORAGE = "local_storage"
     NODE_BOUND_VOLUME = "node_bound_volume"
     UNKNOWN_OWNER = "unknown_owner"
+    OWNER_LOOKUP_FAILED = "owner_lookup_failed"
     FEW_REPLICAS = "few_replicas"
     FEW_READY = "few_ready"
     USAGE_UNKNOWN = "usage_unknown"

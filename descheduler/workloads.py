@@ -96,6 +96,12 @@ class Index(collections.abc.Mapping[str, Workload]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def leading(self, owner: OwnerReference) -> OwnerReference:
+        """The reference to follow from a pod's owner: of a ReplicaSet the one above it, if it has one."""
+        kind, one = self._listed.get(owner.uid, ("", None))
+        above = one.owner if one is not None and kind == REPLICA_SET else None
+        return above or owner
+
     def versions(self, uid: str) -> collections.abc.Sequence[str]:
         """The uids of a workload's ReplicaSets, if it has any above it."""
         return self._versions.get(uid, ())

@@ -63,7 +63,7 @@ def of_placements(confirmed: collections.abc.Iterable[crowding.Placement]) -> st
 
 
 def _hint(name: str, hint: relief.Relief) -> str:
-    return f"{name} {hint.until_seconds!r} {' '.join(sorted(hint.workloads))}\n"
+    return f"{name} {' '.join(f'{uid} {until!r}' for uid, until in sorted(hint.untils_seconds.items()))}\n"
 
 
 def _bits(column: nodes.Floats) -> bytes:

@@ -19,17 +19,26 @@ MAX_LENGTH: Final = 16 * 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Relief:
-    """Until when (Unix seconds) and for which workloads (uid of the pods' controlling owner) a node is to be left
-    alone.
+    """The workloads (uid of the pods' controlling owner) that are to leave a node alone, and each until when (Unix
+    seconds).
     """
 
-    until_seconds: float
-    workloads: frozenset[str]
+    untils_seconds: collections.abc.Mapping[str, float]
+
+    @property
+    def until_seconds(self) -> float:
+        """When the hint is over for all of them."""
+        return max(self.untils_seconds.values(), default=0.0)
 
 
 def encode(relief: Relief) -> str:
-    """Compact JSON, workloads sorted."""
-    body = {"v": VERSION, "until": stamps.encode(relief.until_seconds), "workloads": sorted(relief.workloads)}
+    """Compact JSON, workloads sorted. `until` holds for all of them but those that `untils` names with an earlier time;
+    a reader that does not know `untils` leaves the node alone for longer, and no pod goes where it must not.
+    """
+    latest = stamps.encode(relief.until_seconds)
+    own = {uid: stamps.encode(until_seconds) for uid, until_seconds in sorted(relief.untils_seconds.items())}
+    earlier = {uid: text for uid, text in own.items() if text != latest}
+    body = {"v": VERSION, "until": latest, "workloads": list(own)} | ({"untils": earlier} if earlier else {})
     return json.dumps(body, separators=(",", ":"))
 
 
@@ -48,17 +57,21 @@ def _relief(body: dict[str, object]) -> Relief | None:
     version, workloads = body.get("v"), body.get("workloads")
     if type(version) is not int or version != VERSION or not isinstance(workloads, list):
         return None
-    if not all(isinstance(uid, str) and uid for uid in workloads):
+    if not workloads or not all(isinstance(uid, str) and uid for uid in workloads):
         return None
     "".join(workloads).encode()  # a ValueError for half of a surrogate pair, which no answer of ours could carry
-    return Relief(stamps.decode(body.get("until")), frozenset(workloads))
+    own = body.get("untils", {})
+    if not isinstance(own, dict):
+        return None
+    latest_seconds = stamps.decode(body.get("until"))
+    return Relief({uid: stamps.decode(own[uid]) if uid in own else latest_seconds for uid in workloads})
 
 
 def rejects(relief: Relief | None, workload_uid: str, now_seconds: float, *, relieved: bool) -> bool:
     """Whether a node with this hint is refused to a pod of the workload; `relieved` is the answer of `is_relieved`."""
     if relief is None or relieved:
         return False
-    return now_seconds < relief.until_seconds and workload_uid in relief.workloads
+    return now_seconds < relief.untils_seconds.get(workload_uid, 0.0)
 
 
 def is_relieved(

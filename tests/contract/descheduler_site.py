@@ -11,6 +11,7 @@ import pathlib
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import yaml
@@ -27,6 +28,7 @@ from tests.contract import shifted
 from tests.e2e import bodies, policies, services, waiting
 
 NAMESPACE = "shop"
+NODES = 4
 REPLICAS = 4
 PER_HOUR = 6
 HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 2 * 2**30, "memory_request": "64Mi"}
@@ -281,6 +283,30 @@ class Site:
         path = folder / "kubeconfig"
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         return path
+
+
+@contextlib.contextmanager
+def of_two_workloads(directory: pathlib.Path) -> Iterator[Site]:
+    """Four nodes and two workloads; no descheduler runs."""
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(cluster.Cluster(nodes=NODES, node_exporter=False))
+        for name in (permissions.NAMESPACE, NAMESPACE):
+            running.api.create("api/v1/namespaces", {"metadata": {"name": name}})
+        permissions.apply(running)
+        prometheus, gates = stack.enter_context(gate.around(running, replicas=2))
+        made = Site(running, prometheus, gates, directory)
+        stack.callback(made.close)
+        for app in ("web", "api"):
+            made.door.create(kinds.DEPLOYMENTS, workload(app), namespace=NAMESPACE)
+        yield made
+
+
+@contextlib.contextmanager
+def watched(site: Site) -> Iterator[Watcher]:
+    """A watcher of the site that has looked once."""
+    with Watcher(site.door) as made:
+        made.look()
+        yield made
 
 
 def passing(_: gate.Call) -> None:

@@ -167,7 +167,7 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     hint = relief.decode(admin.get(kinds.NODES, pod.node_name).annotations.get(relief.KEY))
     assert hint is not None
     assert pod.owner is not None
-    assert pod.owner.uid in hint.workloads
+    assert pod.owner.uid in hint.untils_seconds
 
 
 def test_a_budget_refuses_with_429_and_the_pod_stays(
@@ -213,7 +213,7 @@ def test_a_dry_run_asks_the_budget_and_changes_nothing(admin: KubeDoor, evict: E
     node = admin.get(kinds.NODES, pod.node_name)
     hint = relief.decode(node.annotations.get(relief.KEY))
     assert pod.owner is not None
-    assert hint is None or pod.owner.uid not in hint.workloads
+    assert hint is None or pod.owner.uid not in hint.untils_seconds
 
 
 def test_observing_makes_no_call(admin: KubeDoor, evict: Evict, pod: objects.Pod) -> None:
@@ -295,7 +295,7 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
     asked = [owners.Custom(namespace, one) for one in (reference, gone, unserved)]
     found = owners.workloads(descheduler, asked)
-    assert found == {uid: Workload("Crew", namespace, "web", uid, 3, 0)}
+    assert found == owners.Found({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
 
 
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-import cluster
 from cluster.demo import permissions
 from descheduler import following
 from descheduler.ledger import Ledger
@@ -28,27 +27,17 @@ from promql.errors import PromqlError
 from runtime import clock
 from tests import gate
 from tests.contract import descheduler_site
-from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, REPLICAS, Site, Watcher, is_eviction, passing
+from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, NODES, REPLICAS, Site, Watcher, is_eviction, passing
 from tests.e2e import bodies, services, waiting
 
 pytestmark = pytest.mark.cluster
-NODES = 4
 RUNS = 2  # so many more runs in which something must not happen
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Four nodes and two workloads; no descheduler runs."""
-    with contextlib.ExitStack() as stack:
-        running = stack.enter_context(cluster.Cluster(nodes=NODES, node_exporter=False))
-        for name in (permissions.NAMESPACE, NAMESPACE):
-            running.api.create("api/v1/namespaces", {"metadata": {"name": name}})
-        permissions.apply(running)
-        prometheus, gates = stack.enter_context(gate.around(running, replicas=2))
-        made = Site(running, prometheus, gates, tmp_path_factory.mktemp("faults"))
-        stack.callback(made.close)
-        for app in ("web", "api"):
-            made.door.create(kinds.DEPLOYMENTS, descheduler_site.workload(app), namespace=NAMESPACE)
+    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("faults")) as made:
         yield made
 
 
@@ -60,9 +49,7 @@ def site(plane: Site) -> Site:
 
 @pytest.fixture
 def watcher(site: Site) -> Iterator[Watcher]:
-    made = Watcher(site.door)
-    made.look()
-    with made:
+    with descheduler_site.watched(site) as made:
         yield made
 
 
@@ -239,6 +226,7 @@ def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_to
     growing = {"initial": "1s", "factor": 1000, "max": "1h", "window": "1h"}
     cooldown = {"workload": "1s", "node": "1s", "returned": growing}
     site.obey(descheduler__flow=only_web, descheduler__cooldown=cooldown)
+    site.on_a_clock_of_its_own().set(2.0)  # what is made since is told by the apiserver's clock
     sent_back(site, watcher, 1)
     (row,) = returned(site)
     assert row["result"] in DONE, row

@@ -156,7 +156,7 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
         if gone:
             hint = relief.decode(site.admin.get(kinds.NODES, hot).annotations.get(relief.KEY))
             assert hint is not None
-            assert {row.owner_uid for row in done} <= hint.workloads, "the hint is there before the eviction"
+            assert {row.owner_uid for row in done} <= set(hint.untils_seconds), "the hint is there before the eviction"
         known = max((row.id for row in rows), default=known)
         seen += [row.result for row in rows]
         if lived:

@@ -344,7 +344,7 @@ def hinted(evenload: stack.Stack) -> bool:
     hint = relief.decode(evenload.nodes()[HOT].annotations.get(relief.KEY))
     uid = evenload.door.get(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE).uid
     known = evenload.view_of(HOT).get("relief_until")
-    return hint is not None and uid in hint.workloads and known == clock.to_rfc3339(hint.until_seconds)
+    return hint is not None and uid in hint.untils_seconds and known == clock.to_rfc3339(hint.until_seconds)
 
 
 def unplaced(evenload: stack.Stack) -> dict[str, str]:

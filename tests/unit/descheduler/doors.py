@@ -33,7 +33,11 @@ class FakeDoor:
         self.unreachable = False
         self.served: dict[str, tuple[ApiResource, ...]] = {}
         self.scales_asked: list[str] = []
+        self.scale_failure: errors.KubeError | None = None
+        self.after_scale: collections.abc.Callable[[], object] = lambda: None
+        self.versions_asked: list[str] = []
         self.listed: dict[str, str] = {}
+        self.lists: list[tuple[str, str]] = []
 
     def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
         self.before_evict()
@@ -43,12 +47,15 @@ class FakeDoor:
             raise answer
         return answer
 
-    def list(self, kind: Kind[Any], *, field_selector: str = "", **_: object) -> Listing[Any]:
+    def list(self, kind: Kind[Any], *, namespace: str = "", field_selector: str = "", **_: object) -> Listing[Any]:
         self._check()
         self.listed[kind.plural] = field_selector
-        return Listing(self.objects.get(kind.plural, ()), "1")
+        self.lists.append((kind.plural, namespace))
+        items = self.objects.get(kind.plural, ())
+        return Listing(tuple(one for one in items if namespace in ("", one.namespace)), "1")
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        self.versions_asked.append(api_version)
         self._check()
         if api_version not in self.served:
             raise errors.NotFound("GET", status=404, reason="NotFound", message=api_version)
@@ -56,6 +63,9 @@ class FakeDoor:
 
     def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
         self.scales_asked.append(f"{kind.path}/{kind.plural}/{namespace}/{name}")
+        self.after_scale()
+        if self.scale_failure is not None:
+            raise self.scale_failure
         found: Scale = self.get(kind, name, namespace=namespace)
         return found
 

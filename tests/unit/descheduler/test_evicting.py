@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from descheduler import evicting
+from descheduler import answers, evicting
 from descheduler.evicting import Evicter, Terms
 from descheduler.ledger import Ledger
 from descheduler.plans import EvictionPlan
@@ -23,7 +23,8 @@ from tests.unit.descheduler.scenes import NOW, Scene
 
 GONE = EvictionAnswer(False, 404, "NotFound", "pods not found")
 REPLACED = EvictionAnswer(False, 409, "Conflict", "the UID in the precondition does not match")
-SHEDDING = EvictionAnswer(False, 429, "TooManyRequests", "too many requests, please try again later", 1.0)
+SHEDDING = EvictionAnswer(False, 429, errors.FLOW_CONTROL, "Too many requests, please try again later.", 1.0)
+DENIED = EvictionAnswer(False, 429, "TooManyRequests", 'admission webhook "x" denied the request: enough', 1.0)
 
 
 def failing(status: int) -> errors.ApiError:
@@ -79,15 +80,16 @@ def results(ledger: Ledger) -> list[str]:
         pytest.param(GONE, ["gone", "evicted"], id="404: it left by itself"),
         pytest.param(REPLACED, ["replaced", "evicted"], id="409: another pod has its name"),
         pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),
-        pytest.param(SHEDDING, ["not_done"], id="429 without a budget: the run stops"),
+        pytest.param(SHEDDING, ["not_done"], id="429 of flow control: the run stops"),
+        pytest.param(DENIED, ["failed", "evicted"], id="429 of a webhook: it denies this pod"),
         pytest.param(failing(410), ["gone", "evicted"], id="410: as 404"),
         pytest.param(failing(401), ["not_done"], id="401: nobody's fault but ours, the run stops"),
         pytest.param(failing(403), ["failed", "evicted"], id="403: admission forbids this one"),
         pytest.param(failing(422), ["failed", "evicted"], id="422: likewise"),
         pytest.param(failing(500), ["unknown", "evicted"], id="500: it may have taken place, the run goes on"),
-        pytest.param(failing(503), ["unknown"], id="503: the apiserver is ill, the run stops"),
-        pytest.param(failing(504), ["unknown"], id="504: it may have taken place, the run stops"),
-        pytest.param(LOST, ["unknown"], id="no answer: the run stops"),
+        pytest.param(failing(503), ["unknown", "evicted"], id="503: likewise"),
+        pytest.param(failing(504), ["unknown", "evicted"], id="504: likewise"),
+        pytest.param(LOST, ["unknown", "evicted"], id="no answer: likewise"),
     ],
 )
 def test_every_answer_is_recorded_by_its_rule(
@@ -95,6 +97,31 @@ def test_every_answer_is_recorded_by_its_rule(
 ) -> None:
     outcomes = evicter(doors.FakeDoor([first]), ledger).carry_out(two_evictions(), terms())
     assert results(ledger) == expected == [one.result for one in outcomes]
+
+
+@pytest.mark.parametrize("answer", [LOST, failing(503), DENIED], ids=["no answer", "503", "a webhook's 429"])
+def test_several_evictions_in_a_row_without_effect_end_the_run(
+    ledger: Ledger, answer: EvictionAnswer | Exception
+) -> None:
+    door = doors.FakeDoor([answer, doors.ACCEPTED, *[answer] * 9])
+    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    assert len(door.evictions) == 2 + answers.MOST_IN_A_ROW, "an answer in between begins the count again"
+
+
+def test_denials_of_single_pods_do_not_end_the_run(ledger: Ledger) -> None:
+    door = doors.FakeDoor([failing(403)] * 6)
+    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    assert len(door.evictions) == 6
+
+
+def many_evictions(count: int) -> EvictionPlan:
+    """So many pods of as many workloads from one node."""
+    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    for number in range(count):
+        scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="64Mi")
+    plan = scene.plan(scenes.policy(limits={"perNode": count, "perNamespace": count}))
+    assert len(plan.evictions) == count
+    return plan
 
 
 def test_a_refused_budget_is_not_asked_again_in_the_same_run(ledger: Ledger) -> None:
@@ -149,8 +176,8 @@ def test_modes_differ_in_the_last_call_only(
 
 
 def test_a_run_told_to_stop_evicts_no_more(ledger: Ledger) -> None:
-    door, answers = doors.FakeDoor(), iter([True, False])
-    going = terms()._replace(may_go_on=lambda: next(answers))
+    door, going_on = doors.FakeDoor(), iter([True, False])
+    going = terms()._replace(may_go_on=lambda: next(going_on))
     outcomes = evicter(door, ledger).carry_out(two_evictions(), going)
     assert len(outcomes) == len(door.evictions) == 1
 
@@ -160,8 +187,9 @@ def test_the_node_gets_a_hint_with_the_owner_before_the_pod_is_evicted(ledger: L
     hinted: list[list[str | None]] = []
     door.before_evict = lambda: hinted.append([_hint(body) for _, body in door.patches])
     evicter(door, ledger).carry_out(two_evictions(), terms())
-    first, both = (relief.encode(Relief(NOW + 600, frozenset(owners))) for owners in (("uid-a",), ("uid-a", "uid-b")))
-    assert hinted == [[first], [first, both]]
+    first = Relief({"uid-a": NOW + 600})
+    both = Relief({"uid-a": NOW + 600, "uid-b": NOW + 600})
+    assert hinted == [[relief.encode(first)], [relief.encode(first), relief.encode(both)]]
 
 
 def _hint(body: Mapping[str, Any]) -> str | None:
@@ -172,29 +200,29 @@ def _hint(body: Mapping[str, Any]) -> str | None:
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        pytest.param(None, Relief(NOW + 600, frozenset({"new"})), id="none before"),
-        pytest.param("garbage", Relief(NOW + 600, frozenset({"new"})), id="a malformed one is replaced"),
+        pytest.param(None, {"new": NOW + 600}, id="none before"),
+        pytest.param("garbage", {"new": NOW + 600}, id="a malformed one is replaced"),
+        pytest.param(relief.encode(Relief({"old": NOW - 1})), {"new": NOW + 600}, id="one that is over"),
         pytest.param(
-            relief.encode(Relief(NOW - 1, frozenset({"old"}))),
-            Relief(NOW + 600, frozenset({"new"})),
-            id="one that is over",
+            relief.encode(Relief({"old": NOW + 60, "older": NOW - 1})),
+            {"new": NOW + 600, "old": NOW + 60},
+            id="each that holds keeps its own time",
         ),
         pytest.param(
-            relief.encode(Relief(NOW + 900, frozenset({"old"}))),
-            Relief(NOW + 900, frozenset({"new", "old"})),
-            id="one that holds keeps its own",
+            relief.encode(Relief({"old": NOW + 900})), {"new": NOW + 600, "old": NOW + 900}, id="also a later one"
         ),
+        pytest.param(relief.encode(Relief({"new": NOW + 60})), {"new": NOW + 600}, id="its own is prolonged"),
     ],
 )
-def test_hints_are_merged(before: str | None, expected: Relief) -> None:
-    assert evicting.merged(before, {"new"}, terms(), NOW) == expected
+def test_hints_are_merged(before: str | None, expected: dict[str, float]) -> None:
+    assert evicting.merged(before, "new", terms(), NOW) == Relief(expected)
 
 
 def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> None:
     scene = scenes.hot_and_cool()
-    old = relief.encode(Relief(NOW + 60, frozenset({"old"})))
+    old = relief.encode(Relief({"old": NOW + 60}))
     scene.nodes["hot"] = builders.node("hot", annotations={relief.KEY: old})
     door = doors.FakeDoor()
     evicter(door, ledger).carry_out(scene.plan(), terms())
     written = door.patches[0][1]["metadata"]["annotations"][relief.KEY]  # type: ignore[index]
-    assert relief.decode(written) == Relief(NOW + 600, frozenset({"old", "uid-web"}))
+    assert relief.decode(written) == Relief({"old": NOW + 60, "uid-web": NOW + 600})

@@ -45,6 +45,8 @@ def standing(**metadata: object) -> Pod:
     ("result", "pods", "mode", "expected"),
     [
         pytest.param("intended", (standing(),), "Enforce", "not_done", id="the pod still stands"),
+        pytest.param("unknown", (standing(),), "Enforce", "failed", id="no answer, and it still stands"),
+        pytest.param("unknown", (standing(),), "DryRun", "failed", id="a dry run without an answer"),
         pytest.param("intended", (), "Enforce", "evicted_unconfirmed", id="the pod has gone"),
         pytest.param(
             "unknown",
@@ -97,7 +99,7 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
 def followed(ledger: Ledger, seen: Snapshot) -> tuple[following.Returned, ...]:
     """What a run finds that sees this."""
     rows = following.unfinished(ledger, now_seconds=seen.at_seconds)
-    return following.follow(ledger, rows, lambda: seen.pods, now_seconds=seen.at_seconds)
+    return following.follow(ledger, rows, seen.pods, now_seconds=seen.at_seconds)
 
 
 def look_back(
@@ -142,6 +144,15 @@ def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> No
     assert followed(ledger, after(6, replacement("hot"))) == (), "told once"
 
 
+@pytest.mark.parametrize("ahead_seconds", [-3600.0, -1.0, 0.0, 1.0, 3600.0])
+def test_a_return_is_seen_whatever_our_clock_says(ledger: Ledger, ahead_seconds: float) -> None:
+    """The apiserver says when a pod was made; its clock and ours need not agree."""
+    record(ledger, "evicted", at_seconds=NOW + ahead_seconds)
+    seen = dataclasses.replace(after(5, replacement("hot", after_seconds=0.0)), at_seconds=NOW + ahead_seconds + 5)
+    (returned,) = followed(ledger, seen)
+    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+
+
 def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
     record(ledger, "evicted")
     followed(ledger, after(5, replacement("cool", ready=False)))
@@ -154,7 +165,7 @@ def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
     "pods",
     [
         pytest.param((), id="no pod at all"),
-        pytest.param((replacement("cool", after_seconds=-60),), id="a replica that was there before"),
+        pytest.param((replacement("cool", after_seconds=-3600),), id="a replica as old as the newest sibling"),
         pytest.param((builders.pod("x", node="cool", owner=("ReplicaSet", "x")),), id="a pod of another owner"),
         pytest.param((replacement(""),), id="a replacement not placed yet"),
     ],

@@ -186,3 +186,42 @@ def test_a_paused_descheduler_reads_pods_alone_and_only_while_they_can_tell_some
     (row,) = again.ledger.rows(Query())
     again.ledger.fill(row.id, gone_at_seconds=NOW, landed_pod="uid-other", ready_at_seconds=NOW + 1)
     assert read_by(again, whole=False) == (None, set())
+
+
+def test_an_eviction_that_is_never_replaced_costs_few_lists_and_small_ones(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    here.service.cycle()
+    cooled = scenes.Scene().node("hot", memory=0.5).node("cool").workload("web", on=["cool"], replicas=1)
+    here.show(cooled)
+    here.prometheus.show(cooled)
+    here.door.lists.clear()
+    for number in range(720):
+        here.clock.advance(INTERVAL_SECONDS)
+        here.prometheus.age_seconds = 10.0 - (number + 1) * INTERVAL_SECONDS
+        here.service.cycle()
+    pods = [namespace for plural, namespace in here.door.lists if plural == kinds.PODS.plural]
+    assert set(pods) == {"default"}, "of its namespace alone"
+    assert len(pods) < 40
+
+
+def made(at: str) -> builders.Mutator:
+    """Created at that time."""
+    return lambda body: body["metadata"].update(creationTimestamp=at)
+
+
+def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    here.service.cycle()
+    scene = scenes.Scene().node("hot", memory=0.5).node("cool").workload("web", on=["cool"], replicas=1)
+    here.prometheus.show(scene)
+    here.show(scene)
+    for number in range(720):
+        here.clock.advance(INTERVAL_SECONDS)
+        here.prometheus.age_seconds = 10.0 - (number + 1) * INTERVAL_SECONDS
+        if number == 300:
+            made_at = clock.to_rfc3339(here.clock.now())
+            late = builders.pod("web-9", node="hot", mutate=made(made_at))
+            here.door.objects[kinds.PODS.plural] = (*scene.pods, late)
+        here.service.cycle()
+    (row,) = here.ledger.rows(Query())
+    assert (row.landed_pod, row.returned) == ("uid-web-9", 1)

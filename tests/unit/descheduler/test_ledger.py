@@ -158,13 +158,6 @@ def test_failures_outlive_every_window_and_end_by_success_or_reset_only(ledger: 
     assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {}
 
 
-def test_a_5xx_after_which_the_pod_still_stood_is_a_failure(ledger: Ledger) -> None:
-    for status in (500, 503, 429, None):
-        row_id = record(ledger, "unknown")
-        ledger.decide(row_id, "not_done", status=status, message="", at_seconds=NOW)
-    assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).failures == {"uid-web": Failures(2, NOW)}
-
-
 def test_an_accepted_dry_run_ends_the_failures_of_dry_runs(ledger: Ledger) -> None:
     for offset, result in enumerate(["refused", "dry_run", "refused"]):
         record(ledger, result, at_seconds=NOW + offset, mode="DryRun")
@@ -172,13 +165,14 @@ def test_an_accepted_dry_run_ends_the_failures_of_dry_runs(ledger: Ledger) -> No
     assert history.failures == {"uid-web": Failures(1, NOW + 2)}
 
 
-def test_refusals_count_by_pod_until_a_reset(ledger: Ledger) -> None:
+@pytest.mark.parametrize("result", ["refused", "failed", "gone", "replaced"])
+def test_evictions_in_vain_count_by_pod_until_a_reset(ledger: Ledger, result: str) -> None:
     for offset in range(3):
-        record(ledger, "refused", at_seconds=NOW + offset)
+        record(ledger, result, at_seconds=NOW + offset)
     history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
-    assert history.refusals == {"uid-web-0": Failures(3, NOW + 2)}
+    assert history.in_vain == {"uid-web-0": Failures(3, NOW + 2)}
     ledger.reset_breaker("uid-web", NOW + 5)
-    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).refusals == {}
+    assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).in_vain == {}
 
 
 def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Ledger) -> None:

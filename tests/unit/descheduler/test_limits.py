@@ -126,10 +126,10 @@ def test_a_number_is_the_cap_itself() -> None:
         pytest.param(History(failures={"uid-web": Failures(3, NOW - 119)}), "breaker", id="three failures in a row"),
         pytest.param(History(failures={"uid-web": Failures(3, NOW - 241)}), "chosen", id="a trial after the back-off"),
         pytest.param(History(failures={"uid-web": Failures(8, NOW - 9e6)}), "breaker", id="open until reset"),
-        pytest.param(History(refusals={"uid-web-0": Failures(1, NOW - 119)}), "backoff", id="refused a moment ago"),
-        pytest.param(History(refusals={"uid-web-0": Failures(1, NOW - 241)}), "chosen", id="asked again after that"),
-        pytest.param(History(refusals={"uid-web-0": Failures(3, NOW - 479)}), "backoff", id="the third one, longer"),
-        pytest.param(History(refusals={"uid-web-0": Failures(99, NOW - 3601)}), "chosen", id="an hour at most"),
+        pytest.param(History(in_vain={"uid-web-0": Failures(1, NOW - 119)}), "backoff", id="refused a moment ago"),
+        pytest.param(History(in_vain={"uid-web-0": Failures(1, NOW - 241)}), "chosen", id="asked again after that"),
+        pytest.param(History(in_vain={"uid-web-0": Failures(3, NOW - 479)}), "backoff", id="the third one, longer"),
+        pytest.param(History(in_vain={"uid-web-0": Failures(99, NOW - 3601)}), "chosen", id="an hour at most"),
     ],
 )
 def test_the_past_holds_back(history: History, expected: str) -> None:

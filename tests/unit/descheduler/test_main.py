@@ -65,6 +65,6 @@ def test_a_run_that_ends_early_waits_for_the_list_that_it_began(
         ended.append(True)
         return ()
 
-    monkeypatch.setattr(ahead, "_unfinished", slowly)
+    monkeypatch.setattr(ahead, "unfinished", slowly)
     assert invoke(tmp_path, "descheduler: {mode: Obey}\n").exit_code == 2
     assert ended

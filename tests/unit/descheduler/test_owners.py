@@ -22,6 +22,10 @@ SERVED = (
 ROLLOUT = {"kind": "Rollout", "name": "web", "uid": "uid-rollout", "apiVersion": VERSION, "controller": True}
 
 
+UNAVAILABLE = errors.ServerError("GET x", status=503, reason="ServiceUnavailable", message="service unavailable")
+SERVER_ERROR = errors.ServerError("GET x", status=500, reason="InternalError", message="conversion webhook: EOF")
+
+
 def door(*, replicas: int = 3) -> doors.FakeDoor:
     """An apiserver that serves Rollouts, with one called `web`."""
     made = doors.FakeDoor()
@@ -41,7 +45,7 @@ def custom(kind: str = "Rollout", *, version: str = VERSION, uid: str = "uid-rol
 
 
 def test_an_owner_with_a_scale_is_a_workload() -> None:
-    found = owners.workloads(door(), [custom(), custom()])
+    found = owners.workloads(door(), [custom(), custom()]).workloads
     assert found == {"uid-rollout": Workload("Rollout", "default", "web", "uid-rollout", 3, 3)}
 
 
@@ -56,14 +60,60 @@ def test_an_owner_with_a_scale_is_a_workload() -> None:
     ],
 )
 def test_what_is_not_known_is_left_out(asked: Custom) -> None:
-    assert owners.workloads(door(), [asked]) == {}
+    namesake = asked._replace(namespace="other")
+    assert owners.workloads(door(), [asked, namesake]) == owners.Found({}, {})
 
 
-def test_no_answer_fails_the_run_rather_than_lifting_or_adding_a_protection() -> None:
+def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:
+    """A pod of the hot node whose owner's author wrote this."""
+    return builders.pod(
+        name, node="hot", mutate=lambda body: body["metadata"].update(ownerReferences=[ROLLOUT | reference])
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "failure", "text"),
+    [
+        pytest.param({"apiVersion": "../healthz"}, None, "apiVersion '../healthz'", id="a path in the apiVersion"),
+        pytest.param({"kind": "Roll/out"}, None, "kind 'Roll/out'", id="no kind"),
+        pytest.param({"name": ".."}, None, "name '..'", id="no name"),
+        pytest.param({}, SERVER_ERROR, "conversion webhook", id="500 of a conversion webhook"),
+        pytest.param({}, UNAVAILABLE, "503", id="503 of an aggregated API"),
+        pytest.param({}, errors.Unreachable("GET x: timed out"), "timed out", id="an API that never answers"),
+        pytest.param({}, errors.Undecodable("GET x: expected Kubernetes JSON"), "expected", id="no JSON"),
+    ],
+)
+def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(
+    tmp_path: pathlib.Path, reference: dict[str, object], failure: errors.KubeError | None, text: str
+) -> None:
+    here = World(scenes.hot_and_cool().pod("odd", "hot"), tmp_path, mode="Enforce")
+    here.door.served = {VERSION: SERVED}
+    here.door.scale_failure = failure
+    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural][:-1], with_owner("odd", reference))
+    report = here.service.run()
+    assert report is not None
+    assert scenes.evicted(report.plan) == ["web-0"]
+    verdict = scenes.judged(report.plan)["odd"].verdict
+    assert str(verdict.cause) == "owner_lookup_failed"
+    assert text in verdict.detail
+    assert sum(here.metric("evenload_owner_lookup_failures_total", reason=one) or 0.0 for one in owners.REASONS) == 1
+
+
+def test_an_apiserver_that_has_gone_ends_the_run(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.door.scale_failure = errors.Unreachable("GET x: connection refused")
+    here.door.after_scale = lambda: setattr(here.door, "unreachable", True)
+    with pytest.raises(errors.Unreachable):
+        here.service.run()
+
+
+def test_api_versions_that_do_not_answer_are_not_waited_for_one_by_one(tmp_path: pathlib.Path) -> None:
     silent = door()
     silent.unreachable = True
-    with pytest.raises(errors.Unreachable):
-        owners.workloads(silent, [custom()])
+    asked = [custom(version=f"a{number}.io/v1", uid=f"uid-{number}") for number in range(9)]
+    found = owners.workloads(silent, asked)
+    assert len(found.failures) == 9
+    assert len(silent.versions_asked) == owners.MOST_UNANSWERED
 
 
 def owned(body: builders.Body) -> None:

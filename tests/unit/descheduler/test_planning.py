@@ -37,6 +37,24 @@ def test_pods_leave_until_the_target_line_and_not_one_more() -> None:
     assert list(scenes.causes(plan).values()).count("not_needed") == 2
 
 
+@pytest.mark.parametrize(
+    ("above", "until", "pods_ratio", "needed"),
+    [
+        pytest.param(0.8, 0.5, 0.1, 3, id="80 % to 50 % by pods of 10 %"),
+        pytest.param(0.9, 0.6, 0.1, 3, id="90 % to 60 % by pods of 10 %"),
+        pytest.param(0.7, 0.55, 0.05, 3, id="70 % to 55 % by pods of 5 %"),
+    ],
+)
+def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
+    above: float, until: float, pods_ratio: float, needed: int
+) -> None:
+    scene = Scene().node("hot", memory=above).node("cool").node("cool2")
+    for number in range(6):
+        scene.workload(f"w{number}", on=["hot", "cool"], gib=32 * pods_ratio, memory="64Mi")
+    obeyed = scenes.policy(limits=MANY, thresholds={"memory_avg_5m": {"evictAbove": above - 0.01, "evictUntil": until}})
+    assert len(scene.plan(obeyed).evictions) == needed
+
+
 def test_the_pod_that_just_covers_the_excess_goes_before_larger_and_smaller_ones() -> None:
     scene = Scene().node("hot", memory=0.9).node("cool")
     for name, gib in (("small", 4), ("fits", 10), ("large", 12)):
@@ -145,6 +163,29 @@ def test_without_a_cool_node_nothing_is_evicted_and_the_plan_says_why() -> None:
     assert plan.evictions == ()
     assert plan.blocked == "0 cool nodes, 1 needed (coolNodes)"
     assert plan.summary(verb="evicted") == f"0 evicted: 1 without a destination; blocked: {plan.blocked}"
+
+
+CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+POOL = {"taints": [{"key": "pool", "value": "gpu", "effect": "NoExecute"}]}
+ADVICE = {"taints": [{"key": "full", "effect": "PreferNoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("hot", "cool", "blocked"),
+    [
+        pytest.param({}, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="a control plane takes no pod"),
+        pytest.param({}, ADVICE, "", id="a taint that is only advice"),
+        pytest.param(POOL, POOL, "", id="of the same pool: what runs on the hot node tolerates it"),
+        pytest.param(POOL, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="of another pool"),
+        pytest.param(CONTROL_PLANE, {}, "", id="an open node is open to all"),
+    ],
+)
+def test_a_node_counts_as_cool_where_the_pods_in_question_could_go(
+    hot: dict[str, object], cool: dict[str, object], blocked: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(hot))
+    scene.node("cool", mutate=lambda body: body["spec"].update(cool)).workload("web", on=["hot", "hot", "hot"])
+    assert scene.plan().blocked == blocked
 
 
 def test_data_that_is_not_whole_blocks_the_run() -> None:

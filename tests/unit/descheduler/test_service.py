@@ -50,6 +50,21 @@ def test_after_a_start_prometheus_is_asked_how_long_it_has_lasted(tmp_path: path
     assert asked == [45, 90, 135, 180, 225]
 
 
+@pytest.mark.parametrize("overloaded_for", ["21m", "1h", "6h"])
+def test_a_single_run_acts_on_an_overload_that_has_lasted_however_long_it_must(
+    tmp_path: pathlib.Path, overloaded_for: str
+) -> None:
+    here = world(tmp_path, overloadedFor=overloaded_for)
+    here.service.run()
+    assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
+
+
+def test_where_no_node_is_over_a_line_the_past_is_not_asked_for(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.Scene().node("warm", memory=0.7).node("cool"), tmp_path, mode="Enforce", overloadedFor="6h")
+    here.service.run()
+    assert [at for _, at in here.prometheus.asked if at is not None] == []
+
+
 def test_the_second_run_waits_for_node_and_workload(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()
@@ -295,6 +310,49 @@ def test_an_eviction_without_an_answer_keeps_its_workload_from_being_planned(tmp
     report = here.service.run()
     assert report is not None
     assert set(scenes.causes(report.plan).values()) == {"in_flight"}
+
+
+LOST = kube_errors.Unreachable("POST: timed out")
+DENIED = EvictionAnswer(False, 429, "TooManyRequests", 'admission webhook "x" denied the request: enough')
+BROKEN = kube_errors.ServerError("POST", status=500, reason="InternalError", message="failed calling webhook")
+
+
+def hot_twice() -> scenes.Scene:
+    """Two hot nodes, each with two pods of workloads of their own; the first is the hotter one."""
+    scene = scenes.Scene().node("hot", memory=0.95).node("hot2", memory=0.9).node("cool")
+    for name, node in (("a", "hot"), ("b", "hot"), ("c", "hot2"), ("d", "hot2")):
+        scene.workload(name, on=[node, "cool"], memory="64Mi", gib=2)
+    return scene
+
+
+@pytest.mark.parametrize("answer", [LOST, DENIED, BROKEN], ids=["no answer", "a webhook's 429", "a webhook's 500"])
+def test_a_pod_that_cannot_be_evicted_keeps_neither_the_other_node_nor_its_own(
+    tmp_path: pathlib.Path, answer: EvictionAnswer | Exception
+) -> None:
+    here = World(hot_twice(), tmp_path, mode="Enforce", cooldown={"workload": "1s", "node": "1s"})
+    here.door.answers = [answer]
+    here.service.run()
+    assert [name for name, _, _ in here.door.evictions] == ["default/a-0", "default/c-0"], "the other node, too"
+    here.clock.advance(61)
+    here.prometheus.age_seconds -= 61
+    report = here.service.run()
+    assert report is not None
+    assert scenes.causes(report.plan)["a-0"] == "backoff"
+    assert "default/b-0" in [name for name, _, _ in here.door.evictions], "another pod of its node"
+    failed = [row for row in here.ledger.rows(Query()) if row.pod == "a-0"]
+    assert [row.result for row in failed] == ["failed"]
+
+
+def test_the_backoff_outlives_a_restart_and_counts_for_the_breaker(tmp_path: pathlib.Path) -> None:
+    learnt: list[tuple[str, int, str]] = []
+    for number in range(3):
+        here = world(tmp_path, cooldown={"workload": "1s", "node": "1s"}, overloadedFor="0s", breaker={"jitter": 0.0})
+        here.clock.advance(number)
+        here.door.answers = [DENIED]
+        here.service.run()
+        ((pod, _, _),) = here.door.evictions or [("", "", False)]
+        learnt += [(pod, one.failures, one.state) for one in here.service.breakers()]
+    assert learnt == [("default/web-0", 1, "closed"), ("default/web-1", 2, "closed"), ("", 2, "closed")]
 
 
 def test_an_eviction_found_to_have_taken_place_is_told(tmp_path: pathlib.Path) -> None:

@@ -84,9 +84,9 @@ def test_every_input_is_in_the_digest_of_the_view(change: Callable[[view.View], 
 def test_every_part_of_a_hint_counts() -> None:
     loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
     hints = [
-        relief.Relief(1.0, frozenset({"w"})),
-        relief.Relief(2.0, frozenset({"w"})),
-        relief.Relief(1.0, frozenset({"v"})),
+        relief.Relief({"w": 1.0}),
+        relief.Relief({"w": 2.0}),
+        relief.Relief({"v": 1.0}),
     ]
     found = {comparing.of_view("h", dataclasses.replace(loads, reliefs={loads.index["a"]: hint})) for hint in hints}
     assert len(found) == 3
@@ -94,7 +94,7 @@ def test_every_part_of_a_hint_counts() -> None:
 
 def test_every_text_has_a_digest_even_one_that_no_answer_could_carry() -> None:
     loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
-    hints = [relief.Relief(1.0, frozenset({uid})) for uid in ("\ud800", "\ud801", "?")]
+    hints = [relief.Relief({uid: 1.0}) for uid in ("\ud800", "\ud801", "?")]
     assert len({comparing.of_view("h", dataclasses.replace(loads, reliefs={1: hint})) for hint in hints}) == 3
 
 

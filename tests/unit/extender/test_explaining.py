@@ -214,7 +214,7 @@ def test_nodes_shows_the_heartbeat_and_who_differs_from_it() -> None:
 
 def test_nodes_shows_a_relief_hint() -> None:
     world = worlds.seen({})
-    hint = relief.encode(relief.Relief(NOW + 60, frozenset({"uid-web"})))
+    hint = relief.encode(relief.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", worlds.IDLE, relief=hint))
     assert nodes(world)["n"]["relief_until"] == "2026-11-21T04:01:00Z"
 

@@ -143,7 +143,7 @@ def test_an_all_hot_sample_keeps_its_coolest_nodes_if_the_policy_says_so() -> No
 
 def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> view.View:
     world = worlds.seen({"other": IDLE})
-    hint = relief.encode(relief.Relief(until, frozenset({uid})))
+    hint = relief.encode(relief.Relief({uid: until}))
     world.nodes.node_changed(None, worlds.node("n", values, relief=hint))
     return world
 
@@ -176,7 +176,7 @@ def test_a_malformed_relief_hint_is_ignored() -> None:
 
 def test_a_relieved_node_is_not_kept_as_the_coolest() -> None:
     world = view.View(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
-    hint = relief.encode(relief.Relief(NOW + 60, frozenset({"uid-web"})))
+    hint = relief.encode(relief.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", {**IDLE, "cpu_avg_5m": 0.7}, relief=hint))
     world.nodes.node_changed(None, worlds.node("m", {**IDLE, "cpu_avg_5m": 0.9}))
     assert filtered(world, ["n", "m"]) == (["m"], {"n": relief.REASON})

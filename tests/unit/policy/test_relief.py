@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from policy import relief, schema
 
 UNTIL = 1795233600.0
-HINT = relief.Relief(UNTIL, frozenset({"uid-b", "uid-a"}))
+HINT = relief.Relief({"uid-b": UNTIL, "uid-a": UNTIL})
+APART = relief.Relief({"uid-b": UNTIL, "uid-a": UNTIL - 60})
 BANDS = schema.defaults().descheduler.thresholds
 
 
@@ -18,8 +19,21 @@ def test_the_text_is_exactly_the_one_of_the_design() -> None:
     assert relief.KEY == "evenload.io/relief"
 
 
-def test_what_is_encoded_is_decoded() -> None:
-    assert relief.decode(relief.encode(HINT)) == HINT
+def test_a_workload_whose_time_ends_earlier_has_its_own_beside_what_every_reader_knows() -> None:
+    body = json.loads(relief.encode(APART))
+    assert body.pop("untils") == {"uid-a": "2026-11-21T03:59:00Z"}
+    assert body == json.loads(relief.encode(HINT)), "a reader that does not know it holds both for longer"
+
+
+@pytest.mark.parametrize("hint", [HINT, APART], ids=["one time", "a time each"])
+def test_what_is_encoded_is_decoded(hint: relief.Relief) -> None:
+    assert relief.decode(relief.encode(hint)) == hint
+
+
+@pytest.mark.parametrize(("after_seconds", "held"), [(-61, {"uid-a", "uid-b"}), (-60, {"uid-b"}), (0, set())])
+def test_each_workload_is_held_for_its_own_time(after_seconds: float, held: set[str]) -> None:
+    now_seconds = UNTIL + after_seconds
+    assert {uid for uid in ("uid-a", "uid-b") if relief.rejects(APART, uid, now_seconds, relieved=False)} == held
 
 
 @pytest.mark.parametrize(
@@ -39,6 +53,10 @@ def test_what_is_encoded_is_decoded() -> None:
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[1]}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a",1]}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[""]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":[]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a"],"untils":["b"]}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a"],"untils":{"a":"soon"}}',
+        '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a"],"untils":{"a":1}}',
         r'{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["a","\ud800"]}',
         '{"v":1,"until":"2026-11-21T04:00:00Z","workloads":["' + "x" * 20_000 + '"]}',
     ],
