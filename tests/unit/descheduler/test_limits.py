@@ -136,6 +136,12 @@ def test_the_past_holds_back(history: History, expected: str) -> None:
     assert scenes.causes(scenes.hot_and_cool().plan(history=history))["web-0"] == expected
 
 
+def test_a_pod_without_a_controller_is_not_asked_for_again_while_its_answer_is_missing() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").pod("it", "hot", owner=None)
+    plan = scene.plan(scenes.policy(protect={"bare": False}), History(undecided=frozenset({"uid-it"})))
+    assert scenes.causes(plan) == {"it": "in_flight"}
+
+
 def test_the_cooldown_after_returns_doubles_up_to_its_maximum() -> None:
     obeyed = scenes.policy().descheduler
     grown = [limits.workload_cooldown_seconds(obeyed, count) for count in (0, 1, 2, 3, 50)]

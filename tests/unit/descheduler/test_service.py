@@ -418,10 +418,12 @@ def test_a_ledger_that_cannot_be_written_gives_every_run_up_and_nothing_is_evict
         pytest.param(EvictionAnswer(False, 403, "Forbidden", BY_GUARD), "guard", id="the guard"),
         pytest.param(EvictionAnswer(False, 403, "Forbidden", "RBAC"), "apiserver", id="RBAC"),
         pytest.param(EvictionAnswer(False, 404, "NotFound", "gone"), None, id="it had gone"),
+        pytest.param(EvictionAnswer(False, 429, "", 'admission webhook "x"'), "apiserver", id="a webhook"),
+        pytest.param(kube_errors.Unreachable("POST: timed out"), "unanswered", id="no answer"),
     ],
 )
 def test_refusals_are_counted_by_who_refused(
-    tmp_path: pathlib.Path, answer: EvictionAnswer, refused_by: str | None
+    tmp_path: pathlib.Path, answer: EvictionAnswer | Exception, refused_by: str | None
 ) -> None:
     here = world(tmp_path)
     here.door.answers = [answer]
