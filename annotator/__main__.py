@@ -112,7 +112,7 @@ def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[
         click.echo(terminal.escaped_lines(text))
     for problem in outcome.problems():
         click.echo(f"error: {terminal.escaped(problem)}", err=True)
-    return Exit.UNREACHABLE if outcome.read_nothing else Exit.OK if outcome.whole else Exit.PARTIAL
+    return Exit.OK if outcome.whole else Exit.PARTIAL if outcome.partly_answered else Exit.UNREACHABLE
 
 
 def _election(door: KubeDoor, given: options.ServiceOptions, wall: clock.Clock, rng: random.Random) -> lease.Election:

@@ -5,8 +5,9 @@ honesty live here, `annotator.publishing` only writes what is held:
 
 * a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
   doubles) and absent ones are dropped at once;
-* a metric whose query failed or was answered without any series at all, and a node absent from an answer the server
-  calls partial, keep their last good value with its old confirmation, until that is `keep_seconds` old;
+* a metric whose query failed, or was answered in part or without any series at all, keeps its last good values with
+  their old confirmation, of all nodes, until that is `keep_seconds` old: a partial answer's values may be sums that
+  lack some of their series;
 * a node without its current average of a resource loses all metrics of that resource: a 1d maximum of a machine whose
   exporter died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last
   step may not have seen yet.
@@ -117,24 +118,12 @@ def fold(
     ratios = np.full_like(kept, np.nan)
     confirmed_seconds = np.full_like(kept, np.nan)
     for column, (_, answer, _) in enumerate(asked):
-        said = _said(answer, nodes)
-        may_keep = np.isnan(said) & _may_keep(answer, nodes)
-        ratios[:, column] = np.where(may_keep, kept[:, column], said)
-        confirmed_seconds[:, column] = np.where(may_keep, before.confirmed_seconds[:, column], now_seconds)
+        if answer is None:
+            ratios[:, column], confirmed_seconds[:, column] = kept[:, column], before.confirmed_seconds[:, column]
+        else:
+            ratios[:, column], confirmed_seconds[:, column] = answer.of(nodes), now_seconds
     _make_consistent(ratios, asked)
     return Book(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
-
-
-def _said(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Floats:
-    """The answer's values in the order of the nodes, NaN where it has none."""
-    return np.full(len(nodes), np.nan) if answer is None else answer.of(nodes)
-
-
-def _may_keep(answer: readings.NodeValues | None, nodes: Sequence[str]) -> Flags | bool:
-    """Whether a node without a value keeps its last one: nothing was answered, or not all and nothing refused."""
-    if answer is None or not answer.partial:
-        return answer is None
-    return np.array([node not in answer.refused for node in nodes], dtype=np.bool_)
 
 
 def _make_consistent(ratios: Floats, asked: Sequence[Asked]) -> None:

@@ -177,7 +177,7 @@ class Annotator:
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
         if len(failures) == len(asked):
-            return Outcome(len(nodes), (), failures, 0, 0, {})
+            return Outcome(len(nodes), (), failures, 0, {})
         self._hold(asked, fleet, rules.policy, asked_seconds)
         published = self.publish(self._book, fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
@@ -185,9 +185,8 @@ class Annotator:
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
-        partial = sum(one.answer.partial for one in asked if one.answer is not None)
         answered = len(asked) - len(failures)
-        return Outcome(len(nodes), without, failures, answered, partial, *published, unmatched=unmatched)
+        return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
@@ -299,7 +298,6 @@ class Annotator:
             self._telemetry.invalid_samples.labels(reason).inc(count)
         refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
         self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
-        self._complaints.update("partial answer", _few(answer.warnings), metric=metric.name)
 
 
 def _cause(error: errors.PromqlError) -> str:

@@ -21,7 +21,6 @@ class Outcome:
     without_values: tuple[str, ...]
     errors: tuple[errors.PromqlError, ...]
     answered: int
-    partial_answers: int
     patches: Mapping[str, int]
     patch_error: kube_errors.KubeError | None = None
     heartbeat_error: kube_errors.KubeError | None = None
@@ -34,10 +33,15 @@ class Outcome:
         return self.answered == 0
 
     @property
+    def partly_answered(self) -> bool:
+        """Some query was answered, if only in part: Prometheus is within reach."""
+        return self.answered > 0 or any(isinstance(error, errors.Partial) for error in self.errors)
+
+    @property
     def whole(self) -> bool:
         """Every query was answered in full, every node has values and every write went through."""
         unwritten = self.patches.get(publishing.FAILED, 0) + self.patches.get(publishing.SKIPPED, 0)
-        missing = len(self.errors) + self.partial_answers + len(self.without_values) + unwritten
+        missing = len(self.errors) + len(self.without_values) + unwritten
         return missing == 0 and self.heartbeat_error is None and not self.usage_problem
 
     def problems(self) -> list[str]:

@@ -33,13 +33,12 @@ LABELS: Final = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/compon
 
 
 class Answered(NamedTuple):
-    """What pods use of a resource: cores or bytes. `empty` says that it is of no pod at all, the server's `warnings`
-    that some may be missing, `refused` whose was not believed and why.
+    """What pods use of a resource: cores or bytes. `empty` says that it is of no pod at all, `refused` whose was not
+    believed and why.
     """
 
     amounts: owners.Amounts
     empty: bool
-    warnings: tuple[str, ...] = ()
     refused: Mapping[str, str] = {}
 
 
@@ -52,7 +51,7 @@ def ask(query: Callable[[str], Answer], resource: str, window_seconds: float) ->
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
     answer = query(text(window_seconds))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
-    return Answered(owners.Named(amounts), not answer.samples, answer.warnings, refused)
+    return Answered(owners.Named(amounts), not answer.samples, refused)
 
 
 def invalid_reason(resource: str, amount: float) -> str | None:
@@ -121,13 +120,13 @@ class OwnerUsage:
         return self._publish(owner_usage.Published(now_seconds, kept))
 
     def _read(self, pods: Followed, policy: LoadPolicy) -> owners.PodUsage | str:
-        """What pods use, or why the answers are not to be used: a mean over some replicas only is another number."""
+        """What pods use, or why the answers are not to be used. Raises PromqlError, also for a partial answer: a mean
+        over some replicas only is another number.
+        """
         windows = _windows_seconds(policy)
         found: list[owners.Amounts] = []
         for resource in load_metrics.RESOURCES:
-            amounts, empty, warnings, refused = self._ask(resource, windows[resource])
-            if warnings:
-                return f"Prometheus calls its answer about pods partial: {warnings[0]}"
+            amounts, empty, refused = self._ask(resource, windows[resource])
             if empty and self._is_measured(pods, resource):
                 return (
                     f"{resource} of pods was answered without a single pod, although measured ones run; "

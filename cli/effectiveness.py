@@ -76,7 +76,8 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)
         if png is not None:
-            moments = _moments(door, report, selector)
+            moments, warnings = _moments(door, report, selector)
+            report = report._replace(warnings=tuple(dict.fromkeys((*report.warnings, *warnings))))
             effectiveness_plot.write(moments, png, f"Placements until {clock.to_rfc3339(report.until_seconds)}")
             output.say(f"{png}: {len(moments)} steps")
     _remarks(report)
@@ -94,15 +95,19 @@ def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
 
 
 def _number(door: client.Client, expression: str, at_seconds: float | None, warnings: list[str]) -> float | None:
-    answer = door.query(expression, at_seconds=at_seconds)
-    warnings += answer.warnings
+    try:
+        answer = door.query(expression, at_seconds=at_seconds)
+    except errors.Partial as problem:
+        warnings += problem.reasons
+        answer = problem.answer
     return answer.samples[0].value if answer.samples else None
 
 
-def _moments(door: client.Client, report: Report, selector: str) -> tuple[figures.Moment, ...]:
-    """The figures step by step, each over its own step."""
+def _moments(door: client.Client, report: Report, selector: str) -> tuple[tuple[figures.Moment, ...], tuple[str, ...]]:
+    """The figures step by step, each over its own step, and what the server said against its answers."""
     step_seconds = max(SHORTEST_STEP_SECONDS, report.span_seconds / STEPS)
     points: dict[str, tuple[tuple[float, float], ...]] = {}
+    warnings: list[str] = []
     for part in figures.SERIES:
         answer = door.query_range(
             figures.increase(part, step_seconds, selector),
@@ -111,7 +116,8 @@ def _moments(door: client.Client, report: Report, selector: str) -> tuple[figure
             step_seconds=step_seconds,
         )
         points[part] = answer.series[0].points if answer.series else ()
-    return figures.moments(points)
+        warnings += answer.warnings
+    return figures.moments(points), tuple(warnings)
 
 
 def _print(report: Report, output_format: str, *, no_headers: bool) -> None:

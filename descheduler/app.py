@@ -54,6 +54,7 @@ def create_app(
     # and on /metrics, and no reason to be replaced.
     readyz = (
         Check("policy", lambda: None, policy.line),
+        Check("last run", lambda: None, lambda: service.trouble or ("ended well" if service.last else "none yet")),
         Check("circuit to Prometheus", lambda: None, circuit),
         *([] if left_out is None else [left_out.check()]),
     )

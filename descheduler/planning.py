@@ -68,8 +68,6 @@ def _words(why_blocked: Verdict | None) -> str:
 
 def _blocked(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
     """Why no pod at all may leave in this run, None if some may."""
-    if taken.gaps:
-        return Verdict(Cause.USAGE_UNKNOWN, f"the data is not whole: {'; '.join(taken.gaps)}")
     needed = policy.descheduler.cool_nodes
     cool = len(list(itertools.islice(cool_nodes(taken, policy, overloaded), needed)))  # so many are as good as all
     if cool < needed:

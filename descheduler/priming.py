@@ -29,7 +29,7 @@ def memory(reader: Reader, ledger: Ledger, seen: Overview, policy: LoadPolicy) -
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
         at_seconds = seen.at_seconds - number * step_seconds
-        usages = reader.node_usage(seen.nodes, policy, gaps=[], at_seconds=at_seconds)
+        usages = reader.node_usage(seen.nodes, policy, at_seconds=at_seconds)
         found = overload.observe(found, usages, policy, now_seconds=at_seconds)
     return found
 

@@ -2,9 +2,8 @@
 
 `service.py` looks over the nodes at the start of every run (`Reader.overview`) and reads the rest where one of them is
 overloaded (`complete`), or everything at once where it is known that it will be needed (`take`). A list that fails, or
-a query that fails, fails the run: a plan made from half the objects would spend budgets it cannot see. An answer that
-Prometheus itself calls partial is named in the snapshot's `gaps`, and a node or pod without a trustworthy value is
-simply absent.
+a query that fails or is answered in part, fails the run: a plan made from half the objects would spend budgets it
+cannot see, and half of a node's series make it look idle. A node or pod without a trustworthy value is simply absent.
 """
 
 import collections.abc
@@ -90,10 +89,8 @@ class Reader:
 
     def overview(self, policy: LoadPolicy, *, now_seconds: float) -> Overview:
         """The nodes as they are now and what they show; raises KubeError and PromqlError."""
-        gaps: list[str] = []
         nodes = self.nodes()
-        node_usage = self.node_usage(nodes, policy, gaps=gaps)
-        return Overview(now_seconds, nodes, node_usage, tuple(dict.fromkeys(gaps)))
+        return Overview(now_seconds, nodes, self.node_usage(nodes, policy))
 
     def complete(self, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]) -> Snapshot:
         """The rest of the cluster, with the usage of pods on nodes that are `hot`; raises KubeError and PromqlError."""
@@ -124,10 +121,9 @@ class Reader:
         self, begun: Begun, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]
     ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
-        gaps = list(seen.gaps)
         controllers = self._owners()
         namespaces = {one.name: one.labels for one in self._kube.list(kinds.NAMESPACES).items}
-        used = self.pod_usage(policy, gaps=gaps) if hot else None
+        used = self.pod_usage(policy) if hot else None
         pods = begun.items()
         pod_usage = used([pod.key for pod in pods if pod.spec.node_name in hot]) if used is not None else {}
         volumes = self._volumes(pods)
@@ -144,7 +140,6 @@ class Reader:
             pod_usage=pod_usage,
             volumes=volumes,
             attach_limits=self._attach_limits(volumes.values()),
-            gaps=tuple(dict.fromkeys(gaps)),
             owner_failures=owned.failures,
         )
 
@@ -169,22 +164,17 @@ class Reader:
         return owners.workloads(self._kube, [one for one in above if owners.is_custom(one.reference)])
 
     def node_usage(
-        self,
-        nodes: collections.abc.Iterable[Node],
-        policy: LoadPolicy,
-        *,
-        gaps: list[str],
-        at_seconds: float | None = None,
+        self, nodes: collections.abc.Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
     ) -> dict[str, NodeUsage]:
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
-        are.
+        are. Raises PromqlError.
         """
         directory, metrics = self._directory(nodes), usage.metrics_read(policy, nodes)
         ratios = {}
         for metric in metrics:
-            answer = self._ask(expression(metric, self._label.selector), gaps, at_seconds)
+            answer = self._prometheus.query(expression(metric, self._label.selector), at_seconds=at_seconds)
             ratios[metric.name] = self._by_node(answer, directory, annotations.invalid_reason)
-        times = self._node_times(directory, {metric.resource for metric in metrics}, gaps, at_seconds)
+        times = self._node_times(directory, {metric.resource for metric in metrics}, at_seconds)
         return usage.of_nodes(ratios, times)
 
     def _directory(self, nodes: collections.abc.Iterable[Node]) -> identity.Directory:
@@ -196,18 +186,20 @@ class Reader:
         return self._known[1]
 
     def _node_times(
-        self, directory: identity.Directory, resources: set[str], gaps: list[str], at_seconds: float | None
+        self, directory: identity.Directory, resources: set[str], at_seconds: float | None
     ) -> collections.abc.Mapping[str, float]:
         """The older of the newest scrapes behind the resources, for nodes that have one of each."""
         found: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
-            answer = self._ask(node_queries.data_time(resource, selector=self._label.selector), gaps, at_seconds)
+            text = node_queries.data_time(resource, selector=self._label.selector)
+            answer = self._prometheus.query(text, at_seconds=at_seconds)
             times = self._by_node(answer, directory, invalid_amount)
             found = times if found is None else _older(found, times)
         return found or {}
 
-    def pod_usage(self, policy: LoadPolicy, *, gaps: list[str]) -> Used:
+    def pod_usage(self, policy: LoadPolicy) -> Used:
         """Of every pod: cores and bytes over the longest averaging window of each resource, and the times of both.
+        Raises PromqlError.
 
         Asked where some pod may be relieved, before it is known which: it takes Prometheus as long as the apiserver
         takes for the pods.
@@ -219,7 +211,9 @@ class Reader:
             pod_queries.data_time("cpu"),
             pod_queries.data_time("memory"),
         )
-        cores, sizes, *times = (readings.by_pod(self._ask(text, gaps), judge=invalid_amount)[0] for text in texts)
+        cores, sizes, *times = (
+            readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
+        )
         return Figures(cores, sizes, times[0], times[1]).of
 
     def _volumes(self, pods: collections.abc.Iterable[Pod]) -> dict[str, PersistentVolume]:
@@ -241,12 +235,6 @@ class Reader:
         self, answer: Answer, directory: identity.Directory, judge: readings.Judge
     ) -> collections.abc.Mapping[str, float]:
         return readings.by_node(answer, directory, label=self._label.name, judge=judge).values
-
-    def _ask(self, text: str, gaps: list[str], at_seconds: float | None = None) -> Answer:
-        answer = self._prometheus.query(text, at_seconds=at_seconds)
-        if answer.partial:
-            gaps.append(f"Prometheus calls its answer partial: {'; '.join(answer.warnings)}")
-        return answer
 
 
 def _older(one: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from kube import reloads
 from kube.door import KubeDoor
 from kube.errors import KubeError
 from policy.schema import LoadPolicy
-from promql.errors import PromqlError
+from promql.errors import Partial, PromqlError
 from runtime import logs
 from runtime.clock import Clock
 from runtime.reloading import Reloading
@@ -233,8 +233,14 @@ class Service:
             return self._preview[2]
 
     def _previewed(self) -> Report:
-        rules = self._rules()
-        return self._decided(self._seen(rules.policy, self._parts.clock.now(), whole=True), rules)
+        """The plan; where Prometheus answers in part, one that does nothing and says so."""
+        rules, now_seconds = self._rules(), self._parts.clock.now()
+        try:
+            return self._decided(self._seen(rules.policy, now_seconds, whole=True), rules)
+        except Partial as problem:
+            permission = self._permission(rules.policy, now_seconds)
+            plan = EvictionPlan(now_seconds, blocked=f"the data is not whole: {problem}")
+            return Report(Run("", now_seconds, permission.mode, rules.name), permission.why, plan, partial=True)
 
     def _rules(self) -> Rules:
         """The policy in force. Its name is read first: a file that changes between the two ends a run in `_may_go_on`,
@@ -260,14 +266,14 @@ class Service:
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
         if seen.whole is None:
             in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
-            plan, gaps = planning.idle(seen.nodes, policy), seen.nodes.gaps
+            plan = planning.idle(seen.nodes, policy)
         else:
             window_seconds = keeping.looks_back_seconds(policy)
             history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
-            plan, gaps = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom), seen.whole.gaps
+            plan = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom)
             in_last_hour = history.in_last_hour
         hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
-        return Report(run, permission.why, plan, hour_left, partial=bool(gaps))
+        return Report(run, permission.why, plan, hour_left)
 
     def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
         found = schedule.permission(policy, now_seconds)
@@ -342,7 +348,7 @@ class Service:
 
         def usage_at(moment: float) -> following.Usages:
             nodes = seen.nodes.nodes if seen is not None else reader.nodes()
-            return reader.node_usage(nodes, policy, gaps=[], at_seconds=moment)
+            return reader.node_usage(nodes, policy, at_seconds=moment)
 
         self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
 

@@ -2,7 +2,7 @@
 
 `reading.py` takes it through the two doors; tests build it by hand. Most runs of most clusters find no node overloaded:
 they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a picture is of one
-moment (`at_seconds`), usage carries its own times, and whatever could not be read is absent and named in `gaps`.
+moment (`at_seconds`), usage carries its own times, and a node or pod without a trustworthy value is absent from it.
 """
 
 import collections
@@ -19,15 +19,11 @@ from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overview:
-    """All nodes and their usage at one moment: enough to say which are overloaded, and whether anything may be done.
-
-    `gaps` says in words what could not be read (an unanswered query, an answer that was not whole).
-    """
+    """All nodes and their usage at one moment: enough to say which are overloaded, and whether anything may be done."""
 
     at_seconds: float
     nodes: tuple[Node, ...] = ()
     node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
-    gaps: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,8 @@ pause. Ours runs on the service's monotonic clock:
   periods at most;
 * half-open: one query passes as the trial; its success closes the circuit, its failure opens it again.
 
-A bad query is no failure of the server. Queries of several threads pass one after the other (pybreaker holds a lock).
+A bad query is no failure of the server, and a partial answer none of the server that gives it. Queries of several
+threads pass one after the other (pybreaker holds a lock).
 """
 
 import random
@@ -62,7 +63,7 @@ class Guarded:
         self._breaker = pybreaker.CircuitBreaker(
             fail_max=FAILURES,
             reset_timeout=_NEVER_SECONDS,
-            exclude=[errors.BadQuery],
+            exclude=[errors.BadQuery, errors.Partial],
             listeners=[_Told(self._moved)],
             throw_new_error_on_trip=False,
         )

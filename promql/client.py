@@ -27,6 +27,7 @@ from runtime import clock as clocks
 
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
+MOST_SAID = 300  # characters of a server's own words about a partial answer
 # What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of objects for nobody.
 # The attribute has no setter; requests' own test transports write it, too.
 _NOTHING = b'{"status":"success","data":{"result":[]}}'
@@ -51,6 +52,7 @@ class Traffic:
         self._lock = threading.Lock()
         self.queries = 0
         self.received_bytes = 0
+        self.partial_answers = 0
 
     def asked(self) -> None:
         """Count one query, before it is sent."""
@@ -61,6 +63,11 @@ class Traffic:
         """Count one body."""
         with self._lock:
             self.received_bytes += size_bytes
+
+    def partial(self) -> None:
+        """Count an answer of which the server says that it is not whole."""
+        with self._lock:
+            self.partial_answers += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,14 @@ class Client:
     def _decoded(self, decode: Callable[[bytes], T], body: bytes, expression: str) -> T:
         try:
             return decode(body)
+        except errors.Partial as problem:
+            self.traffic.partial()
+            raise errors.Partial(
+                f"{self.name} has only a part of the answer to {_short(expression)}: {_cut(str(problem))}; look at the "
+                "stores behind it that do not answer",
+                answer=problem.answer,
+                reasons=problem.reasons,
+            ) from problem
         except (errors.Garbage, ValueError) as problem:
             raise errors.Garbage(
                 f"{self.name} gave no query API answer to {_short(expression)}: {problem}; "
@@ -270,6 +285,11 @@ def _login(
 def _short(expression: str) -> str:
     text = " ".join(expression.split())
     return f"`{text[:100]}…`" if len(text) > 100 else f"`{text}`"
+
+
+def _cut(text: str) -> str:
+    """So much of what a server says as fits a line: Thanos names every store that is down."""
+    return f"{text[:MOST_SAID]}…" if len(text) > MOST_SAID else text
 
 
 def _reason(problem: BaseException) -> str:

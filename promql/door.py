@@ -22,15 +22,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An instant query's answer; `warnings` are the server's words that it may not be whole."""
+    """An instant query's answer, which is whole: a partial one is an error (`promql.errors.Partial`)."""
 
     samples: tuple[Sample, ...]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def partial(self) -> bool:
-        """True when series may be absent although they exist (Thanos, Mimir and remote read say so in a warning)."""
-        return bool(self.warnings)
 
 
 class Measured(NamedTuple):
@@ -53,14 +47,16 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangeAnswer:
-    """A range query's answer, with the same warnings as `Answer`."""
+    """A range query's answer; `warnings` are the server's words that it is not whole. Ranges are for people, who are
+    shown both: no service acts on one.
+    """
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
 
     @property
     def partial(self) -> bool:
-        """True when series or points may be absent although they exist."""
+        """True when series or points may be absent although they exist, or sums lack some of their series."""
         return bool(self.warnings)
 
 
@@ -68,7 +64,10 @@ class PrometheusDoor(Protocol):
     """What a service may ask of Prometheus; every method raises `promql.errors.PromqlError`."""
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
-        """Evaluate at one instant (None: the server's now); the expression must give an instant vector."""
+        """Evaluate at one instant (None: the server's now); the expression must give an instant vector.
+
+        A partial answer is raised as `promql.errors.Partial`.
+        """
         ...
 
     def query_range(

@@ -8,11 +8,14 @@
     ├── Refused        401 or 403: an operator must act on the credentials
     ├── BadQuery       400 or 422: the expression is wrong, asking again cannot help
     ├── Unavailable    429 or 5xx: it is there but cannot answer now
+    ├── Partial        the server says that its answer is not whole: keep the last good values, exit 4; `.answer` is it
     └── Garbage        an answer that is not the query API's (HTML, truncated JSON, a wrong result type)
 
 Every message names the server (never credentials), the query, what came back and the next step. `promql.client` raises
 them; annotator and descheduler catch `PromqlError`. The library's own exceptions are chained as causes, never leaked.
 """
+
+from promql import door
 
 
 class PromqlError(Exception):
@@ -49,6 +52,17 @@ class BadQuery(PromqlError):
 
 class Unavailable(PromqlError):
     """The server answered that it cannot answer now (408, 429, 5xx)."""
+
+
+class Partial(PromqlError):
+    """Some of the server's stores did not answer it, so that series are absent, and sums lack them; `reasons` are the
+    server's words, `answer` is what came: a report for people may show it, no service acts on it.
+    """
+
+    def __init__(self, message: str, *, answer: door.Answer, reasons: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.reasons = reasons
 
 
 class Garbage(PromqlError):

@@ -31,7 +31,6 @@ class NodeValues:
     values: Mapping[str, float]
     refused: Mapping[str, str]
     unmatched: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
     def of(self, nodes: Sequence[str]) -> npt.NDArray[np.float64]:
         """In the order of these nodes, NaN where one has no good value."""
@@ -40,11 +39,6 @@ class NodeValues:
             return np.array([values[node] for node in nodes], np.float64)
         except KeyError:
             return np.array([values.get(node, math.nan) for node in nodes], np.float64)
-
-    @property
-    def partial(self) -> bool:
-        """True when the server said that nodes may be absent from the answer although they exist."""
-        return bool(self.warnings)
 
     @property
     def refused_by_reason(self) -> Mapping[str, int]:
@@ -62,7 +56,7 @@ def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, j
     if unmatched:
         ratios = [ratio for ratio, node in zip(ratios, nodes, strict=True) if node is not None]
     values, refused = judged(known, ratios, judge)
-    return NodeValues(values, refused, tuple(sorted(unmatched)), answer.warnings)
+    return NodeValues(values, refused, tuple(sorted(unmatched)))
 
 
 def _said(answer: door.Answer, label: str) -> list[str]:

@@ -3,8 +3,11 @@
 `promql.client` hands the raw body in and gives the result out; the client library's own decoding is not used because it
 drops `warnings`, takes any result type and leaves the values as strings. Shapes after Prometheus' HTTP API v1.
 
-Warnings say that an answer may not be whole. Prometheus 2.47 to 2.53 put among them, too, what later ones call `infos`:
-remarks on the query's text, such as that a counter's name does not end in _total. They say nothing of the answer.
+An answer is partial where `isPartial` is true (VictoriaMetrics' cluster, when a vmstorage did not answer), or where a
+warning stands beside it: Thanos, Prometheus' remote read and promxy say so of stores that did not answer. Annotations
+are no such warning: remarks that PromQL's own evaluation makes on the query or the kind of its series, which are the
+same however often it is asked. They begin with `PromQL warning:`, or, where Prometheus 2.47 to 2.53 put among the
+warnings what later ones call `infos`, with `PromQL info:`. Any other text is taken for data that is missing.
 """
 
 from typing import Final, Literal, TypeVar
@@ -46,6 +49,7 @@ class _Envelope(msgspec.Struct):
     status: str
     data: _Data | None = None
     warnings: tuple[str, ...] | None = None
+    is_partial: bool = msgspec.field(name="isPartial", default=False)
     error_type: str = msgspec.field(name="errorType", default="")
     error: str = ""
 
@@ -69,23 +73,27 @@ class _InstantEnvelope(msgspec.Struct):
     status: Literal["success"]
     data: _InstantData
     warnings: tuple[str, ...] | None = None
+    is_partial: bool = msgspec.field(name="isPartial", default=False)
 
 
-_INFO: Final = "PromQL info"
 _REFUSALS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # all that msgspec raises for a body
+_ANNOTATIONS: Final = ("PromQL info:", "PromQL warning:")
+_IS_PARTIAL: Final = "isPartial is true"
 _envelopes: Final = msgspec.json.Decoder(_InstantEnvelope)
 T = TypeVar("T")
 
 
 def vector(body: bytes) -> door.Answer:
-    """The answer in an instant query's body; raises Garbage without a server name, the client adds it."""
+    """The answer in an instant query's body; raises Garbage and Partial without a server name, the client adds it."""
     rows, warnings = _instants(body)
-    samples = tuple([door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows])
-    return door.Answer(samples, warnings)
+    answer = door.Answer(tuple([door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows]))
+    if warnings:
+        raise errors.Partial("; ".join(warnings), answer=answer, reasons=warnings)
+    return answer
 
 
 def measured(body: bytes) -> door.Measured:
-    """An instant query's answer with the statistics beside it, as far as the server gives any; raises Garbage."""
+    """An instant query's answer with the statistics beside it, as far as the server gives any; raises as `vector`."""
     answer = vector(body)
     try:
         stats = msgspec.json.decode(body, type=_CostEnvelope).data.stats
@@ -115,7 +123,7 @@ def _instants(body: bytes) -> tuple[list[_Instant], tuple[str, ...]]:
         whole = _envelopes.decode(body)
     except _REFUSALS:
         return _rows(body, "vector", _Instant)
-    return whole.data.result, _without_infos(whole.warnings)
+    return whole.data.result, _of_missing_data(whole)
 
 
 def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str, ...]]:
@@ -126,13 +134,15 @@ def _rows(body: bytes, expected: str, row: type[T]) -> tuple[list[T], tuple[str,
         if envelope.data.result_type != expected:
             raise errors.Garbage(f"the result is a {envelope.data.result_type}, expected a {expected}")
         rows = msgspec.json.decode(envelope.data.result, type=list[row])  # type: ignore[valid-type]
-        return rows, _without_infos(envelope.warnings)
+        return rows, _of_missing_data(envelope)
     except _REFUSALS as problem:
         raise errors.Garbage(f"{problem}; it begins {_beginning(body)!r}") from problem
 
 
-def _without_infos(warnings: tuple[str, ...] | None) -> tuple[str, ...]:
-    return tuple([text for text in warnings or () if not text.startswith(_INFO)])
+def _of_missing_data(envelope: _Envelope | _InstantEnvelope) -> tuple[str, ...]:
+    """The server's words that its answer is not whole, or ours for them."""
+    said = tuple([text for text in envelope.warnings or () if not text.startswith(_ANNOTATIONS)])
+    return (_IS_PARTIAL, *said) if envelope.is_partial else said
 
 
 def _beginning(body: bytes) -> str:

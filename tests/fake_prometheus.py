@@ -19,8 +19,10 @@ class FakePrometheus:
 
     def answer(self, expression: str, values: Mapping[str, float], *, warnings: tuple[str, ...] = ()) -> None:
         """Prepare one value per label text for an expression."""
-        samples = tuple(door.Sample({self._label: label}, value, 0.0) for label, value in values.items())
-        self._answers[expression] = door.Answer(samples, warnings)
+        answer = door.Answer(tuple(door.Sample({self._label: label}, value, 0.0) for label, value in values.items()))
+        self._answers[expression] = answer
+        if warnings:
+            self.fail(expression, errors.Partial("; ".join(warnings), answer=answer, reasons=warnings))
 
     def answer_samples(self, expression: str, *samples: door.Sample) -> None:
         """Prepare exact samples, doubles included."""

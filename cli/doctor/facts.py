@@ -37,7 +37,8 @@ class PrometheusSeen(NamedTuple):
 
 
 class MetricSeen(NamedTuple):
-    """One metric of the policy asked for: the values per node, or the error; costs where the server tells them.
+    """One metric of the policy asked for: the values per node, or the error, which may be that the answer was partial;
+    costs where the server tells them.
 
     Of a built-in metric without values, `known_ratio` is the share of the nodes that had series one window ago.
     """
@@ -49,6 +50,7 @@ class MetricSeen(NamedTuple):
     seconds: float | None = None
     samples: int | None = None
     known_ratio: float | None = None
+    partial: bool = False
 
 
 class Target(NamedTuple):

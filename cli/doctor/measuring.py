@@ -132,7 +132,7 @@ def _metric(
     try:
         measured = asked.measure(expression)
     except errors.PromqlError as error:
-        return MetricSeen(metric, expression, None, str(error))
+        return MetricSeen(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
     values = readings.by_node(measured.answer, directory, label=label, judge=annotations.invalid_reason)
     empty = metric.query is None and not values.values
     known_ratio = _known_ratio(asked, metric, selector) if empty else None

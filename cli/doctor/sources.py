@@ -45,14 +45,6 @@ def metrics(facts: Facts) -> Finding:
     sources = _sources(facts.metrics)
     resources = {one.metric.resource for one in present}
     found = [_absent(one, scraped=one.metric.resource in resources) for one in facts.metrics if one not in present]
-    found += [
-        findings.warn(
-            f"{one.metric.name}: Prometheus says its answer may not be whole: {one.values.warnings[0]}",
-            "look at the stores behind Prometheus; nodes absent from such an answer keep their last values for a while",
-        )
-        for one in facts.metrics
-        if one.values is not None and one.values.partial
-    ]
     all_there = findings.ok(f"{len(present)} of {len(facts.metrics)} metrics have values; {sources}")
     return findings.worst(found or [all_there])
 
@@ -147,6 +139,12 @@ def _sources(seen: Iterable[MetricSeen]) -> str:
 def _absent(one: MetricSeen, *, scraped: bool) -> Finding:
     """Why a metric has no value of any node; `scraped`: another one of its resource has."""
     name, resource = one.metric.name, one.metric.resource
+    if one.partial:
+        return findings.fail(
+            f"{name}: {one.error}",
+            "look at the stores behind Prometheus (vmstorage, store gateways, remote read); until they answer, nodes "
+            "keep their last values and lose them before staleAfter, and nothing is evicted",
+        )
     if one.error:
         return findings.fail(f"{name} ({source(one.metric)}): {one.error}", f"check the query of {name}")
     if one.values is not None and one.values.refused:

@@ -101,9 +101,11 @@ class SimulatedPrometheus:
         warnings = self._begin()
         at_seconds = self._clock.now() if at_seconds is None else at_seconds
         labels, values = self._answered(self._questions.meaning(expression), at_seconds)
-        return door.Answer(
-            tuple(map(_sample, zip(labels, values, itertools.repeat(at_seconds), strict=False))), warnings
-        )
+        answer = door.Answer(tuple(map(_sample, zip(labels, values, itertools.repeat(at_seconds), strict=False))))
+        if warnings:
+            text = f"the simulated Prometheus answers in part: {'; '.join(warnings)}"
+            raise errors.Partial(text, answer=answer, reasons=warnings)
+        return answer
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float

@@ -34,14 +34,14 @@ class Reader(reading.Reader):
         self._told, self._clock = told, clock
 
     def node_usage(
-        self, nodes: Iterable[Node], policy: LoadPolicy, *, gaps: list[str], at_seconds: float | None = None
+        self, nodes: Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
     ) -> dict[str, NodeUsage]:
         """See `reading.Reader`."""
         moment = self._clock.now() if at_seconds is None else at_seconds
         ratios = {metric.name: self._ratios(metric, moment) for metric in usage.metrics_read(policy, nodes)}
         good = {name: known for name, known in ratios.items() if known is not None}
         if len(good) < len(ratios):
-            return super().node_usage(nodes, policy, gaps=gaps, at_seconds=at_seconds)
+            return super().node_usage(nodes, policy, at_seconds=at_seconds)
         scraped_seconds = self._told.node_seconds(moment)
         names = [node.name for node in nodes if node.name in scraped_seconds]
         return usage.of_nodes(good, {name: scraped_seconds[name] for name in names})
@@ -55,7 +55,7 @@ class Reader(reading.Reader):
         values, refused = readings.judged(tuple(told), tuple(told.values()), annotations.invalid_reason)
         return None if refused else values
 
-    def pod_usage(self, policy: LoadPolicy, *, gaps: list[str]) -> reading.Used:
+    def pod_usage(self, policy: LoadPolicy) -> reading.Used:
         """See `reading.Reader`."""
         windows, now_seconds = reading.pod_windows(policy), self._clock.now()
         asked: list[questions.PodMean | questions.PodTime]
@@ -63,7 +63,7 @@ class Reader(reading.Reader):
         asked += [questions.PodTime(resource) for resource in Resource]
         told = [self._told.pod_amounts(question, now_seconds) for question in asked]
         good = [amounts for amounts in told if amounts is not None and _is_good(amounts)]
-        return functools.partial(_used, good) if len(good) == len(told) else super().pod_usage(policy, gaps=gaps)
+        return functools.partial(_used, good) if len(good) == len(told) else super().pod_usage(policy)
 
 
 def _is_good(amounts: Amounts) -> bool:

@@ -86,7 +86,7 @@ class Heated(Reader):
         self._clock = clock
 
     def node_usage(
-        self, nodes: Iterable[Node], policy: LoadPolicy, *, gaps: list[str], at_seconds: float | None = None
+        self, nodes: Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
     ) -> dict[str, NodeUsage]:
         """0.9 of the hot node, 0.1 of the others."""
         now_seconds = self._clock.now()
@@ -96,7 +96,7 @@ class Heated(Reader):
             for name, ratio in ratios.items()
         }
 
-    def pod_usage(self, policy: LoadPolicy, *, gaps: list[str]) -> Used:
+    def pod_usage(self, policy: LoadPolicy) -> Used:
         keys, now_seconds = [pod.key for pod in self._kube.list(kinds.PODS).items], self._clock.now()
         times = dict.fromkeys(keys, now_seconds)
         return Figures(dict.fromkeys(keys, POD_CORES), dict.fromkeys(keys, POD_BYTES), times, times).of

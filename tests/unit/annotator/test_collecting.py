@@ -1,4 +1,4 @@
-"""What is held of nodes after answers, failures and partial answers."""
+"""What is held of nodes after answers and failures."""
 
 import math
 from collections.abc import Mapping
@@ -22,13 +22,10 @@ def asked(
     values: Mapping[str, float] | None,
     *,
     refused: Mapping[str, str] | None = None,
-    partial: bool = False,
 ) -> collecting.Asked:
     if values is None:
         return collecting.Asked(metric, None, DOWN)
-    return collecting.Asked(
-        metric, readings.NodeValues(values, refused or {}, (), ("a store is down",) if partial else ())
-    )
+    return collecting.Asked(metric, readings.NodeValues(values, refused or {}, ()))
 
 
 def fold(book: Book, *answers: collecting.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
@@ -66,15 +63,8 @@ def test_a_node_absent_from_a_whole_answer_is_missing_at_once() -> None:
     assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {"b": 0.1}))["a"] == {}
 
 
-def test_a_node_absent_from_a_partial_answer_keeps_its_value_for_a_while() -> None:
-    before = held(NOW - 30, cpu_avg_5m=0.3)
-    assert fold(before, asked(CPU, {"b": 0.1}, partial=True))["a"] == {CPU.name: 0.3}
-    assert fold(before, asked(CPU, {"b": 0.1}, partial=True), now=NOW + 300)["a"] == {}
-
-
-def test_a_refused_value_is_missing_even_in_a_partial_answer() -> None:
-    before = held(NOW - 30, cpu_avg_5m=0.3)
-    assert fold(before, asked(CPU, {}, refused={"a": "nan"}, partial=True))["a"] == {}
+def test_a_refused_value_is_missing_at_once() -> None:
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {}, refused={"a": "nan"}))["a"] == {}
 
 
 def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
@@ -131,7 +121,6 @@ BOOKS = st.dictionaries(
 ANSWERS = st.tuples(
     st.none() | st.dictionaries(st.sampled_from(NODES), st.floats(0, 1.5)),
     st.dictionaries(st.sampled_from(NODES), st.just("nan")),
-    st.booleans(),
 )
 
 
@@ -142,7 +131,7 @@ def of_one_node(before: Mapping[str, Held], node: str, answers: list[collecting.
         kept = before.get(metric.name)
         if answer is not None and node in answer.values:
             found[metric.name] = Held(answer.values[node], NOW)
-        elif (answer is None or (answer.partial and node not in answer.refused)) and kept is not None:
+        elif answer is None and kept is not None:
             found |= {metric.name: kept} if NOW - kept.confirmed_seconds < 240.0 else {}
     if CPU.name not in found and answers[0].answer is not None:
         found.pop(CPU_MAX.name, None)
@@ -155,16 +144,11 @@ def of_one_node(before: Mapping[str, Held], node: str, answers: list[collecting.
 @given(before=BOOKS, given_answers=st.tuples(ANSWERS, ANSWERS, ANSWERS))
 def test_all_nodes_at_once_are_what_each_is_by_itself(
     before: dict[str, dict[str, Held]],
-    given_answers: tuple[tuple[dict[str, float] | None, dict[str, str], bool], ...],
+    given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...],
 ) -> None:
     answers = [
-        asked(
-            metric,
-            values,
-            refused={node: why for node, why in refused.items() if node not in (values or {})},
-            partial=partial,
-        )
-        for metric, (values, refused, partial) in zip(METRICS, given_answers, strict=True)
+        asked(metric, values, refused={node: why for node, why in refused.items() if node not in (values or {})})
+        for metric, (values, refused) in zip(METRICS, given_answers, strict=True)
     ]
     book = Book.of(before, [metric.name for metric in reversed(METRICS)])
     folded = collecting.fold(book, answers, NODES, now_seconds=NOW, keep_seconds=240.0)

@@ -134,5 +134,5 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
     first = [builders.node("n", mutate=addressed("10.0.0.7"))]
     then = [builders.node("n", mutate=addressed(address))]
     policy = scenes.policy()
-    assert set(reader.node_usage(first, policy, gaps=[])) == {"n"}
-    assert set(reader.node_usage(then, policy, gaps=[])) == ({"n"} if address == "10.0.0.7" else set())
+    assert set(reader.node_usage(first, policy)) == {"n"}
+    assert set(reader.node_usage(then, policy)) == ({"n"} if address == "10.0.0.7" else set())

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from descheduler import planning
 from descheduler.history import Departed, History
 from descheduler.usage import PodUsage
 from tests import builders
@@ -186,15 +185,6 @@ def test_a_node_counts_as_cool_where_the_pods_in_question_could_go(
     scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(hot))
     scene.node("cool", mutate=lambda body: body["spec"].update(cool)).workload("web", on=["hot", "hot", "hot"])
     assert scene.plan().blocked == blocked
-
-
-def test_data_that_is_not_whole_blocks_the_run() -> None:
-    scene = scenes.hot_and_cool()
-    obeyed = scenes.policy()
-    taken = dataclasses.replace(scene.snapshot(), gaps=("Prometheus calls its answer partial: x",))
-    plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
-    assert plan.evictions == ()
-    assert "not whole" in plan.blocked
 
 
 @pytest.mark.parametrize(

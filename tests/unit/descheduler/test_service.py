@@ -218,14 +218,25 @@ def test_a_door_that_does_not_answer_means_no_plan_and_no_eviction(tmp_path: pat
     assert "connection refused" in str(here.service.trouble)
 
 
-def test_a_partial_answer_blocks_the_run(tmp_path: pathlib.Path) -> None:
+def test_a_partial_answer_ends_the_run_and_counts_as_no_reading(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path, overloadedFor="3m")
+    here.prometheus.down = True  # nothing is known of the minutes before
+    here.service.cycle()
+    here.prometheus.down, here.prometheus.warnings = False, ("a store did not answer",)
+    for _ in range(4):
+        here.service.cycle()
+        here.clock.advance(60)
+    assert (here.door.evictions, here.service.last) == ([], None)
+    assert here.metric("evenload_descheduler_failures_total", door="prometheus") == 5
+    assert "a store did not answer" in str(here.service.trouble)
+
+
+def test_a_plan_of_a_partial_answer_does_nothing_and_says_so(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.prometheus.warnings = ("a store did not answer",)
-    report = here.service.run()
-    assert report is not None
-    assert report.partial
-    assert "a store did not answer" in report.summary
-    assert here.door.evictions == []
+    report = here.service.preview()
+    assert (report.partial, scenes.evicted(report.plan), report.run.mode) == (True, [], "Enforce")
+    assert "the data is not whole: a store did not answer" in report.summary
 
 
 def test_stale_data_is_not_acted_on(tmp_path: pathlib.Path) -> None:

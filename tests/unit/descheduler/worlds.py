@@ -50,9 +50,10 @@ class FakePrometheus:
         if self.down:
             raise errors.Unreachable("Prometheus at http://p: connection refused")
         moment = NOW if at_seconds is None else at_seconds
-        return Answer(
-            tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)), self.warnings
-        )
+        answer = Answer(tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)))
+        if self.warnings:
+            raise errors.Partial("; ".join(self.warnings), answer=answer, reasons=self.warnings)
+        return answer
 
     def query_range(
         self, expression: str, *, start_seconds: float, end_seconds: float, step_seconds: float

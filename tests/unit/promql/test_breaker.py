@@ -116,9 +116,16 @@ def test_every_failure_of_the_server_counts(bench: Bench, error: errors.PromqlEr
     assert bench.door.open
 
 
-def test_a_query_that_is_wrong_says_nothing_of_the_server(bench: Bench) -> None:
-    bench.fails(errors.BadQuery("parse error"))
-    assert bench.ask(9) == [errors.BadQuery] * 9
+@pytest.mark.parametrize(
+    "error",
+    [errors.BadQuery("parse error"), errors.Partial("a store is down", answer=door.Answer(()), reasons=("x",))],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_query_that_is_wrong_and_a_store_that_is_down_say_nothing_of_the_server(
+    bench: Bench, error: errors.PromqlError
+) -> None:
+    bench.fails(error)
+    assert bench.ask(9) == [type(error)] * 9
     assert not bench.door.open
 
 

@@ -27,13 +27,44 @@ def requests_seen(httpserver: pytest_httpserver.HTTPServer) -> list[werkzeug.Req
     return [request for request, _ in httpserver.log]
 
 
-def test_an_answer_keeps_its_warnings(httpserver: pytest_httpserver.HTTPServer, door: client.Client) -> None:
-    httpserver.expect_request(PATH).respond_with_data(GOOD[:-1] + ',"warnings":["one store is down"]}')
-    answer = door.query("up", at_seconds=12.5)
-    assert answer.warnings == ("one store is down",)
-    assert answer.samples[0].value == 0.5
+def test_a_query_is_asked_for_its_moment_and_within_a_time(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(GOOD)
+    assert door.query("up", at_seconds=12.5).samples[0].value == 0.5
     seen = requests_seen(httpserver)[0].args
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
+
+
+@pytest.mark.parametrize("beside", ['"isPartial":true', '"warnings":["one store is down"]'])
+def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_step(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client, beside: str
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(f"{GOOD[:-1]},{beside}}}")
+    for ask in (door.query, door.measure):
+        with pytest.raises(
+            errors.Partial, match=r"/prefix has only a part of the answer to `up`: .*look at the stores"
+        ):
+            ask("up")
+    assert (door.traffic.queries, door.traffic.partial_answers) == (2, 2)
+
+
+def test_a_long_list_of_stores_does_not_fill_the_log(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(f'{GOOD[:-1]},"warnings":["{"store " * 5000}"]}}')
+    with pytest.raises(errors.Partial) as caught:
+        door.query("up")
+    assert len(str(caught.value)) < 600
+
+
+def test_an_answer_that_was_fetched_elsewhere_is_partial_all_the_same() -> None:
+    body = f'{GOOD[:-1]},"isPartial":true}}'.encode()
+    door = client.connect(
+        "http://prometheus.monitoring.svc:9090", fetch=lambda _path, _query: through.Fetched(200, body)
+    )
+    with pytest.raises(errors.Partial, match="isPartial is true"):
+        door.query("up")
 
 
 def test_the_library_decodes_no_second_copy_of_an_answer(

@@ -14,8 +14,8 @@ def judge(value: float) -> str | None:
     return None if math.isfinite(value) and value >= 0 else "broken"
 
 
-def answer(*pairs: tuple[str, float], warnings: tuple[str, ...] = ()) -> door.Answer:
-    return door.Answer(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs), warnings)
+def answer(*pairs: tuple[str, float]) -> door.Answer:
+    return door.Answer(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs))
 
 
 def read(*pairs: tuple[str, float]) -> readings.NodeValues:
@@ -46,11 +46,6 @@ def test_a_series_without_the_label_is_no_nodes() -> None:
 
 def test_series_of_no_node_are_listed_once() -> None:
     assert read(("10.9.9.9:9100", 0.2), ("10.9.9.9:9100", 0.3), ("a", 0.1)).unmatched == ("10.9.9.9:9100",)
-
-
-def test_a_warned_answer_is_partial() -> None:
-    found = readings.by_node(answer(("a", 0.1), warnings=("store down",)), DIRECTORY, label="instance", judge=judge)
-    assert found.partial
 
 
 def test_pods_are_keyed_by_namespace_and_name() -> None:

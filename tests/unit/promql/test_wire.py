@@ -13,21 +13,47 @@ def body(result: bytes, kind: bytes = b"vector", extra: bytes = b"") -> bytes:
     return b'{"status":"success","data":{"resultType":"%s","result":[%s]}%s}' % (kind, result, extra)
 
 
-def test_a_vector_keeps_labels_values_times_and_warnings() -> None:
-    answer = wire.vector(body(ROW % b"0.25", extra=b',"warnings":["store s1 is down"],"infos":["x"]'))
-    assert answer.samples[0] == ({"instance": "a"}, 0.25, 1700000000.5)
-    assert answer.partial
-    assert answer.warnings == ("store s1 is down",)
+def test_a_vector_keeps_labels_values_and_times() -> None:
+    answer = wire.vector(body(ROW % b"0.25", extra=b',"infos":["x"],"isPartial":false,"stats":{"seriesFetched":"1"}'))
+    assert answer.samples == (({"instance": "a"}, 0.25, 1700000000.5),)
 
 
 INFO = b'"PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \\"drops\\""'
+MIX = b'"PromQL warning: encountered a mix of histograms and floats for aggregation"'
 
 
-@pytest.mark.parametrize(("more", "partial"), [(b"", False), (b',"store s1 is down"', True)])
-def test_a_remark_on_the_query_does_not_make_an_answer_partial(more: bytes, partial: bool) -> None:
-    extra = b',"warnings":[%s%s]' % (INFO, more)
-    assert wire.vector(body(ROW % b"0.25", extra=extra)).partial is partial
-    assert wire.matrix(body(b'{"metric":{},"values":[[1,"0.5"]]}', b"matrix", extra)).partial is partial
+@pytest.mark.parametrize(
+    ("extra", "reasons"),
+    [
+        pytest.param(b',"warnings":null', (), id="nothing"),
+        pytest.param(b',"isPartial":false', (), id="VictoriaMetrics with all its stores"),
+        pytest.param(b',"warnings":[%s]' % INFO, (), id="a remark on the query, of Prometheus 2.47 to 2.53"),
+        pytest.param(b',"warnings":[%s],"infos":[%s]' % (MIX, INFO), (), id="a remark on the kind of the series"),
+        pytest.param(b',"isPartial":true', ("isPartial is true",), id="VictoriaMetrics without a store"),
+        pytest.param(b',"warnings":[%s,"store s1 is down"]' % INFO, ("store s1 is down",), id="a store behind Thanos"),
+        pytest.param(
+            b',"warnings":["1 more warning annotations omitted"]',
+            ("1 more warning annotations omitted",),
+            id="one that was left out, and may be of a store",
+        ),
+        pytest.param(b',"isPartial":true,"warnings":["a"]', ("isPartial is true", "a"), id="both, behind one another"),
+    ],
+)
+def test_an_answer_is_partial_by_the_word_of_its_server(extra: bytes, reasons: tuple[str, ...]) -> None:
+    assert wire.matrix(body(b'{"metric":{},"values":[[1,"0.5"]]}', b"matrix", extra)).warnings == reasons
+    for read in (wire.vector, wire.measured):
+        if not reasons:
+            read(body(ROW % b"0.25", extra=extra))
+            continue
+        with pytest.raises(errors.Partial) as caught:
+            read(body(ROW % b"0.25", extra=extra))
+        assert caught.value.reasons == reasons
+        assert caught.value.answer.samples == (({"instance": "a"}, 0.25, 1700000000.5),)
+
+
+def test_a_word_that_is_no_truth_value_is_no_answer() -> None:
+    with pytest.raises(errors.Garbage, match=r"Expected `bool`, got `str` - at `\$\.isPartial`"):
+        wire.vector(body(ROW % b"0.25", extra=b',"isPartial":"yes"'))
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"+Inf", b"-Inf"])

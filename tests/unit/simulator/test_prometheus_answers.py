@@ -122,16 +122,17 @@ def test_a_fault_lasts_from_its_beginning_to_its_end() -> None:
     seen = watched(books.of([[BUSY] * 9]), {"a": 0})
     seen.door.inject(Fault(after(2), after(3), errors.Unreachable))
     seen.door.inject(Fault(after(4), after(5), warning="a store is gone"))
-    assert not seen.at(1.99).door.query(CORES).partial
+    assert seen.at(1.99).says(CORES)
     with pytest.raises(errors.Unreachable, match="simulated Prometheus fails from"):
         seen.at(2).door.query(CORES)
     assert seen.at(3).says(CORES)
-    answer = seen.at(4).door.query(CORES)
-    assert answer.samples
-    assert answer.warnings == ("a store is gone",)
+    with pytest.raises(errors.Partial) as caught:
+        seen.at(4).door.query(CORES)
+    assert caught.value.answer.samples
+    assert caught.value.reasons == ("a store is gone",)
     text, now = WINDOWS["cpu_avg_5m"], seen.clock.now()
     assert seen.door.query_range(text, start_seconds=now, end_seconds=now, step_seconds=1.0).partial
-    assert not seen.at(5).door.query(CORES).partial
+    assert seen.at(5).says(CORES)
 
 
 def test_what_is_older_than_what_is_kept_is_refused_and_never_taken_for_young() -> None:

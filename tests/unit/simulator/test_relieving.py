@@ -57,14 +57,14 @@ def readers(
 
 def used(reader: reading.Reader, policy: schema.LoadPolicy = POLICY) -> dict[str, PodUsage]:
     """What pods use, also of one that nobody knows."""
-    return reader.pod_usage(policy, gaps=[])(NAMES)
+    return reader.pod_usage(policy)(NAMES)
 
 
 def shown(reader: reading.Reader, *, ago_seconds: float | None, policy: schema.LoadPolicy = POLICY) -> list[NodeUsage]:
     """What nodes show, of those that the apiserver lists: there are others in Prometheus for a while."""
     nodes = [builders.node(f"node-{number}") for number in (0, 1, 3)]
     at_seconds = None if ago_seconds is None else books.after(2) - ago_seconds
-    return sorted(reader.node_usage(nodes, policy, gaps=[], at_seconds=at_seconds).values())
+    return sorted(reader.node_usage(nodes, policy, at_seconds=at_seconds).values())
 
 
 @given(wishes=st.lists(WISHES, min_size=3, max_size=3), at=STEPS)

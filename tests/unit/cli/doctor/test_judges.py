@@ -111,8 +111,8 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "an answer that may not be whole": (
         "metrics",
-        {"metrics": (worlds.metric(warnings=("store 3 is down",)),)},
-        "warn",
+        {"metrics": (facts.MetricSeen(RECORDED, "x", None, "only a part: store 3 is down", partial=True),)},
+        "fail",
         ("store 3 is down", "look at the stores"),
     ),
     "a slow query": (

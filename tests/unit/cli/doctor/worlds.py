@@ -59,14 +59,13 @@ def metric(
     values: dict[str, float] | None = None,
     refused: dict[str, str] | None = None,
     unmatched: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
     seconds: float = 0.05,
     samples: int = 10_000,
     known_ratio: float | None = None,
 ) -> facts.MetricSeen:
     """A metric with a value for both nodes."""
     found = dict.fromkeys(NAMES, 0.4) if values is None else values
-    answer = readings.NodeValues(found, refused or {}, unmatched, warnings)
+    answer = readings.NodeValues(found, refused or {}, unmatched)
     return facts.MetricSeen(one, "up", answer, "", seconds, samples, known_ratio)
 
 

@@ -1,0 +1,107 @@
+"""A partial answer over HTTP, as the server sends it: no value of it reaches a node, of any metric, and all say so."""
+
+import collections.abc
+import json
+
+import prometheus_client
+import pytest
+import pytest_httpserver
+import werkzeug
+
+from annotator import collecting, cycle, metrics
+from annotator.outcome import Outcome
+from policy import annotations, schema
+from promql import client
+from tests import builders, clocks, fake_kube_writes
+
+POLICY = schema.defaults()
+WHOLE = '{"status":"success","data":{"resultType":"vector","result":[%s]}%s}'
+ROW = '{"metric":{"instance":"10.0.0.%d:9100"},"value":[1700000000,"%s"]}'
+
+
+class Bench:
+    """An annotator over a real client; every query of a node window is answered by `ratios` and what stands beside."""
+
+    def __init__(self, httpserver: pytest_httpserver.HTTPServer) -> None:
+        self.ratios, self.beside = {1: 0.9, 2: 0.3}, ""
+        self.partial_for = "\n"  # queries with this text; none has a line break
+        httpserver.expect_request("/api/v1/query").respond_with_handler(self._answer)
+        self.door = client.connect(httpserver.url_for("/"), timeout_seconds=5.0)
+        self.clock = clocks.ManualClock()
+        self.kube = fake_kube_writes.FakeKubeWrites()
+        self.registry = prometheus_client.CollectorRegistry()
+        told = metrics.Telemetry(self.registry, self.clock.now)
+        settings = cycle.Settings("ours", collecting.NodeLabel())
+        self.annotator = cycle.Annotator(self.door, self.kube, settings, clock=self.clock, telemetry=told)
+        self.texts: dict[str, str] = {}
+
+    def _answer(self, request: werkzeug.Request) -> werkzeug.Response:
+        of_nodes = "node_" in request.args["query"]
+        rows = [ROW % (number, ratio) for number, ratio in self.ratios.items()] if of_nodes else []
+        beside = ',"isPartial":true' if self.partial_for in request.args["query"] else self.beside
+        return werkzeug.Response(WHOLE % (",".join(rows), beside), content_type="application/json")
+
+    def sync(self) -> Outcome:
+        done = len(self.kube.patches)
+        nodes = [
+            builders.node(
+                f"node-{number}",
+                address=f"10.0.0.{number}",
+                annotations={annotations.KEY: self.texts[f"node-{number}"]} if self.texts else None,
+            )
+            for number in (1, 2)
+        ]
+        outcome = self.annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(POLICY, "hash"))
+        for name, body in self.kube.patches[done:]:
+            self.texts[name] = body["metadata"]["annotations"][annotations.KEY]
+        self.clock.advance(30)
+        return outcome
+
+
+@pytest.fixture
+def bench(httpserver: pytest_httpserver.HTTPServer) -> collections.abc.Iterator[Bench]:
+    made = Bench(httpserver)
+    yield made
+    made.door.close()
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param(',"isPartial":true', id="VictoriaMetrics without one of its stores"),
+        pytest.param(',"warnings":["receive series from Addr: store-2: connection refused"]', id="Thanos without one"),
+        pytest.param(',"warnings":["remote_read: connection refused"]', id="Prometheus without its remote read"),
+        pytest.param(',"warnings":["3 more warning annotations omitted"]', id="warnings that nobody could read"),
+    ],
+)
+def test_values_of_a_partial_answer_reach_no_node(bench: Bench, beside: str) -> None:
+    bench.sync()
+    before = dict(bench.texts)
+    assert json.loads(before["node-1"])["m"]["cpu_avg_5m"] == 0.9
+    bench.ratios, bench.beside = {1: 0.69}, beside  # three CPUs' user time lay on the store that is gone
+    outcome = bench.sync()
+    assert bench.texts == before
+    assert not outcome.whole
+    assert "only a part of" in outcome.problems()[0]
+    assert outcome.partly_answered
+
+
+def test_last_good_values_age_while_answers_are_partial_and_then_go(bench: Bench) -> None:
+    bench.sync()
+    bench.beside = ',"isPartial":true'
+    bench.sync()
+    oldest = bench.registry.get_sample_value("evenload_node_metric_age_seconds", {"metric": "cpu_avg_5m"})
+    assert oldest == 60.0
+    assert bench.registry.get_sample_value("evenload_prometheus_query_failures_total", {"metric": "cpu_avg_5m"}) == 1
+    bench.clock.advance(POLICY.sync.stale_after_seconds)
+    assert bench.sync().read_nothing
+    stale = {"metric": "cpu_avg_5m", "state": "stale"}
+    assert bench.registry.get_sample_value("evenload_annotator_metric_nodes", stale) == 2
+
+
+def test_one_metric_that_is_answered_in_part_keeps_its_values_beside_those_that_are_whole(bench: Bench) -> None:
+    bench.sync()
+    bench.ratios, bench.partial_for = {1: 0.4, 2: 0.3}, "86400s"
+    bench.sync()
+    values = annotations.decode(bench.texts["node-1"]).values
+    assert (values["cpu_avg_5m"], values["cpu_max_1d"]) == (0.4, 0.9)
