@@ -16,7 +16,7 @@ import threading
 import click
 from prometheus_client import CollectorRegistry
 
-from annotator import collecting, cycle, once, service, writing
+from annotator import cycle, once, service, writing
 from annotator.metrics import Telemetry
 from kube import config, kinds, lean_pods, lease, reloads
 from kube import errors as kube_errors
@@ -24,7 +24,7 @@ from kube.door import KubeDoor
 from policy import loading
 from policy.problems import PolicyError
 from policy.schema import LoadPolicy
-from promql import breaker
+from promql import breaker, identity
 from promql import errors as promql_errors
 from promql import options as promql_options
 from promql import telemetry as promql_telemetry
@@ -47,8 +47,7 @@ CODES: dict[type[Exception], Exit] = {
 @click.command()
 @options.service_options(DEFAULT_PORT)
 @promql_options.connection_options
-@click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
-@click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
+@promql_options.series_options
 @click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
 @click.option("--dry-run", is_flag=True, help="With --once: the apiserver checks every write and stores none.")
 @click.option("-o", "output", type=click.Choice(once.OUTPUTS), default="text", show_default=True, help="With --once.")
@@ -57,8 +56,7 @@ def main(
     *,
     options: options.ServiceOptions,
     connection: promql_options.Connection,
-    node_label: str,
-    node_selector: str,
+    labels: identity.SeriesLabels,
     crane_annotations: bool,
     dry_run: bool,
     output: str,
@@ -78,7 +76,7 @@ def main(
         stop = threading.Event() if options.once else loop.stop_on_signals()
         prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        settings = cycle.Settings(options.namespace, collecting.NodeLabel(node_label, node_selector), crane_annotations)
+        settings = cycle.Settings(options.namespace, labels, crane_annotations)
         telemetry = Telemetry(registry, wall.now)
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True

@@ -36,18 +36,11 @@ class Asked(NamedTuple):
     error: errors.PromqlError | None = None
 
 
-class NodeLabel(NamedTuple):
-    """How series name nodes: the label that holds a name or address, and further matchers for the built-in queries."""
-
-    name: str = "instance"
-    selector: str = ""
-
-
 def ask(
     query: Callable[[Metric, str], Answer],
     metrics: Sequence[Metric],
     directory: identity.Directory,
-    label: NodeLabel,
+    labels: identity.SeriesLabels,
     *,
     failed_before: Collection[str] = (),
 ) -> tuple[Asked, ...]:
@@ -66,14 +59,14 @@ def ask(
             asked.append(Asked(metric, None, unreachable))
             continue
         try:
-            answer = query(metric, queries.expression(metric, selector=label.selector))
+            answer = query(metric, queries.expression(metric, selector=labels.node_selector))
         except errors.PromqlError as error:
             asked.append(Asked(metric, None, error))
             answering = len(asked) > 1 and asked[-2].answer is not None
             unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
         else:
             judge = annotations.invalid_reason
-            asked.append(Asked(metric, readings.by_node(answer, directory, label=label.name, judge=judge)))
+            asked.append(Asked(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge)))
     places = {metric.name: place for place, metric in enumerate(metrics)}
     return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
 

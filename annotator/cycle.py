@@ -53,7 +53,7 @@ class Settings:
     """
 
     namespace: str
-    label: collecting.NodeLabel
+    labels: identity.SeriesLabels
     crane: bool = False
     writers: int = publishing.WRITERS
 
@@ -125,7 +125,7 @@ class Annotator:
         self._complaints = complaints.Complaints()
         self._usage = usage.OwnerUsage(self.ask_pods, self.publish_usage, telemetry, clock.now)
         self.pods = Followed()
-        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.label.selector)
+        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
 
@@ -169,7 +169,7 @@ class Annotator:
 
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
-        (fleet, known), label = self.fleets.follow(nodes), self._settings.label
+        (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
         asked = collecting.doubted(self.ask(metrics, known), self._book)
@@ -181,7 +181,7 @@ class Annotator:
         self._hold(asked, fleet, rules.policy, asked_seconds)
         published = self.publish(self._book, fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
-        unmatched = matching.sentence(nodes, without, asked, known, label)
+        unmatched = matching.sentence(nodes, without, asked, known, labels)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
         self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
         self._telemetry.nodes.labels("unmatched").set(len(without))
@@ -190,11 +190,12 @@ class Annotator:
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
         """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
-        return collecting.ask(self._query, metrics, known, self._settings.label, failed_before=self._failed)
+        return collecting.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
     def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
         """What pods use; as with `ask`."""
-        return usage.ask(functools.partial(self._timed, f"pods_{resource}"), resource, window_seconds)
+        query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
+        return usage.ask(query, resource, window_seconds, selector=selector)
 
     def _query(self, metric: Metric, expression: str) -> Answer:
         return self._timed(metric.name, expression)
@@ -291,7 +292,9 @@ class Annotator:
                 self._report_answer(metric, answer)
         self._telemetry.unmatched_series.set(len(unmatched))
         first = _few(sorted(unmatched))
-        self._complaints.update("series match no node", first, label=self._settings.label.name, series=len(unmatched))
+        self._complaints.update(
+            "series match no node", first, label=self._settings.labels.node_label, series=len(unmatched)
+        )
 
     def _report_answer(self, metric: Metric, answer: readings.NodeValues) -> None:
         for reason, count in answer.refused_by_reason.items():

@@ -7,29 +7,33 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from annotator.collecting import Asked, NodeLabel
+from annotator.collecting import Asked
 from kube.objects import Node
-from promql.identity import Directory
+from promql.identity import Directory, SeriesLabels
 
 SHOWN: Final = 3
 
 
 def sentence(
-    nodes: Collection[Node], without: Collection[str], asked: Sequence[Asked], directory: Directory, label: NodeLabel
+    nodes: Collection[Node],
+    without: Collection[str],
+    asked: Sequence[Asked],
+    directory: Directory,
+    labels: SeriesLabels,
 ) -> str:
     """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values."""
     if not without:
         return ""
     missing = frozenset(without)
     silent = [node for node in nodes if node.name in missing]
-    shown = [f"{node.name} {reason(node, asked, directory, label)}" for node in silent[:SHOWN]]
+    shown = [f"{node.name} {reason(node, asked, directory, labels)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(
-        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(asked, label)]
+        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(asked, labels)]
     )
 
 
-def reason(node: Node, asked: Sequence[Asked], directory: Directory, label: NodeLabel) -> str:
+def reason(node: Node, asked: Sequence[Asked], directory: Directory, labels: SeriesLabels) -> str:
     """What keeps one node from having values, by what the answers of a sync said of it."""
     answers = [one.answer for one in asked if one.answer is not None]
     refused = sorted({answer.refused[node.name] for answer in answers if node.name in answer.refused})
@@ -41,7 +45,7 @@ def reason(node: Node, asked: Sequence[Asked], directory: Directory, label: Node
     shared = sorted({word for word in _words(node) if word.lower() in directory.ambiguous})
     if shared:
         return f"cannot be told apart: {', '.join(shared)} is another node's address, too"
-    return f"has no series: no target with {label.name} {' or '.join(_words(node))}"
+    return f"has no series: no target with {labels.node_label} {' or '.join(_words(node))}"
 
 
 def _words(node: Node) -> list[str]:
@@ -50,10 +54,10 @@ def _words(node: Node) -> list[str]:
     return list(dict.fromkeys([*addresses, node.name]))
 
 
-def _strays(asked: Sequence[Asked], label: NodeLabel) -> list[str]:
+def _strays(asked: Sequence[Asked], labels: SeriesLabels) -> list[str]:
     """Labels that are no node's, when some node has no series: often the answer to why."""
     stray = sorted({text for one in asked if one.answer is not None for text in one.answer.unmatched})
     if not stray:
         return []
     shown = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")
-    return [f"{len(stray)} series are no node's, by {label.name}: {shown}"]
+    return [f"{len(stray)} series are no node's, by {labels.node_label}: {shown}"]

@@ -46,10 +46,10 @@ Ask = Callable[[str, float], Answered]  # of a resource over a window (seconds);
 Write = Callable[[owner_usage.Published], None]  # raises KubeError
 
 
-def ask(query: Callable[[str], Answer], resource: str, window_seconds: float) -> Answered:
-    """What Prometheus says that pods use."""
+def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *, selector: str = "") -> Answered:
+    """What Prometheus says that pods use; `selector` is further matchers."""
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
-    answer = query(text(window_seconds))
+    answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
     return Answered(owners.Named(amounts), not answer.samples, refused)
 

@@ -21,6 +21,7 @@ import click
 
 from descheduler import ahead, keeping
 from kube import config, errors
+from promql import identity
 from promql import options as promql_options
 from runtime import clock, logs
 from runtime import options as service_options
@@ -44,8 +45,7 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
     show_default=True,
     help="How long rows of the ledger are kept.",
 )
-@click.option("--node-label", default="instance", show_default=True, help="The label of series that names a node.")
-@click.option("--node-selector", default="", metavar="MATCHERS", help="""More matchers, e.g. 'job="node-exporter"'.""")
+@promql_options.series_options
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica acts.")
 def main(
     *,
@@ -53,8 +53,7 @@ def main(
     connection: promql_options.Connection,
     ledger_path: Path,
     ledger_days: int,
-    node_label: str,
-    node_selector: str,
+    labels: identity.SeriesLabels,
     leader_elect: bool,
 ) -> None:
     """Relieve overloaded nodes by evicting pods that will land elsewhere."""
@@ -68,8 +67,7 @@ def main(
             connection=connection,
             ledger_path=ledger_path,
             ledger_days=ledger_days,
-            node_label=node_label,
-            node_selector=node_selector,
+            labels=labels,
             leader_elect=leader_elect,
             default_port=DEFAULT_PORT,
         )

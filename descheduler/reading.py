@@ -34,13 +34,6 @@ Begun = ahead.Pods | ahead.Late
 Used = collections.abc.Callable[[collections.abc.Collection[str]], dict[str, PodUsage]]
 
 
-class NodeLabel(NamedTuple):
-    """How series name nodes: the label that holds a name or address, and further matchers for the built-in queries."""
-
-    name: str = "instance"
-    selector: str = ""
-
-
 class Figures(NamedTuple):
     """What Prometheus says of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
 
@@ -65,14 +58,14 @@ class Reader:
         self,
         kube: ScalesDoor,
         prometheus: PrometheusDoor,
-        label: NodeLabel,
+        labels: identity.SeriesLabels,
         begun: ahead.Pods | None = None,
         *,
         listing: type[ahead.Pods | ahead.Late] = ahead.Pods,
     ) -> None:
         self._kube = kube
         self._prometheus = prometheus
-        self._label = label
+        self._labels = labels
         self._begun: Begun | None = begun
         self._listing = listing
         self._known: tuple[list[tuple[str, tuple[Address, ...]]], identity.Directory] | None = None
@@ -172,7 +165,7 @@ class Reader:
         directory, metrics = self._directory(nodes), usage.metrics_read(policy, nodes)
         ratios = {}
         for metric in metrics:
-            answer = self._prometheus.query(expression(metric, self._label.selector), at_seconds=at_seconds)
+            answer = self._prometheus.query(expression(metric, self._labels.node_selector), at_seconds=at_seconds)
             ratios[metric.name] = self._by_node(answer, directory, annotations.invalid_reason)
         times = self._node_times(directory, {metric.resource for metric in metrics}, at_seconds)
         return usage.of_nodes(ratios, times)
@@ -191,9 +184,9 @@ class Reader:
         """The older of the newest scrapes behind the resources, for nodes that have one of each."""
         found: collections.abc.Mapping[str, float] | None = None
         for resource in sorted(resources):
-            text = node_queries.data_time(resource, selector=self._label.selector)
+            text = node_queries.data_time(resource, selector=self._labels.node_selector)
             answer = self._prometheus.query(text, at_seconds=at_seconds)
-            times = self._by_node(answer, directory, invalid_amount)
+            times = self._by_node(answer, directory, invalid_amount, readings.oldest)
             found = times if found is None else _older(found, times)
         return found or {}
 
@@ -204,12 +197,12 @@ class Reader:
         Asked where some pod may be relieved, before it is known which: it takes Prometheus as long as the apiserver
         takes for the pods.
         """
-        windows = pod_windows(policy)
+        windows, selector = pod_windows(policy), self._labels.pod_selector
         texts = (
-            pod_queries.cpu_cores(windows[Resource.CPU]),
-            pod_queries.memory_bytes(windows[Resource.MEMORY]),
-            pod_queries.data_time("cpu"),
-            pod_queries.data_time("memory"),
+            pod_queries.cpu_cores(windows[Resource.CPU], selector=selector),
+            pod_queries.memory_bytes(windows[Resource.MEMORY], selector=selector),
+            pod_queries.data_time("cpu", selector=selector),
+            pod_queries.data_time("memory", selector=selector),
         )
         cores, sizes, *times = (
             readings.by_pod(self._prometheus.query(text), judge=invalid_amount)[0] for text in texts
@@ -232,9 +225,14 @@ class Reader:
         return {one.name: one.limits for one in self._kube.list(kinds.CSI_NODES).items}
 
     def _by_node(
-        self, answer: Answer, directory: identity.Directory, judge: readings.Judge
+        self,
+        answer: Answer,
+        directory: identity.Directory,
+        judge: readings.Judge,
+        of_replicas: collections.abc.Callable[[collections.abc.Sequence[float]], float | None] = readings.largest,
     ) -> collections.abc.Mapping[str, float]:
-        return readings.by_node(answer, directory, label=self._label.name, judge=judge).values
+        label = self._labels.node_label
+        return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
 
 
 def _older(one: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:

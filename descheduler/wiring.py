@@ -30,7 +30,7 @@ from kube import telemetry as kube_telemetry
 from kube.undecodable import UndecodableObjects
 from policy import loading
 from policy.problems import PolicyError
-from promql import breaker
+from promql import breaker, identity
 from promql import errors as promql_errors
 from promql import options as promql_options
 from promql import telemetry as promql_telemetry
@@ -64,8 +64,7 @@ class Given:
     connection: promql_options.Connection
     ledger_path: Path
     ledger_days: int
-    node_label: str
-    node_selector: str
+    labels: identity.SeriesLabels
     leader_elect: bool
     default_port: int
 
@@ -88,14 +87,13 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
         identity = _identity(given, rng)
-        label = reading.NodeLabel(given.node_label, given.node_selector)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         elects = given.leader_elect and not options.once
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
         announcer = Announcer(writer, Kept(ledger, wall))
         parts = Parts(
             policy=policy,
-            reader=reading.Reader(door, prometheus, label, begun.pods if begun is not None else None),
+            reader=reading.Reader(door, prometheus, given.labels, begun.pods if begun is not None else None),
             ledger=ledger,
             evicter=Evicter(door, ledger, announcer, clock=wall),
             announcer=announcer,

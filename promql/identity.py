@@ -12,7 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+# By which the replicas of one Prometheus, ruler or receiver tell their series apart: prometheus-operator's and Thanos'
+# own names, and the one that Mimir's HA tracker takes.
+REPLICA_LABELS: Final = (
+    "__replica__",
+    "prometheus_replica",
+    "receive_replica",
+    "replica",
+    "rule_replica",
+    "thanos_ruler_replica",
+)
 MOST_LABELS: Final = 65536  # remembered by a directory; ten times the series of 5,000 nodes
+
+
+class SeriesLabels(NamedTuple):
+    """How series name nodes, and which are of this cluster: the label that holds a node's name or address, and further
+    matchers for node-exporter's series and for those of containers.
+    """
+
+    node_label: str = "instance"
+    node_selector: str = ""
+    pod_selector: str = ""
 
 
 class NodeAddress(NamedTuple):

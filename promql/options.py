@@ -1,8 +1,9 @@
 """The command-line options of whoever asks Prometheus, and the client they describe.
 
-annotator and descheduler decorate their click commands with `connection_options` beside
-`runtime.options.service_options` (which brings `--prometheus URL`) and receive one `Connection` as the keyword argument
-`connection`; `connect` makes the door from it. Secrets come by file only: a command line is readable by everybody.
+annotator and descheduler decorate their click commands with `connection_options` and `series_options` beside
+`runtime.options.service_options` (which brings `--prometheus URL`) and receive one `Connection` as the keyword
+argument `connection`, and how series name nodes as `labels`; `connect` makes the door. Secrets come by file only: a
+command line is readable by everybody.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from promql import door, errors
+from promql import door, errors, identity
 
 if TYPE_CHECKING:
     from promql import client, through
@@ -54,12 +55,40 @@ class Connection:
         )
 
 
+def series_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a click command's function; it gains the keyword argument `labels` (`identity.SeriesLabels`)."""
+    gathered = _gathered(command, "labels", identity.SeriesLabels, identity.SeriesLabels._fields)
+    return functools.reduce(lambda inner, outer: outer(inner), reversed(_of_series()), gathered)
+
+
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a click command's function; it gains the keyword argument `connection`."""
-    return functools.reduce(lambda inner, outer: outer(inner), reversed(_decorators()), _gathered(command))
+    names = tuple(field.name for field in dataclasses.fields(Connection))
+    gathered = _gathered(command, "connection", Connection, names)
+    return functools.reduce(lambda inner, outer: outer(inner), reversed(_of_connection()), gathered)
 
 
-def _decorators() -> list[Callable[..., Any]]:
+def _of_series() -> list[Callable[..., Any]]:
+    return [
+        click.option(
+            "--node-label", default="instance", show_default=True, help="The label of series that names a node."
+        ),
+        click.option(
+            "--node-selector",
+            default="",
+            metavar="MATCHERS",
+            help="""More matchers for node-exporter's series, e.g. 'job="node-exporter"'.""",
+        ),
+        click.option(
+            "--pod-selector",
+            default="",
+            metavar="MATCHERS",
+            help="""More matchers for cAdvisor's series, e.g. 'cluster="a"'.""",
+        ),
+    ]
+
+
+def _of_connection() -> list[Callable[..., Any]]:
     file = click.Path(dir_okay=False, path_type=Path)
     seconds = click.FloatRange(min=0, min_open=True)
     return [
@@ -86,13 +115,15 @@ def _decorators() -> list[Callable[..., Any]]:
     ]
 
 
-def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
-    names = {field.name for field in dataclasses.fields(Connection)}
+def _gathered(
+    command: Callable[..., Any], keyword: str, kind: Callable[..., Any], names: tuple[str, ...]
+) -> Callable[..., Any]:
+    """The command with the options of these names as one argument."""
 
     @functools.wraps(command)
     def call(**values: Any) -> Any:
         ours = {name: values.pop(name) for name in names}
-        return command(connection=Connection(**ours), **values)
+        return command(**{keyword: kind(**ours)}, **values)
 
     return call
 

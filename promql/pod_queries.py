@@ -10,10 +10,11 @@ The same containers may be scraped twice: kubelets serve both series under /metr
 and of several targets the largest sum counts, never the sum of all: a pod would seem to use twice what it does.
 """
 
-from promql import node_queries
+from promql import identity, node_queries
 
 _CONTAINERS = 'container!="",container!="POD"'
-_TARGET = "cluster, instance, job, metrics_path, prometheus_replica, replica"  # a label that is absent splits nothing
+# A label that is absent splits nothing.
+_TARGET = ", ".join(("cluster", "instance", "job", "metrics_path", *identity.REPLICA_LABELS))
 
 
 def cpu_cores(window_seconds: float, *, selector: str = "") -> str:

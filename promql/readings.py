@@ -2,7 +2,8 @@
 
 Used by the annotator's collecting and the descheduler's usage. The judge of a value's range comes from the caller
 (`policy.annotations.invalid_reason`: nan, infinite, negative, over_range); this module adds `double`: several series
-for one node, of which none is believed. Refused and absent values are simply not in the result,
+for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus. What those say
+is one reading while they agree, and else `replicas_disagree`. Refused and absent values are simply not in the result,
 so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first, and value by
 value only where something is wrong.
 """
@@ -11,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,10 @@ from promql import door, identity
 # Why a value must not be used; None when it is good. The good values of a judge are one interval.
 Judge = Callable[[float], str | None]
 DOUBLE = "double"
+REPLICAS_DISAGREE = "replicas_disagree"
+# Replicas scrape the same node at other moments: half a minute apart, averages over five minutes differ by a tenth of
+# the node when all its CPUs begin to work at once.
+AGREEING_RATIO: Final = 0.10
 # A query of an operator's own, 1 - rate(idle), comes out below 0 on an idle CPU because scrape times jitter: zero load.
 ZERO_NOISE_RATIO = 0.02
 
@@ -46,8 +52,31 @@ class NodeValues:
         return Counter(self.refused.values())
 
 
-def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, judge: Judge) -> NodeValues:
-    """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0."""
+def largest(ratios: Sequence[float]) -> float | None:
+    """The largest of the ratios that replicas give of one node: it must not look idler than one of them saw it. None
+    where they are further apart than AGREEING_RATIO; NaN where one is no number.
+    """
+    if math.isnan(sum(ratios)):
+        return math.nan
+    return max(ratios) if max(ratios) - min(ratios) <= AGREEING_RATIO else None
+
+
+def oldest(times_seconds: Sequence[float]) -> float | None:
+    """The oldest of the times of data that replicas give of one node."""
+    return math.nan if math.isnan(sum(times_seconds)) else min(times_seconds)
+
+
+def by_node(
+    answer: door.Answer,
+    directory: identity.Directory,
+    *,
+    label: str,
+    judge: Judge,
+    of_replicas: Callable[[Sequence[float]], float | None] = largest,
+) -> NodeValues:
+    """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0. `of_replicas` makes one value of
+    what several replicas say of the same target, or None where they disagree.
+    """
     said = _said(answer, label)
     nodes = directory.resolved(said)
     ratios = [0.0 if -ZERO_NOISE_RATIO <= ratio < 0 else ratio for _, ratio, _ in answer.samples]
@@ -55,8 +84,44 @@ def by_node(answer: door.Answer, directory: identity.Directory, *, label: str, j
     known = [node for node in nodes if node is not None]
     if unmatched:
         ratios = [ratio for ratio, node in zip(ratios, nodes, strict=True) if node is not None]
+    several: dict[str, str] = {}
+    if len(set(known)) < len(known):
+        labels = [sample.labels for sample, node in zip(answer.samples, nodes, strict=True) if node is not None]
+        known, ratios, several = _united(known, ratios, labels, of_replicas)
     values, refused = judged(known, ratios, judge)
-    return NodeValues(values, refused, tuple(sorted(unmatched)))
+    return NodeValues(values, refused | several, tuple(sorted(unmatched)))
+
+
+def _united(
+    nodes: Sequence[str],
+    values: Sequence[float],
+    labels: Sequence[Mapping[str, str]],
+    of_replicas: Callable[[Sequence[float]], float | None],
+) -> tuple[list[str], list[float], dict[str, str]]:
+    """One value for each node, in two lists, and why others have none."""
+    by_node: dict[str, list[int]] = {}
+    for place, node in enumerate(nodes):
+        by_node.setdefault(node, []).append(place)
+    single: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    for node, places in by_node.items():
+        if len(places) == 1:
+            single[node] = values[places[0]]
+        elif not _are_replicas([labels[place] for place in places]):
+            refused[node] = DOUBLE
+        elif (value := of_replicas([values[place] for place in places])) is None:
+            refused[node] = REPLICAS_DISAGREE
+        else:
+            single[node] = value
+    return list(single), list(single.values()), refused
+
+
+def _are_replicas(series: Sequence[Mapping[str, str]]) -> bool:
+    """Whether labels of replicas are all by which these series differ: one target, scraped by several."""
+    targets = {
+        frozenset(item for item in labels.items() if item[0] not in identity.REPLICA_LABELS) for labels in series
+    }
+    return len(targets) == 1 and len({frozenset(labels.items()) for labels in series}) == len(series)
 
 
 def _said(answer: door.Answer, label: str) -> list[str]:

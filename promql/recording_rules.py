@@ -47,7 +47,9 @@ def record(metric: str) -> str:
 def groups(windows: Mapping[str, Window], *, selector: str = "") -> tuple[Group, ...]:
     """The rules of these windows by metric name, grouped by interval, the quickest first.
 
-    `selector` is further matchers for node-exporter's series. ValueError for a resource or statistic that is unknown.
+    `selector` is further matchers for node-exporter's series, and for what is recorded of them, which keeps their
+    labels: rules of several clusters in one ruler do not take each other's series. ValueError for a resource or
+    statistic that is unknown.
     """
     by_interval: dict[float, list[Rule]] = {}
     for name, window in windows.items():
@@ -70,17 +72,17 @@ def _group(group: Group) -> dict[str, object]:
 
 
 def _expression(window: Window, windows: Mapping[str, Window], selector: str) -> str:
-    behind = _average_behind(window, windows)
+    behind, braces = _average_behind(window, windows), f"{{{selector}}}" if selector else ""
     if window.statistic == "avg" or behind is None:
         return node_queries.expression(window, selector=selector)
     shorter = _shorter_maximum(window, windows)
     if shorter is None:
-        over = f"{record(behind)}[{node_queries.duration(window.window_seconds)}]"
+        over = f"{record(behind)}{braces}[{node_queries.duration(window.window_seconds)}]"
     else:
         name, span_seconds = shorter
         rest, step = window.window_seconds - span_seconds, min(span_seconds, node_queries.step_seconds(window))
-        over = f"{record(name)}[{node_queries.duration(rest)}:{node_queries.duration(step)}]"
-    return f"{node_queries.over_time(window.statistic, over)} and {record(behind)}"
+        over = f"{record(name)}{braces}[{node_queries.duration(rest)}:{node_queries.duration(step)}]"
+    return f"{node_queries.over_time(window.statistic, over)} and {record(behind)}{braces}"
 
 
 def _average_behind(window: Window, windows: Mapping[str, Window]) -> str | None:

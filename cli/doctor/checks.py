@@ -17,6 +17,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "metrics": sources.metrics,
     "query cost": sources.cost,
     "nodes matched": sources.nodes_matched,
+    "one cluster": sources.one_cluster,
     "scrape interval": sources.scrapes,
     "clocks": clocks.skew,
     "service rights": rights.services,

@@ -43,8 +43,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False)
 @click.option("-n", "--namespace", default=options.DEFAULT_NAMESPACE, show_default=True, help="Evenload's own.")
 @click.option("--prometheus", default="", metavar="URL", help="Default: a Service of it, through the apiserver.")
 @promql_options.connection_options
-@click.option("--node-label", default="instance", show_default=True, help="As the annotator's.")
-@click.option("--node-selector", default="", metavar="MATCHERS", help="As the annotator's.")
+@promql_options.series_options
 @click.option(
     "--extender", "extenders", multiple=True, metavar="URL", help="Each replica. Default: its Service's pods."
 )
@@ -77,7 +76,7 @@ def main(no_headers: bool, output_format: str, **given: Any) -> None:
 
 
 def _settings(kube: client.Client, given: dict[str, Any]) -> facts.Settings:
-    rest = (given["namespace"], given["node_label"], given["expendable_below"])
+    rest = (given["namespace"], given["labels"].node_label, given["expendable_below"])
     if given["policy_file"]:
         file = policy_files.load(given["policy_file"])
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)
@@ -115,7 +114,7 @@ def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
     return gathering.Means(
         kube,
         wall,
-        measuring.Means(given["prometheus"], given["connection"], kube, wall, given["node_selector"]),
+        measuring.Means(given["prometheus"], given["connection"], kube, wall, given["labels"]),
         replicas.Means(services, kube, pause),
         pause,
     )

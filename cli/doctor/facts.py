@@ -61,6 +61,16 @@ class Target(NamedTuple):
     job: str = ""
 
 
+class Origin(NamedTuple):
+    """Whose series one option selects, and all labels under which they come, each set of labels once, without those
+    that tell containers, pods, jobs and replicas of one Prometheus apart.
+    """
+
+    whose: str
+    option: str
+    labels: tuple[Mapping[str, str], ...]
+
+
 class ClockSeen(NamedTuple):
     """Whose clock, how far it is ahead of ours in seconds (behind: negative), and how exactly that is known."""
 
@@ -117,5 +127,6 @@ class Facts:
     metrics: tuple[MetricSeen, ...] | Finding
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
+    origins: tuple[Origin, ...] | Finding
     replicas: tuple[Replica | Finding, ...] | Finding
     undecodable: str = ""

@@ -70,6 +70,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         metrics=seen.metrics,
         targets=seen.targets,
         scrape_seconds=seen.scrape_seconds,
+        origins=seen.origins,
         replicas=asked,
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from annotator import fleets, queries
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import ClockSeen, MetricSeen, PrometheusSeen, Settings, Target
+from cli.doctor.facts import ClockSeen, MetricSeen, Origin, PrometheusSeen, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.client import Client as KubeClient
@@ -26,6 +26,11 @@ from runtime import clock as clocks
 SAMPLED_SERIES: Final = 10
 SCRAPES_SPAN_SECONDS: Final = 180.0  # three scrapes of the slowest interval that is right
 SCRAPES_STEP_SECONDS: Final = 0.5
+# Labels of containers, of the object behind a target, and of replicas: they differ within one cluster.
+_WITHIN_A_CLUSTER: Final = (
+    "container, endpoint, id, image, job, metrics_path, name, namespace, pod, service, "
+    + ", ".join(identity.REPLICA_LABELS)
+)
 _GIVE = "give its address: --prometheus URL (docs/promql.md has the options for tokens and certificates)"
 
 
@@ -37,7 +42,7 @@ class Means:
     connection: options.Connection
     kube: KubeClient
     clock: clocks.Clock
-    selector: str = ""
+    labels: identity.SeriesLabels
 
 
 class Seen(NamedTuple):
@@ -47,6 +52,7 @@ class Seen(NamedTuple):
     metrics: tuple[MetricSeen, ...] | Finding
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
+    origins: tuple[Origin, ...] | Finding
     clock: ClockSeen | Finding
 
 
@@ -74,6 +80,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Seen:
         metrics,
         attempt(lambda: _targets(asked, label)),
         attempt(lambda: _scrape_seconds(asked, label, means)),
+        attempt(lambda: _origins(asked, means.labels)),
         clock,
     )
 
@@ -88,7 +95,7 @@ def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
 
 def _blind(finding: Finding) -> Seen:
     dark = findings.unknown("Prometheus was not reached", finding.fix)
-    return Seen(finding, dark, dark, dark, dark)
+    return Seen(finding, dark, dark, dark, dark, dark)
 
 
 def _told(door: _Door, error: errors.PromqlError) -> str:
@@ -120,7 +127,7 @@ def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
 def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
     directory = fleets.directory(nodes)
     return tuple(
-        _metric(asked, metric, means.selector, directory, settings.node_label)
+        _metric(asked, metric, means.labels.node_selector, directory, settings.node_label)
         for metric in settings.policy.metrics_in_force
     )
 
@@ -157,12 +164,24 @@ def _targets(asked: client.Client, label: str) -> tuple[Target, ...]:
     )
 
 
+def _origins(asked: client.Client, labels: identity.SeriesLabels) -> tuple[Origin, ...]:
+    """Where the series come from that nodes and pods are judged by; one answer has at most a few series a target."""
+    found = []
+    for whose, option, series in (
+        ("node-exporter", "--node-selector", f"node_memory_MemAvailable_bytes{{{labels.node_selector}}}"),
+        ("cAdvisor", "--pod-selector", f"container_memory_working_set_bytes{{{labels.pod_selector}}}"),
+    ):
+        answer = asked.query(f"count without ({_WITHIN_A_CLUSTER}) ({series})")
+        found.append(Origin(whose, option, tuple(sample.labels for sample in answer.samples)))
+    return tuple(found)
+
+
 def _scrape_seconds(asked: client.Client, label: str, means: Means) -> tuple[float, ...]:
     """How far apart the scrapes of a few node series are, in seconds; empty when none was scraped twice.
 
     Read off the samples' own times, since a configuration says only what was meant.
     """
-    series = f"node_memory_MemAvailable_bytes{{{means.selector}}}"
+    series = f"node_memory_MemAvailable_bytes{{{means.labels.node_selector}}}"
     labels = sorted({sample.labels.get(label, "") for sample in asked.query(series).samples} - {""})
     chosen = labels[:: max(1, len(labels) // SAMPLED_SERIES)][:SAMPLED_SERIES]
     if not chosen:
@@ -170,7 +189,7 @@ def _scrape_seconds(asked: client.Client, label: str, means: Means) -> tuple[flo
     matcher = f'{label}=~"{"|".join(map(_escaped, chosen))}"'
     end_seconds = asked.query("vector(time())").samples[0].value
     answer = asked.query_range(
-        node_queries.data_time("memory", selector=",".join(filter(None, (means.selector, matcher)))),
+        node_queries.data_time("memory", selector=",".join(filter(None, (means.labels.node_selector, matcher)))),
         start_seconds=end_seconds - SCRAPES_SPAN_SECONDS,
         end_seconds=end_seconds,
         step_seconds=SCRAPES_STEP_SECONDS,

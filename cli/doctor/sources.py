@@ -10,7 +10,7 @@ from typing import Final
 
 from annotator import scrapes as windows
 from cli.doctor import findings
-from cli.doctor.facts import Facts, MetricSeen, Target
+from cli.doctor.facts import Facts, MetricSeen, Origin, Target
 from cli.doctor.findings import Finding
 from kube.objects import Node
 from policy.metrics import Metric
@@ -93,6 +93,46 @@ def nodes_matched(facts: Facts) -> Finding:
     consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
     seen = f"{counted}; {findings.few([one.seen for one in told])}: {consequence}{beside}"
     return findings.fail(seen, findings.few(dict.fromkeys(one.fix for one in told), 2))
+
+
+def one_cluster(facts: Facts) -> Finding:
+    """The series that nodes and pods are judged by are of this cluster alone."""
+    if isinstance(facts.origins, Finding):
+        return facts.origins
+    if isinstance(facts.nodes, Finding):
+        return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
+    directory = identity.build(
+        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in facts.nodes
+    )
+    label = facts.settings.node_label
+    found = [finding for origin in facts.origins if (finding := _several(origin, directory, label)) is not None]
+    return findings.worst(found or [findings.ok("no label tells several clusters apart")])
+
+
+def _several(origin: Origin, directory: identity.Directory, label: str) -> Finding | None:
+    """Several clusters' series, by a label named after clusters, or, of pods, by kubelets on no node of this one;
+    other machines than nodes may well run node-exporter.
+    """
+    own, others = list[Mapping[str, str]](), list[Mapping[str, str]]()
+    for labels in origin.labels:
+        (own if directory.resolve(labels.get(label, "")) is not None else others).append(labels)
+    names = sorted({name for labels in origin.labels for name in labels if "cluster" in name.lower()})
+    values = {name: sorted({labels.get(name, "") for labels in origin.labels}) for name in names}
+    told = [
+        f"{name} is {findings.few([repr(text) for text in values[name]])}" for name in names if len(values[name]) > 1
+    ]
+    strangers = sorted({labels.get(label, "") for labels in others}) if own and "cAdvisor" in origin.whose else []
+    if strangers:
+        told.append(f"{len(strangers)} of its targets are on no node of this cluster ({findings.few(strangers)})")
+    if not told:
+        return None
+    ours = [(name, next(iter(kept))) for name in names if len(kept := {labels.get(name, "") for labels in own}) == 1]
+    matcher = next((f'{name}="{text}"' for name, text in ours if text and len(values[name]) > 1), 'LABEL="VALUE"')
+    return findings.fail(
+        f"{origin.whose}'s series come from several clusters: {'; '.join(told)}; nodes or pods of one name or address "
+        "are taken for each other",
+        f"select this cluster's for annotator, descheduler and doctor: {origin.option} '{matcher}'",
+    )
 
 
 def scrapes(facts: Facts) -> Finding:

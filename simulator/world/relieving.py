@@ -16,7 +16,7 @@ from kube.objects import Node
 from policy import annotations
 from policy.metrics import Metric
 from policy.schema import LoadPolicy
-from promql import readings
+from promql import identity, readings
 from promql.door import PrometheusDoor
 from runtime.clock import Clock
 from simulator.prometheus import questions
@@ -30,7 +30,7 @@ class Reader(reading.Reader):
     """A descheduler's reader over a simulated Prometheus; `asked` is the same, behind what services have before it."""
 
     def __init__(self, kube: ScalesDoor, asked: PrometheusDoor, told: SimulatedPrometheus, clock: Clock) -> None:
-        super().__init__(kube, asked, reading.NodeLabel(), listing=ahead.Late)
+        super().__init__(kube, asked, identity.SeriesLabels(), listing=ahead.Late)
         self._told, self._clock = told, clock
 
     def node_usage(

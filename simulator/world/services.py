@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from annotator import collecting, cycle, writing
+from annotator import cycle, writing
 from annotator.metrics import Telemetry as AnnotatorTelemetry
 from annotator.service import Service as Annotator
 from descheduler import ahead, reading, telling
@@ -29,7 +29,7 @@ from kube import events
 from kube.door import ScalesDoor
 from policy import schema
 from policy.schema import LoadPolicy
-from promql import breaker
+from promql import breaker, identity
 from promql.door import PrometheusDoor
 from runtime.clock import Clock
 from runtime.reloading import Reloading
@@ -68,7 +68,7 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
 def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotator:
     """The annotator, leading; it writes one node after the other, or has other `ends` (`handing`)."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
-    settings = cycle.Settings(NAMESPACE, collecting.NodeLabel(), writers=1)
+    settings = cycle.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
     writer = writing.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
     made = cycle.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
@@ -103,7 +103,7 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
     announcer = telling.Announcer(writer, telling.Kept(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
     if told is None:
-        reader = reading.Reader(door, prometheus, reading.NodeLabel(), listing=ahead.Late)
+        reader = reading.Reader(door, prometheus, identity.SeriesLabels(), listing=ahead.Late)
     else:
         reader = relieving.Reader(door, prometheus, told, clock)
     return Descheduler(

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import Figures, NodeLabel, Reader, Used
+from descheduler.reading import Figures, Reader, Used
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from descheduler.usage import NodeUsage
@@ -28,6 +28,7 @@ from kube.events import EventWriter
 from kube.objects import Node
 from policy import loading
 from policy.schema import LoadPolicy
+from promql import identity
 from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
@@ -81,7 +82,7 @@ class Heated(Reader):
     """Reads the real cluster, and finds one node hot and every pod using the same."""
 
     def __init__(self, door: KubeDoor, hot: str, clock: WallClock) -> None:
-        super().__init__(door, None, NodeLabel())  # type: ignore[arg-type] # no Prometheus: nothing below asks it
+        super().__init__(door, None, identity.SeriesLabels())  # type: ignore[arg-type] # no Prometheus: nothing below asks it
         self._hot = hot
         self._clock = clock
 

@@ -23,7 +23,7 @@ from descheduler.history import History
 from descheduler.ledger import Ledger
 from descheduler.overload import Overload
 from descheduler.plans import Eviction, EvictionPlan, NodePlan
-from descheduler.reading import NodeLabel, Reader
+from descheduler.reading import Reader
 from descheduler.rows import Query, Run
 from descheduler.snapshot import Snapshot
 from descheduler.telling import CONTROLLER, Announcer
@@ -33,6 +33,7 @@ from kube import errors, events, kinds, lease, objects
 from kube.door import KubeDoor, ScalesDoor
 from policy import relief, schema
 from promql import client as prometheus
+from promql import identity
 from promql.errors import PromqlError
 from runtime import clock
 from tests import patience
@@ -309,7 +310,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     obeyed = schema.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
     wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(descheduler, asked, NodeLabel())
+        reader = Reader(descheduler, asked, identity.SeriesLabels())
 
         def whole() -> Snapshot | None:
             """With usage of the pod and its node, and the Deployment's status as the controller counts it in time."""
@@ -360,7 +361,7 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
 ) -> None:
     wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(descheduler, asked, NodeLabel())
+        reader = Reader(descheduler, asked, identity.SeriesLabels())
 
         def seen() -> Snapshot | None:
             try:

@@ -169,7 +169,7 @@ def test_how_long_an_unconfirmed_value_is_kept(period: float, stale_after: float
 
 
 DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",))])
-LABEL = collecting.NodeLabel(selector='job="x"')
+LABEL = identity.SeriesLabels(node_selector='job="x"')
 
 
 def test_every_metric_is_asked_once_for_all_nodes() -> None:

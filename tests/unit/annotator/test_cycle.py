@@ -7,13 +7,13 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from annotator import collecting, cycle, metrics, queries
+from annotator import cycle, metrics, queries
 from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube.lean_pods import Pod
 from kube.objects import Node
 from policy import annotations, heartbeat, schema
-from promql import door, errors, node_queries
+from promql import door, errors, identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 POLICY = schema.defaults()
@@ -33,7 +33,7 @@ class Bench:
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
-        settings = cycle.Settings("ours", collecting.NodeLabel())
+        settings = cycle.Settings("ours", identity.SeriesLabels())
         self.annotator = cycle.Annotator(self.prometheus, self.kube, settings, clock=self.clock, telemetry=telemetry)
         self.texts: dict[str, str] = {}
         self.names = [f"node-{index}" for index in range(1, nodes + 1)]

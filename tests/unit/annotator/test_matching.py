@@ -9,7 +9,7 @@ from promql import identity, readings
 from tests import builders
 
 CPU = schema.defaults().metrics_in_force[0]
-LABEL = collecting.NodeLabel("instance")
+LABEL = identity.SeriesLabels("instance")
 
 
 def fleet(count: int = 5) -> list[Node]:

@@ -6,9 +6,10 @@ import threading
 import prometheus_client
 import pytest
 
-from annotator import collecting, cycle, metrics, once, outcome, queries, writing
+from annotator import cycle, metrics, once, outcome, queries, writing
 from kube import errors
 from policy import schema
+from promql import identity
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 POLICY = schema.defaults()
@@ -23,7 +24,7 @@ def synced(*, dry_run: bool, refused: str = "") -> tuple[outcome.Outcome, writin
         kube.fail(refused, errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no rights"))
     telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), clock.now)
     writer = writing.Writer(kube, telemetry, clock=clock, stop=threading.Event(), dry_run=dry_run)
-    settings = cycle.Settings("ours", collecting.NodeLabel())
+    settings = cycle.Settings("ours", identity.SeriesLabels())
     annotator = cycle.Annotator(prometheus, writer, settings, clock=clock, telemetry=telemetry)
     nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
     return annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(POLICY, "hash")), writer

@@ -8,12 +8,13 @@ import pytest
 import pytest_httpserver
 import werkzeug
 
-from annotator import collecting, cycle, metrics
+from annotator import cycle, metrics
 from annotator.outcome import Outcome
 from policy import annotations, schema
-from promql import client
+from promql import client, identity
 from tests import builders, clocks, fake_kube_writes
 
+LABELS = identity.SeriesLabels()
 POLICY = schema.defaults()
 WHOLE = '{"status":"success","data":{"resultType":"vector","result":[%s]}%s}'
 ROW = '{"metric":{"instance":"10.0.0.%d:9100"},"value":[1700000000,"%s"]}'
@@ -22,7 +23,7 @@ ROW = '{"metric":{"instance":"10.0.0.%d:9100"},"value":[1700000000,"%s"]}'
 class Bench:
     """An annotator over a real client; every query of a node window is answered by `ratios` and what stands beside."""
 
-    def __init__(self, httpserver: pytest_httpserver.HTTPServer) -> None:
+    def __init__(self, httpserver: pytest_httpserver.HTTPServer, labels: identity.SeriesLabels = LABELS) -> None:
         self.ratios, self.beside = {1: 0.9, 2: 0.3}, ""
         self.partial_for = "\n"  # queries with this text; none has a line break
         httpserver.expect_request("/api/v1/query").respond_with_handler(self._answer)
@@ -31,7 +32,7 @@ class Bench:
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         told = metrics.Telemetry(self.registry, self.clock.now)
-        settings = cycle.Settings("ours", collecting.NodeLabel())
+        settings = cycle.Settings("ours", labels)
         self.annotator = cycle.Annotator(self.door, self.kube, settings, clock=self.clock, telemetry=told)
         self.texts: dict[str, str] = {}
 
@@ -105,3 +106,14 @@ def test_one_metric_that_is_answered_in_part_keeps_its_values_beside_those_that_
     bench.sync()
     values = annotations.decode(bench.texts["node-1"]).values
     assert (values["cpu_avg_5m"], values["cpu_max_1d"]) == (0.4, 0.9)
+
+
+def test_pods_of_another_cluster_are_not_asked_about(httpserver: pytest_httpserver.HTTPServer) -> None:
+    bench = Bench(httpserver, identity.SeriesLabels(node_selector='cluster="a"', pod_selector='cluster="a",job="k"'))
+    bench.sync()
+    bench.door.close()
+    queries = [request.args["query"] for request, _ in httpserver.log]
+    of_pods = [text for text in queries if "container_" in text]
+    assert len(of_pods) == 2
+    assert all('container!="POD",cluster="a",job="k"}' in text for text in of_pods)
+    assert all('cluster="a"' in text for text in queries)

@@ -6,11 +6,11 @@ import random
 import prometheus_client
 import pytest
 
-from annotator import collecting, cycle, metrics, queries, service
+from annotator import cycle, metrics, queries, service
 from kube import reloads
 from kube.lean_pods import Pod
 from policy import loading
-from promql import breaker, client, errors, telemetry
+from promql import breaker, client, errors, identity, telemetry
 from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
 
@@ -32,7 +32,7 @@ class Bench:
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         self.telemetry = metrics.Telemetry(self.registry, self.clock.now)
-        settings = cycle.Settings("ours", collecting.NodeLabel())
+        settings = cycle.Settings("ours", identity.SeriesLabels())
         self.annotator = cycle.Annotator(
             self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )

@@ -89,7 +89,7 @@ def test_a_container_starts_a_command_of_ours_with_options_it_understands(servic
     if service != "extender":
         assert context.params["prometheus"].startswith("http://")
         assert context.params["node_label"] == "instance"
-        assert context.params["node_selector"] == ""
+        assert context.params["node_selector"] == context.params["pod_selector"] == ""
     else:
         assert context.params["client_names"] == ("system:kube-scheduler",)
 

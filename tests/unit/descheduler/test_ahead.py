@@ -10,6 +10,7 @@ import pytest
 from descheduler import ahead, reading
 from kube import errors, kinds
 from kube.door import Listing
+from promql import identity
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.worlds import World
@@ -32,7 +33,7 @@ def reader_of(here: World, begun_at_seconds: float) -> reading.Reader:
     begun = ahead.Pods(here.door, begun_at_seconds=begun_at_seconds)
     begun.wait()
     here.door.objects[kinds.PODS.plural] = ()
-    return reading.Reader(here.door, here.prometheus, reading.NodeLabel(), begun)
+    return reading.Reader(here.door, here.prometheus, identity.SeriesLabels(), begun)
 
 
 def test_pods_that_were_asked_for_before_are_those_of_the_first_snapshot_only(here: World) -> None:
@@ -53,7 +54,7 @@ def test_a_list_that_failed_fails_the_snapshot_that_needs_it(here: World) -> Non
     begun = ahead.Pods(here.door, begun_at_seconds=NOW)
     begun.wait()
     here.door.unreachable = False
-    reader = reading.Reader(here.door, here.prometheus, reading.NodeLabel(), begun)
+    reader = reading.Reader(here.door, here.prometheus, identity.SeriesLabels(), begun)
     with pytest.raises(errors.Unreachable):
         taken(here, reader)
     assert taken(here, reader)
@@ -87,7 +88,7 @@ def test_the_first_list_waits_for_few_libraries() -> None:
 
 
 def test_where_a_list_takes_no_time_it_is_asked_for_when_it_is_needed(here: World) -> None:
-    reader = reading.Reader(here.door, here.prometheus, reading.NodeLabel(), listing=ahead.Late)
+    reader = reading.Reader(here.door, here.prometheus, identity.SeriesLabels(), listing=ahead.Late)
     assert taken(here, reader) == {pod.key for pod in here.door.objects[kinds.PODS.plural]}
     here.door.objects[kinds.PODS.plural] = ()
     assert taken(here, reader) == set()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from descheduler import budgets, reading, usage, workloads
 from kube.objects import Deployment, Pod
+from promql import identity
 from promql.door import Answer, Sample
 from tests import builders
 from tests.unit.descheduler import doors, scenes
@@ -116,12 +117,26 @@ class OneAnswer:
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
+        self.asked: list[str] = []
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
+        self.asked.append(expression)
         return Answer((Sample({"instance": self.instance}, 0.5, scenes.NOW),))
 
     def query_range(self, expression: str, **_: float) -> None:
         raise NotImplementedError
+
+
+def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
+    prometheus = OneAnswer("10.0.0.7:9100")
+    labels = identity.SeriesLabels(node_selector='cluster="a",of="nodes"', pod_selector='cluster="a",of="pods"')
+    reader = reading.Reader(doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
+    reader.node_usage([], scenes.policy())
+    of_nodes = len(prometheus.asked)
+    reader.pod_usage(scenes.policy())
+    assert all('cluster="a",of="nodes"' in text for text in prometheus.asked[:of_nodes])
+    assert len(prometheus.asked) == of_nodes + 4
+    assert all('cluster="a",of="pods"' in text for text in prometheus.asked[of_nodes:])
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "10.0.0.8"])
@@ -130,7 +145,7 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
         return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
 
     prometheus = OneAnswer("10.0.0.7:9100")
-    reader = reading.Reader(doors.FakeDoor(), prometheus, reading.NodeLabel())  # type: ignore[arg-type]
+    reader = reading.Reader(doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
     first = [builders.node("n", mutate=addressed("10.0.0.7"))]
     then = [builders.node("n", mutate=addressed(address))]
     policy = scenes.policy()

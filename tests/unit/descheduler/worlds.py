@@ -13,7 +13,7 @@ from descheduler import app, reading, usage
 from descheduler.evicting import Evicter
 from descheduler.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import NodeLabel, Reader
+from descheduler.reading import Reader
 from descheduler.service import Parts, Service
 from descheduler.telling import CONTROLLER, Announcer, Kept
 from kube import kinds
@@ -21,7 +21,7 @@ from kube.events import EventWriter
 from kube.reloads import News, speaker
 from policy import loading
 from policy.schema import LoadPolicy
-from promql import errors, node_queries, pod_queries
+from promql import errors, identity, node_queries, pod_queries
 from promql.door import Answer, RangeAnswer, Sample
 from runtime.options import ServiceOptions
 from runtime.reloading import Reloading
@@ -106,7 +106,7 @@ class World:
         self.service = Service(
             Parts(
                 policy=self.policy,
-                reader=Reader(self.door, self.prometheus, NodeLabel()),
+                reader=Reader(self.door, self.prometheus, identity.SeriesLabels()),
                 ledger=self.ledger,
                 evicter=Evicter(self.door, self.ledger, announcer, clock=self.clock),
                 announcer=announcer,

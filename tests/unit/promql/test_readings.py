@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +87,47 @@ def test_pods_judged_as_a_whole_are_what_they_are_one_by_one(pairs: list[tuple[s
     samples = tuple(door.Sample({"namespace": "shop", "pod": pod}, value, 1.0) for pod, value in pairs)
     expected = one_by_one([(f"shop/{pod}", value) for pod, value in pairs if pod])
     assert readings.by_pod(door.Answer(samples), judge=judge) == expected
+
+
+def of_pair(*ratios: float, replica: str = "prometheus_replica", **labels: str) -> readings.NodeValues:
+    """Node a by as many replicas of one Prometheus, and b by one."""
+    samples = [
+        door.Sample({"instance": "a", "job": "n", replica: str(number), **labels}, ratio, 1.0)
+        for number, ratio in enumerate(ratios)
+    ]
+    samples.append(door.Sample({"instance": "b", "job": "n"}, 0.5, 1.0))
+    return readings.by_node(door.Answer(tuple(samples)), DIRECTORY, label="instance", judge=judge)
+
+
+@pytest.mark.parametrize("replica", ["prometheus_replica", "replica", "__replica__", "thanos_ruler_replica"])
+def test_an_ha_pair_that_agrees_is_one_reading_the_larger(replica: str) -> None:
+    assert of_pair(0.42, 0.5, replica=replica).values == {"a": 0.5, "b": 0.5}
+    assert of_pair(0.5, 0.42, 0.45, replica=replica).values["a"] == 0.5
+    assert of_pair(-0.004, -0.001, replica=replica).values["a"] == 0.0
+
+
+def test_an_ha_pair_that_disagrees_is_missing_and_says_so() -> None:
+    found = of_pair(0.2, 0.2 + 2 * readings.AGREEING_RATIO)
+    assert (found.values, found.refused) == ({"b": 0.5}, {"a": "replicas_disagree"})
+
+
+@pytest.mark.parametrize("ratios", [(0.5, math.nan), (math.nan, 0.5), (math.nan, math.nan), (math.inf, math.inf)])
+def test_an_ha_pair_of_which_one_is_no_number_is_refused(ratios: tuple[float, float]) -> None:
+    assert of_pair(*ratios).values == {"b": 0.5}
+
+
+@pytest.mark.parametrize("label", ["job", "cluster", "instance", "zone"])
+def test_series_that_differ_by_more_than_a_replica_are_a_double_however_alike(label: str) -> None:
+    one, other = ({"instance": "a", "job": "n", "replica": text} for text in "01")
+    other[label] = "10.0.0.1:9100"
+    answer_of_two = door.Answer((door.Sample(one, 0.5, 1.0), door.Sample(other, 0.5, 1.0)))
+    found = readings.by_node(answer_of_two, DIRECTORY, label="instance", judge=judge)
+    assert (found.values, found.refused) == ({}, {"a": "double"})
+
+
+def test_data_are_as_old_as_the_older_replica_says() -> None:
+    samples = [door.Sample({"instance": "a", "replica": text}, at, 1.0) for text, at in (("0", 1030.0), ("1", 1000.0))]
+    found = readings.by_node(
+        door.Answer(tuple(samples)), DIRECTORY, label="instance", judge=judge, of_replicas=readings.oldest
+    )
+    assert found.values == {"a": 1000.0}

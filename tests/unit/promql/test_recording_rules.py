@@ -34,6 +34,13 @@ def test_a_maximum_is_taken_over_the_recorded_averages() -> None:
     )
 
 
+def test_rules_of_one_cluster_look_at_nothing_that_was_recorded_of_another() -> None:
+    made = expressions(SHIPPED, selector='cluster="a"')
+    assert made["evenload:cpu_max_1d"] == (
+        'max_over_time(evenload:cpu_max_1h{cluster="a"}[82800s:300s]) and evenload:cpu_avg_5m{cluster="a"}'
+    )
+
+
 def test_the_day_is_taken_over_the_hours_so_that_together_they_cover_it() -> None:
     assert expressions(SHIPPED)["evenload:cpu_max_1d"] == (
         "max_over_time(evenload:cpu_max_1h[82800s:300s]) and evenload:cpu_avg_5m"

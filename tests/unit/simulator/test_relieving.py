@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from descheduler import reading
 from descheduler.usage import NodeUsage, PodUsage
 from policy import schema
-from promql import door, errors
+from promql import door, errors, identity
 from simulator.prometheus import SimulatedPrometheus, questions
 from simulator.world import relieving
 from tests import builders, clocks
@@ -52,7 +52,7 @@ def readers(
     prometheus = Listening(made, clock, own=questions.own(policy))
     kube = doors.FakeDoor()
     told = relieving.Reader(kube, prometheus, prometheus, clock)
-    return told, reading.Reader(kube, prometheus, reading.NodeLabel()), prometheus
+    return told, reading.Reader(kube, prometheus, identity.SeriesLabels()), prometheus
 
 
 def used(reader: reading.Reader, policy: schema.LoadPolicy = POLICY) -> dict[str, PodUsage]:

@@ -187,6 +187,43 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "warn",
         ("every 70 s", "to 60s or less"),
     ),
+    "pods of two clusters by a label": (
+        "one cluster",
+        {
+            "origins": (
+                facts.Origin(
+                    "cAdvisor",
+                    "--pod-selector",
+                    (
+                        {"instance": "10.0.0.1:10250", "cluster": "a"},
+                        {"instance": "10.9.0.1:10250", "cluster": "b"},
+                    ),
+                ),
+            )
+        },
+        "fail",
+        ("cluster is 'a', 'b'; 1 of its targets are on no node", "10.9.0.1:10250", "--pod-selector 'cluster=\"a\"'"),
+    ),
+    "pods of two clusters without a label": (
+        "one cluster",
+        {"origins": (facts.Origin("cAdvisor", "--pod-selector", ({"instance": "node-1"}, {"instance": "elsewhere"})),)},
+        "fail",
+        ("1 of its targets are on no node of this cluster (elsewhere)", "--pod-selector 'LABEL=\"VALUE\"'"),
+    ),
+    "nodes of two clusters": (
+        "one cluster",
+        {
+            "origins": (
+                facts.Origin(
+                    "node-exporter",
+                    "--node-selector",
+                    ({"instance": "node-1", "k8s_cluster": "a"}, {"instance": "node-2", "k8s_cluster": "b"}),
+                ),
+            )
+        },
+        "fail",
+        ("k8s_cluster is 'a', 'b'", "--node-selector 'LABEL=\"VALUE\"'"),
+    ),
     "series that were scraped once": ("scrape interval", {"scrape_seconds": ()}, "unknown", ("scraped twice",)),
     "a Prometheus that runs ahead": (
         "clocks",
@@ -452,6 +489,7 @@ MISSING = {
     "query cost": "metrics",
     "nodes matched": "metrics",
     "scrape interval": "scrape_seconds",
+    "one cluster": "origins",
     "clocks": "apiserver_clock",
     "service rights": "account_rights",
     "annotator": "heartbeat",

@@ -38,6 +38,10 @@ def well(**changes: Any) -> facts.Facts:
         metrics=tuple(metric(one) for one in metrics.BUILT_IN),
         targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
         scrape_seconds=(15.0, 15.0, 15.1),
+        origins=(
+            facts.Origin("node-exporter", "--node-selector", ({"instance": "10.0.0.1:9100"},)),
+            facts.Origin("cAdvisor", "--pod-selector", ({"instance": "10.0.0.2:10250"},)),
+        ),
         replicas=(replica("extender-a"), replica("extender-b")),
     )
     return dataclasses.replace(healthy, **changes)
