@@ -1,9 +1,9 @@
 """The commands of the control plane: found on the machine when they are right, else built once into the user cache.
 
-`control_plane` asks `find_or_build` before it starts anything, `python -m cluster build` does only this. The two Go
-modules beside this file (tools/, prometheus/) name the commands and pin every dependency; each command is built on
-its own into a temporary name and renamed, so an interrupted build goes on where it stopped (Go's own build cache
-holds the packages).
+`control_plane` asks `find_or_build` for its own before it starts anything, `python -m cluster build` does only this.
+The three Go modules beside this file (tools/, prometheus/, victoriametrics/) name the commands and pin every
+dependency; each command is built on its own into a temporary name and renamed, so an interrupted build goes on where
+it stopped (Go's own build cache holds the packages).
 """
 
 import collections.abc
@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).parent
 KUBERNETES = "v1.36.3"
 PROGRESS_SECONDS = 15.0
 _STAMP = "k8s.io/component-base/version"
+_VICTORIA_METRICS_STAMP = "github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version"
 _PROMETHEUS_STAMP = "github.com/prometheus/common/version.Version"
 _VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)\.(\d+)")
 
@@ -78,6 +79,13 @@ TOOLS = (
     _tool("kwok", "tools", "sigs.k8s.io/kwok/cmd/kwok", stamps={}, oldest=(0, 7)),
     _prometheus("prometheus"),
     _prometheus("promtool"),
+    _tool(
+        "victoria-metrics",
+        "victoriametrics",
+        "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics",
+        stamps={_VICTORIA_METRICS_STAMP: "victoria-metrics-v1.140.0"},
+        oldest=(1, 93),
+    ),
 )
 
 

@@ -128,7 +128,7 @@ class Cluster:
 
     def start(self) -> None:
         """Builds what is missing, starts everything, and returns when all nodes are Ready and pods can be created."""
-        found = binaries.find_or_build()
+        found = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.module != "victoriametrics"])
         layout = components.Layout(self._make_directory(), found)
         self._site = site.Site(layout, ports.Ports(random.SystemRandom()), self._settings)
         with contextlib.ExitStack() as undo:

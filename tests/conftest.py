@@ -30,6 +30,7 @@ SHARING = (
     "test_kube_door",
     "test_load_exporter",
     "test_prometheus_door",
+    "test_victoria_metrics",
 )
 # Files of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
 LONGEST_FIRST = (

@@ -1,8 +1,9 @@
 """What every implementation of `promql.door.PrometheusDoor` must do, as far as our own queries ask it.
 
-`Suite` is run over the real Prometheus (tests/contract/test_prometheus_door.py) and over the simulated one
-(tests/unit/simulator/test_prometheus_door.py): each says by its `stage` fixture where it is and how it waits. What a
-test asks about a past instant does not change any more, so that two answers can be compared.
+`Suite` is run over the real Prometheus (tests/contract/test_prometheus_door.py), over a real VictoriaMetrics
+(tests/contract/test_victoria_metrics.py) and over the simulated one (tests/unit/simulator/test_prometheus_door.py):
+each says by its `stage` fixture where it is and how it waits. What a test asks about a past instant does not change
+any more, so that two answers can be compared.
 """
 
 import collections.abc
@@ -154,7 +155,7 @@ class Suite:
         for number, instant in enumerate(instants):
             samples = stage.door.query(stage.text(stage.window("cpu", "avg")), at_seconds=instant).samples
             at_once = {sample.labels["instance"]: sample.value for sample in samples}
-            assert at_once == {node: values[number] for node, values in averages.items()}
+            assert at_once == pytest.approx({node: values[number] for node, values in averages.items()}, abs=1e-12)
             assert {sample.at_seconds for sample in samples} == {instant}
 
     def test_before_there_was_anything_nothing_is_known(self, stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """Which command is used, what a build makes, and what a failed one says. A script plays Go's part."""
 
 import pathlib
+import re
 
 import pytest
 
@@ -89,6 +90,7 @@ def test_the_assets_directory_comes_before_the_path(machine: pathlib.Path, monke
         pytest.param("kubectl", "Client Version: v1.36.3\nKustomize Version: v5.8.1", 0, True, id="a kubectl is right"),
         pytest.param("prometheus", "prometheus, version 2.55.1 (branch: HEAD)", 0, False, id="prometheus 2 is too old"),
         pytest.param("node_exporter", "node_exporter, version 1.12.1", 0, True, id="a node_exporter is right"),
+        pytest.param("victoria-metrics", "victoria-metrics-20260410-tags-v1.140.0-0-g33d5", 0, True, id="one of today"),
         pytest.param("kwok", "kwok version v0.8.0 go1.26.8", 1, False, id="a command that fails is not right"),
         pytest.param("kwok", "no number at all", 0, False, id="a command without a version is not right"),
     ],
@@ -106,7 +108,7 @@ def test_the_caches_name_follows_the_sums_of_the_modules() -> None:
 
 
 def test_every_tool_line_of_the_modules_is_built_and_nothing_else() -> None:
-    for module in ("tools", "prometheus"):
+    for module in ("tools", "prometheus", "victoriametrics"):
         text = (binaries.HERE / module / "go.mod").read_text(encoding="utf-8")
-        block = text.split("tool (")[1].split(")")[0].split()
+        block = re.findall(r"^(?:tool |\t)([\w./-]+)$", text, re.MULTILINE)
         assert sorted(tool.package for tool in binaries.TOOLS if tool.module == module) == sorted(block)
