@@ -143,7 +143,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
         breaking.create_pods(f"unasked-{next(numbers)}-", 1)
         return not unnamed()
 
-    # Before that sixteen checks, five times a second, are work for nothing.
+    # Before that seventeen checks, five times a second, are work for nothing.
     soonest = time.monotonic() + services.GRACE_SECONDS
     waiting.eventually(lambda: time.monotonic() > soonest, 200, "an extender that is not asked to be worth a word")
     waiting.eventually(all_named, 200, "every check to notice", unnamed)
