@@ -7,7 +7,7 @@ ones, DaemonSet pods (one per node by definition), static pods (never scheduled)
 """
 
 import collections
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from annotator import counted
@@ -68,10 +68,6 @@ class Hot(NamedTuple):
         windows_seconds = hotspots.windows(self.hot_spots)
         counts = hotspots.counts(self.placed_seconds.get(node, ()), self.now_seconds, windows_seconds)
         return hotspots.hot_value(counts, self.hot_spots).counts
-
-    def crowded(self) -> Collection[str]:
-        """The nodes that have a count other than 0."""
-        return self.placed_seconds.keys()
 
 
 def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:

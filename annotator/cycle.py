@@ -234,7 +234,7 @@ class Annotator:
         patches, self._cooled = publishing.plan(
             fleet,
             book,
-            self.hot_counts(rules.policy, now_seconds),
+            self._hot_counts(rules.policy, now_seconds),
             carried=carried,
             rules=self.fleets.rules(rules.policy),
             now_seconds=now_seconds,
@@ -254,7 +254,7 @@ class Annotator:
         vouched = publishing.vouched(carried.texts, patches, results)
         return Published(counted, error, self._beat(vouched, rules, now_seconds))
 
-    def hot_counts(self, policy: LoadPolicy, now_seconds: float) -> bindings.Hot:
+    def _hot_counts(self, policy: LoadPolicy, now_seconds: float) -> bindings.Hot:
         """The placements on each node, per window."""
         longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
         recent = self.pods.placed_since(now_seconds - longest_seconds)

@@ -27,7 +27,7 @@ from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
 from policy import annotations, freshness, heartbeat, node_thresholds
-from policy.annotations import Columns, Reading
+from policy.annotations import Reading
 from policy.schema import LoadPolicy
 
 WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
@@ -110,21 +110,18 @@ def plan(
     fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
 ) -> Plan:
     """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
-    parameters as of `weigh`.
+    each takes the `hot` counts along. Other parameters as of `weigh`.
     """
-    readings, worth, cooled = weigh(
-        fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=again
-    )
-    patches = [
-        Patch(fleet.names[place], fleet.uids[place], readings.row(place), readings.cranes(place) if rules.crane else {})
-        for place in np.flatnonzero(worth).tolist()
-    ]
+    readings, worth, cooled = weigh(fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again)
+    patches = []
+    for place in np.flatnonzero(worth).tolist():
+        name = fleet.names[place]
+        extra = readings.cranes(place) if rules.crane else {}
+        patches.append(Patch(name, fleet.uids[place], readings.row(place, hot.of(name)), extra))
     return Plan(tuple(patches), cooled)
 
 
-def weigh(
-    fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
-) -> Weighed:
+def weigh(fleet: Fleet, book: Book, *, carried: Carried, rules: Rules, now_seconds: float, again: str = "") -> Weighed:
     """Which nodes are to be written.
 
     `again` names a node that is written even if nothing moved: `Weighed.cooled` of the sync before, the first node that
@@ -136,38 +133,37 @@ def weigh(
     A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
     one would otherwise be renewed by every heartbeat.
     """
-    readings = Readings.of(book, hot, now_seconds)
+    readings = Readings.of(book, now_seconds)
     worth = _worth_writing(readings, carried, rules, now_seconds)
     if again in fleet.names:
         worth[fleet.names.index(again)] = True
     worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
-    cooled = worth & _is_over(carried.said.ratios, rules) & ~_is_over(readings.columns.ratios, rules)
+    cooled = worth & _is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)
     return Weighed(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
 
 
 class Readings(NamedTuple):
-    """What is held of all nodes, as it would be written; `at_seconds` [nodes] is the oldest confirmation of each."""
+    """What is held of all nodes, as it would be written: `ratios` [nodes, metrics], NaN where there is none;
+    `at_seconds` [nodes] is the oldest confirmation of each.
+    """
 
     book: Book
-    hot: Hot
-    columns: Columns
+    ratios: Floats
     at_seconds: Floats
 
     @classmethod
-    def of(cls, book: Book, hot: Hot, now_seconds: float) -> "Readings":
+    def of(cls, book: Book, now_seconds: float) -> "Readings":
         """Of a node without values: as of now."""
-        crowded = hot.crowded()
-        is_hot = np.array([name in crowded for name in book.nodes], dtype=np.bool_)
         oldest_seconds = book.oldest_seconds()
         at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
-        return cls(book, hot, Columns(annotations.written(book.ratios), is_hot), at_seconds)
+        return cls(book, annotations.written(book.ratios), at_seconds)
 
-    def row(self, place: int) -> Row:
-        """The text of one node, with what it says."""
-        ratios, at_seconds = self.columns.ratios[place].tolist(), float(self.at_seconds[place])
+    def row(self, place: int, hot: Mapping[str, int]) -> Row:
+        """The text of one node with these hot counts, and what it says."""
+        ratios, at_seconds = self.ratios[place].tolist(), float(self.at_seconds[place])
         values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
-        text = annotations.text(at_seconds, values, self.hot.of(self.book.nodes[place]))
-        return Row(text, math.floor(at_seconds), tuple(ratios), bool(self.columns.is_hot[place]), True)
+        text = annotations.text(at_seconds, values, hot)
+        return Row(text, math.floor(at_seconds), tuple(ratios), True)
 
     def cranes(self, place: int) -> dict[str, str | None]:
         """crane's keys of one node."""
@@ -180,7 +176,7 @@ class Readings(NamedTuple):
 def _worth_writing(readings: Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
     # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
     ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
-    worth = annotations.must_write(carried.said, readings.columns, rules.min_change_ratio, rules.limits) | ahead
+    worth = annotations.must_write(carried.ratios, readings.ratios, rules.min_change_ratio, rules.limits) | ahead
     if rules.crane:
         worth |= readings.at_seconds - carried.at_seconds >= crane.REFRESH_SECONDS
     return worth | ~carried.comparable

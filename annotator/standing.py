@@ -19,23 +19,24 @@ PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so l
 
 class Row(NamedTuple):
     """What one text says: its time (Unix seconds, NaN when it cannot be read), ratios in the order of the metrics (NaN
-    where there is none), whether a hot count is not 0, and whether all it says can be compared: it can be read, and
-    every metric in it is one of these and valid.
+    where there is none), and whether all it says can be compared: it can be read, and every metric in it is one of
+    these and valid.
     """
 
     text: str
     at_seconds: float
     ratios: tuple[float, ...]
-    is_hot: bool
     comparable: bool
 
 
 class Carried(NamedTuple):
-    """The annotations of a fleet, in its order; `texts` raw by node name, only of the nodes that carry one."""
+    """The annotations of a fleet, in its order; `texts` raw by node name, only of the nodes that carry one, `ratios` as
+    they are written.
+    """
 
     texts: Mapping[str, str]
     at_seconds: Floats  # [nodes]
-    said: annotations.Columns
+    ratios: Floats  # [nodes, metrics]
     comparable: Flags  # [nodes]
 
 
@@ -80,7 +81,7 @@ class Standing:
             rows[name] = row(texts[name], metrics)
         if len(rows) > len(texts):
             self._rows = rows = {name: rows[name] for name in texts}
-        nothing = Row("", math.nan, (math.nan,) * len(metrics), False, False)
+        nothing = Row("", math.nan, (math.nan,) * len(metrics), False)
         return _columns(texts, [rows.get(name, nothing) for name in fleet.names], len(metrics))
 
     def wrote(self, node: str, uid: str, written: Row, old_text: str | None, *, now_seconds: float) -> None:
@@ -94,14 +95,14 @@ def row(text: str, metrics: Sequence[str]) -> Row:
     try:
         reading = annotations.decode(text)
     except annotations.AnnotationError:
-        return Row(text, math.nan, (math.nan,) * len(metrics), False, False)
+        return Row(text, math.nan, (math.nan,) * len(metrics), False)
     ratios = tuple([reading.values.get(name, math.nan) for name in metrics])
     comparable = not reading.invalid and reading.values.keys() <= set(metrics)
-    return Row(text, reading.at_seconds, ratios, any(reading.hot.values()), comparable)
+    return Row(text, reading.at_seconds, ratios, comparable)
 
 
 def _columns(texts: Mapping[str, str], rows: Sequence[Row], metrics: int) -> Carried:
     ratios = np.array([one.ratios for one in rows], dtype=np.float64).reshape(len(rows), metrics)
-    said = annotations.Columns(annotations.written(ratios), np.array([one.is_hot for one in rows], dtype=np.bool_))
     at_seconds = np.array([one.at_seconds for one in rows], dtype=np.float64)
-    return Carried(texts, at_seconds, said, np.array([one.comparable for one in rows], dtype=np.bool_))
+    comparable = np.array([one.comparable for one in rows], dtype=np.bool_)
+    return Carried(texts, at_seconds, annotations.written(ratios), comparable)

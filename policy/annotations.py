@@ -9,7 +9,7 @@ import collections.abc
 import dataclasses
 import json
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -68,15 +68,6 @@ def invalid_reason(value: float) -> str | None:
     if value < 0:
         return "negative"
     return "over_range" if value > MAX_RATIO else None
-
-
-class Columns(NamedTuple):
-    """The readings of many nodes: `ratios` as they are written [nodes, metrics], NaN where there is none, and whether
-    any hot count is not 0 [nodes].
-    """
-
-    ratios: Floats
-    is_hot: Flags
 
 
 def written(ratios: Floats) -> Floats:
@@ -157,17 +148,18 @@ def limits(crossings: Crossings, metrics: collections.abc.Sequence[str]) -> Floa
     return np.array([(*crossings.get(name, ()), *none)[:most] for name in metrics]).reshape(len(metrics), most)
 
 
-def must_write(previous: Columns, new: Columns, min_change_ratio: float, limits: Floats) -> Flags:
-    """Which nodes' `new` readings differ enough from those they carry to be worth a patch [nodes].
+def must_write(before: Floats, now: Floats, min_change_ratio: float, limits: Floats) -> Flags:
+    """Which nodes' readings `now` differ enough from those they carry to be worth a patch [nodes].
+
+    Both are [nodes, metrics] as they are `written`, NaN where there is none.
 
     Written: a metric that appears or vanishes, so a first reading; a move of at least `min_change_ratio`; a value that
     crosses one of its `limits` ([metrics, limits], or [nodes, metrics, limits] where nodes have their own), in either
-    direction, by the strict comparison the filter makes. Hot counts are information: they ride along, and alone cause a
-    write only when they turn from or to all zero, so that a node does not show a hot spot long gone.
+    direction, by the strict comparison the filter makes. Hot counts are information: they go along with such a write
+    and never cause one, because short Jobs at a constant load change them all the time.
     """
-    before, now = previous.ratios, new.ratios
     change = np.abs(now - before)
     moved = (change > _NOISE) & (change >= min_change_ratio - _NOISE)
     crossed = ((before[..., None] > limits) != (now[..., None] > limits)).any(axis=-1)
     came_or_went = np.isnan(before) != np.isnan(now)
-    return np.asarray((moved | crossed | came_or_went).any(axis=-1) | (previous.is_hot != new.is_hot))
+    return np.asarray((moved | crossed | came_or_went).any(axis=-1))

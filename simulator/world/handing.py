@@ -20,7 +20,7 @@ from annotator.book import Book, Fleet
 from annotator.standing import Carried
 from extender import nodes
 from policy import annotations, owner_usage
-from policy.annotations import Columns, Reading
+from policy.annotations import Reading
 from policy.metrics import Metric
 from promql import identity, readings
 from simulator.prometheus import pod_amounts
@@ -31,14 +31,14 @@ from simulator.world import told_pods
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """What all nodes would carry: ratios and marks as they are written, `at_seconds` [nodes] of the last write (NaN:
-    none yet), and when the last sync confirmed all of it.
+    """What all nodes would carry: `ratios` [nodes, metrics] as they are written, `at_seconds` [nodes] of the last write
+    (NaN: none yet), and when the last sync confirmed all of it.
     """
 
     names: tuple[str, ...]
     uids: tuple[str, ...]
     metrics: tuple[str, ...]
-    columns: Columns
+    ratios: Floats
     at_seconds: Floats
     confirmed_seconds: float
 
@@ -51,31 +51,27 @@ class Said:
         places = {uid: place for place, uid in enumerate(self.uids)}
         nothing = len(places)  # a row behind all others
         rows = np.array([places.get(uid, nothing) for uid in fleet.uids], np.int64)
-        ratios = self.columns.ratios.reshape(nothing, len(metrics))
-        columns = Columns(
-            np.vstack((ratios, np.full((1, len(metrics)), np.nan)))[rows], np.append(self.columns.is_hot, False)[rows]
-        )
+        ratios = np.vstack((self.ratios.reshape(nothing, len(metrics)), np.full((1, len(metrics)), np.nan)))[rows]
         at_seconds = np.append(self.at_seconds, np.nan)[rows]
-        return Said(fleet.names, fleet.uids, metrics, columns, at_seconds, self.confirmed_seconds)
+        return Said(fleet.names, fleet.uids, metrics, ratios, at_seconds, self.confirmed_seconds)
 
     def carried(self) -> Carried:
         """As the nodes would show it."""
         written = ~np.isnan(self.at_seconds)
         names = [name for name, there in zip(self.names, written.tolist(), strict=True) if there]
-        return Carried(dict.fromkeys(names, ""), self.at_seconds, self.columns, written)
+        return Carried(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
 
     def written(self, weighed: publishing.Weighed, confirmed_seconds: float) -> "Said":
         """The same after the nodes worth it were written."""
         held, worth, _ = weighed
-        ratios = np.where(worth[:, None], held.columns.ratios, self.columns.ratios)
-        columns = Columns(ratios, np.where(worth, held.columns.is_hot, self.columns.is_hot))
+        ratios = np.where(worth[:, None], held.ratios, self.ratios)
         at_seconds = np.where(worth, np.floor(held.at_seconds), self.at_seconds)
         return dataclasses.replace(
-            self, columns=columns, at_seconds=at_seconds, confirmed_seconds=math.floor(confirmed_seconds)
+            self, ratios=ratios, at_seconds=at_seconds, confirmed_seconds=math.floor(confirmed_seconds)
         )
 
 
-NOTHING = Said((), (), (), Columns(np.empty((0, 0)), np.empty(0, np.bool_)), np.empty(0), -math.inf)
+NOTHING = Said((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
 
 
 class Told(Protocol):
@@ -129,7 +125,6 @@ class Annotator(cycle.Annotator):
         weighed = publishing.weigh(
             fleet,
             book,
-            self.hot_counts(rules.policy, now_seconds),
             carried=before.carried(),
             rules=self.fleets.rules(rules.policy),
             now_seconds=now_seconds,
@@ -168,9 +163,7 @@ class Table(nodes.NodeTable):
     def facts(self) -> dict[str, nodes.NodeFacts]:
         """What each node's object says, for people, and its reading."""
         said, found = self._said, super().facts()
-        for name, at_seconds, ratios in zip(
-            said.names, said.at_seconds.tolist(), said.columns.ratios.tolist(), strict=True
-        ):
+        for name, at_seconds, ratios in zip(said.names, said.at_seconds.tolist(), said.ratios.tolist(), strict=True):
             if name in found and not math.isnan(at_seconds):
                 values = {metric: ratio for metric, ratio in zip(said.metrics, ratios, strict=True) if ratio == ratio}
                 found[name] = found[name]._replace(reading=Reading(at_seconds, values), problem="")
@@ -192,6 +185,6 @@ def _with_readings(own: nodes.NodeLoads, said: Said) -> nodes.NodeLoads:
     rows = own.rows(said.names)
     known = rows != nodes.UNKNOWN
     values, effective_seconds = np.full_like(own.values, np.nan), np.full_like(own.effective_seconds, np.nan)
-    values[rows[known]] = said.columns.ratios[known]
+    values[rows[known]] = said.ratios[known]
     effective_seconds[rows[known]] = np.maximum(said.at_seconds, said.confirmed_seconds)[known]
     return dataclasses.replace(own, values=values, effective_seconds=effective_seconds)

@@ -59,15 +59,12 @@ def test_placements_are_counted_per_window_and_age_out() -> None:
     counted = bindings.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 90)
     assert counted.of("node-1") == {"1m": 0, "5m": 3, "30m": 3}
     assert counted.of("node-2") == {"1m": 0, "5m": 0, "30m": 0}
-    assert counted.crowded() == {"node-1"}
     later = bindings.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 3600)
-    assert not later.crowded()
     assert later.of("node-1") == {"1m": 0, "5m": 0, "30m": 0}
 
 
-def test_without_hot_spots_nothing_is_crowded_not_even_by_a_placement_of_a_clock_ahead() -> None:
+def test_without_hot_spots_nothing_is_counted_not_even_a_placement_of_a_clock_ahead() -> None:
     counted = bindings.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1)
-    assert not counted.crowded()
     assert counted.of("node-1") == {}
 
 
@@ -145,7 +142,7 @@ def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_
     anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
     shown = [placements(one.snapshot().values()) for one in (watching, anew)]
     every = [bindings.hot_counts(placed, HOT_SPOTS, now_seconds=AT) for placed in shown]
-    seen, rebuilt = ({node: hot.of(node) for node in hot.crowded()} for hot in every)
+    seen, rebuilt = ({node: hot.of(node) for node in hot.placed_seconds} for hot in every)
     ages = {
         node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]
         for node in ("a", "b")

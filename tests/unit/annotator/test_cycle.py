@@ -12,7 +12,7 @@ from annotator.outcome import Outcome
 from kube import errors as kube_errors
 from kube.lean_pods import Pod
 from kube.objects import Node
-from policy import annotations, heartbeat, schema
+from policy import annotations, heartbeat, schema, stamps
 from promql import door, errors, identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
@@ -61,9 +61,10 @@ class Bench:
             for index, name in enumerate(self.names, 1)
         ]
 
-    def sync(self) -> Outcome:
+    def sync(self, *pods: Pod) -> Outcome:
         done = len(self.kube.patches)
-        outcome = self.annotator.sync(cycle.World(self.nodes(), {}), cycle.Rulebook(POLICY, "hash"))
+        world = cycle.World(self.nodes(), {pod.key: pod for pod in pods})
+        outcome = self.annotator.sync(world, cycle.Rulebook(POLICY, "hash"))
         for name, body in self.kube.patches[done:]:
             self.texts[name] = body["metadata"]["annotations"][annotations.KEY]
         return outcome
@@ -293,6 +294,32 @@ def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
     written = {name: json.loads(body["metadata"]["annotations"][annotations.KEY]) for name, body in bench.kube.patches}
     assert written["node-1"]["hot"] == {"1m": 0, "5m": 3, "30m": 3}
     assert written["node-2"]["hot"] == {"1m": 0, "5m": 0, "30m": 0}
+
+
+def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    first = len(bench.kube.patches)
+    for number in range(80):  # each starts before one sync and has finished before the next
+        job = placed_now(bench, f"job-{number}")
+        bench.sync(job)
+        bench.clock.advance(10)
+        bench.sync()
+        assert bench.heartbeat().digest == heartbeat.digest(bench.texts)
+    assert len(bench.kube.patches) - first == 0
+    bench.load(node_1=0.5, node_2=0.7)
+    bench.sync(placed_now(bench, "web"))
+    assert [node for node, _ in bench.kube.patches[first:]] == ["node-1"]
+    assert bench.reading("node-1").hot == {"1m": 1, "5m": 1, "30m": 1}
+
+
+def placed_now(bench: Bench, name: str) -> Pod:
+    """A pod that was bound to node-1 this second."""
+
+    def scheduled_now(body: builders.Body) -> None:
+        body["status"]["conditions"][0]["lastTransitionTime"] = stamps.encode(bench.clock.now())
+
+    return builders.lean_pod(name, node="node-1", mutate=scheduled_now)
 
 
 def restarted(bench: Bench, *, after_seconds: float, heartbeat_readable: bool = True) -> Bench:

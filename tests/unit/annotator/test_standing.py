@@ -78,9 +78,8 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
         carried = kept.carried(fleet, METRICS, now_seconds=NOW)
         rows = [standing.row(carried.texts[name], METRICS) if name in carried.texts else None for name in fleet.names]
         ratios = [(math.nan,) * len(METRICS) if row is None else row.ratios for row in rows]
-        np.testing.assert_array_equal(carried.said.ratios, annotations.written(np.array(ratios)))
+        np.testing.assert_array_equal(carried.ratios, annotations.written(np.array(ratios)))
         np.testing.assert_array_equal(carried.at_seconds, [math.nan if row is None else row.at_seconds for row in rows])
-        assert carried.said.is_hot.tolist() == [row is not None and row.is_hot for row in rows]
         assert carried.comparable.tolist() == [row is not None and row.comparable for row in rows]
         if writes:
             book = Book.of(dict.fromkeys(fleet.names, held(values)), METRICS)

@@ -158,9 +158,9 @@ CROSSINGS = {"cpu_avg_5m": (0.6, 0.65)}
 METRICS = ("cpu_avg_5m", "x")
 
 
-def columns(*readings: Reading) -> annotations.Columns:
+def columns(*readings: Reading) -> annotations.Floats:
     ratios = np.array([[reading.values.get(name, math.nan) for name in METRICS] for reading in readings])
-    return annotations.Columns(annotations.written(ratios), np.array([any(one.hot.values()) for one in readings]))
+    return annotations.written(ratios)
 
 
 def must_write(
@@ -209,19 +209,3 @@ def test_each_node_may_have_limits_of_its_own() -> None:
 def test_limits_are_columns_with_nothing_where_a_metric_has_fewer() -> None:
     np.testing.assert_array_equal(annotations.limits(CROSSINGS, METRICS), [[0.6, 0.65], [math.nan, math.nan]])
     assert annotations.limits({}, METRICS).shape == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "written"),
-    [
-        pytest.param({"1m": 0}, {"1m": 3}, True, id="a node that turns hot shows it"),
-        pytest.param({"1m": 3}, {"1m": 0}, True, id="a node no longer hot shows it"),
-        pytest.param({"1m": 3}, {"1m": 2}, False, id="other changes of hot counts wait for a value"),
-        pytest.param({}, {"1m": 0}, False, id="no counts are the same as zero counts"),
-    ],
-)
-def test_hot_counts_alone_are_written_from_and_to_zero_only(
-    old: dict[str, int], new: dict[str, int], written: bool
-) -> None:
-    values = {"cpu_avg_5m": 0.3}
-    assert must_write(Reading(AT, values, old), Reading(AT, values, new), 0.02) is written
