@@ -68,7 +68,7 @@ def main(
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     wall, registry = clock.WallClock(), CollectorRegistry()
     with exits.reported(CODES):
-        policy = Reloading(options.policy, loading.load, clock=wall)
+        policy = Reloading(options.policy, loading.load, clock=wall, describe=loading.describe)
         policy.load()
         rng = random.Random()  # noqa: S311 - jitter, not secrets
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)

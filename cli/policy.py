@@ -10,7 +10,7 @@ import dataclasses
 import click
 
 from cli import output, policy_diff, policy_files, policy_import, policy_presets
-from policy import problems, sentences
+from policy import loading, problems, sentences
 from runtime import exits
 
 
@@ -37,8 +37,8 @@ main.add_command(policy_import.main)
 def validate(file: str, output_format: str) -> None:
     """Check a policy file; all problems at once, exit code 2 if there are any.
 
-    Every problem is one line on stderr, `file:line:column: path: message`; with -o json they are on stdout. "-" reads
-    stdin.
+    Every problem is one line on stderr, `file:line:column: path: message`; with -o json they are on stdout. Settings
+    that work and are hardly meant are warnings, and change no exit code. "-" reads stdin.
 
     \b
     Examples:
@@ -50,20 +50,25 @@ def validate(file: str, output_format: str) -> None:
     else:
         found = policy_files.load(file)
         output.data(f"{found.source} is valid (hash {found.content_hash})")
+        output.data("\n".join(f"{path}: {value}" for path, value in loading.in_force(found.policy).items()))
+        for warning in found.warnings:
+            output.say(f"warning: {warning.text(found.source)}")
 
 
 def _validate_as_json(file: str) -> None:
     wrong: tuple[problems.Problem, ...] = ()
-    content_hash = None
+    accepted = None
     try:
-        content_hash = policy_files.parse(file).content_hash
+        accepted = policy_files.parse(file)
     except problems.PolicyError as error:
         wrong = error.problems
     answer = {
         "file": policy_files.name(file),
         "valid": not wrong,
-        "hash": content_hash,
+        "hash": accepted and accepted.content_hash,
         "problems": [dataclasses.asdict(problem) for problem in wrong],
+        "warnings": [dataclasses.asdict(warning) for warning in (accepted.warnings if accepted else ())],
+        "inForce": accepted and loading.in_force(accepted.policy),
     }
     output.data(output.as_json(answer))
     if wrong:

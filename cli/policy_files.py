@@ -25,6 +25,7 @@ class PolicyFile(NamedTuple):
     source: str
     content_hash: str
     policy: LoadPolicy
+    warnings: tuple[problems.Problem, ...]
 
 
 def read(file: str) -> bytes:
@@ -58,7 +59,7 @@ def text(file: str) -> tuple[bytes, str]:
 def parse(file: str) -> PolicyFile:
     """The policy in a file. Raises problems.PolicyError with everything wrong, a text that is not UTF-8 included."""
     content, written = text(file)
-    return PolicyFile(name(file), reloading.content_hash(content), loading.load(written, name(file)))
+    return PolicyFile(name(file), reloading.content_hash(content), *loading.read(written, name(file)))
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:

@@ -74,7 +74,7 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
     options = given.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
     with exits.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
-        policy = Reloading(options.policy, loading.load, clock=wall)
+        policy = Reloading(options.policy, loading.load, clock=wall, describe=loading.describe)
         policy.load()
         asking = given.connection.connect(options.prometheus)
         door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)

@@ -64,7 +64,9 @@ def main(
     """Serve filter, prioritize and preempt to kube-scheduler, by the load that nodes are annotated with."""
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     ticking = clock.WallClock()
-    policy_file: service.PolicyFile = reloading.Reloading(options.policy, loading.load, clock=ticking)
+    policy_file: service.PolicyFile = reloading.Reloading(
+        options.policy, loading.load, clock=ticking, describe=loading.describe
+    )
     with exits.reported(_CODES):
         security = _security(tls.chosen(tls_cert, tls_key, client_ca, client_names), client_names)
         policy_file.load()

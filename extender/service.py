@@ -193,7 +193,6 @@ class Service:
         """Take over a changed policy file; an invalid one is refused and the last good one stays. Then the Event."""
         if self._policy_file.poll():
             self._use_policy()
-            log.info("policy in force", hash=self._policy_file.content_hash)
         if self._news is not None:
             self._news.tell()
 

@@ -1,7 +1,8 @@
 """Combinations of the policy that no single field can judge: what each pair of settings must mean together.
 
 `policy.loading` calls `combinations` on a model whose fields are valid each by itself, and gives every finding its
-place in the text. A new check is a generator of findings, listed in `_CHECKS`.
+place in the text; what it finds is refused. `policy.doubts` judges what works and is hardly meant. A new check is a
+generator of findings, listed in `_CHECKS`.
 """
 
 import collections.abc
@@ -25,8 +26,11 @@ Findings = collections.abc.Iterator[Finding]
 # A statistic our own queries can compute; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
 _MIN_PERIODS_UNTIL_STALE: Final = 2
-# PromQL knows nothing below a millisecond, and nobody scrapes more often than this.
-_MIN_WINDOW_SECONDS: Final = 1.0
+# Nobody scrapes more often than this, and a pod says in whole seconds when it was placed.
+_LEAST_SECONDS: Final = 1.0
+_LEAST: Final = units.duration_text(_LEAST_SECONDS)
+# A maximum or percentile is evaluated in steps of a quarter of the averages that it is over (`promql.node_queries`).
+STEPS_PER_AVERAGE: Final = 4
 # Comparing two names takes 50 us, and a file may hold thousands of each: nobody sees more hints than problems.
 _HINTS: Final = problems.MAX_SHOWN
 _COMPARED: Final = 100
@@ -36,6 +40,20 @@ _LISTED: Final = 12
 def combinations(policy: schema.LoadPolicy) -> tuple[Finding, ...]:
     """Every impossible combination in the policy."""
     return tuple(finding for check in _CHECKS for finding in check(policy))
+
+
+def _too_often(policy: schema.LoadPolicy) -> Findings:
+    often: tuple[tuple[problems.Path, float, str], ...] = (
+        (("sync", "period"), policy.sync.period_seconds, "eight queries over all nodes are asked each time"),
+        (("descheduler", "interval"), policy.descheduler.interval_seconds, "a run reads all nodes and what they use"),
+    )
+    for path, seconds, reason in often:
+        if seconds < _LEAST_SECONDS:
+            yield Finding(path, f"must be at least {_LEAST}: {reason}, and nobody scrapes more often")
+    for index, spot in enumerate(policy.hot_spots):
+        if spot.window_seconds < _LEAST_SECONDS:
+            message = f"must be at least {_LEAST}: a pod says in whole seconds when it was placed"
+            yield Finding(("hotSpots", index, "window"), message)
 
 
 def _sync(policy: schema.LoadPolicy) -> Findings:
@@ -58,12 +76,30 @@ def _metrics(policy: schema.LoadPolicy) -> Findings:
         if overridden is not None and overridden.resource != entry.resource:
             message = f"{entry.name} is a metric of {overridden.resource}: give yours another name"
             yield Finding((*path, "resource"), message)
-        if entry.window_seconds < _MIN_WINDOW_SECONDS:
-            yield Finding((*path, "window"), f"must be at least {units.duration_text(_MIN_WINDOW_SECONDS)}")
+        if entry.window_seconds < _LEAST_SECONDS:
+            yield Finding((*path, "window"), f"must be at least {_LEAST}")
         if entry.query is None and not _KNOWN_STATISTIC.fullmatch(entry.statistic):
             message = f"{entry.statistic} is known only with a query of your own; built in are avg, max and p1 to p999"
             hint = problems.did_you_mean(entry.statistic, ("avg", "max"))
             yield Finding((*path, "statistic"), message + hint)
+
+
+def _steps(policy: schema.LoadPolicy) -> Findings:
+    """Maxima and percentiles whose window most evaluations would miss: their values would come and go."""
+    entries = {entry.name: at for at, entry in enumerate(policy.metrics)}
+    averages = {entry.resource: at for at, entry in reversed([*enumerate(policy.metrics)]) if entry.statistic == "avg"}
+    for metric in policy.metrics_in_force:
+        step_seconds = metric.averaging_seconds / STEPS_PER_AVERAGE
+        if metric.query is not None or not _LEAST_SECONDS <= metric.window_seconds < step_seconds:
+            continue
+        behind: problems.Path = ("metrics", averages.get(metric.resource, 0), "window")
+        own: problems.Path = ("metrics", entries[metric.name], "window") if metric.name in entries else behind
+        average, step = units.duration_text(metric.averaging_seconds), units.duration_text(step_seconds)
+        message = (
+            f"{metric.name} looks back {units.duration_text(metric.window_seconds)} at averages over {average}, which "
+            f"are evaluated every {step}: most of the time it would find none; expected at least {step}"
+        )
+        yield Finding(own, message, (behind,))
 
 
 def _named(policy: schema.LoadPolicy) -> Findings:
@@ -157,4 +193,16 @@ def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings
             yield Finding((*path, "matchExpressions", index, "values"), message)
 
 
-_CHECKS: Final = (_sync, _metrics, _named, _weights, _hot_spots, _bands, _pauses, _windows, _selectors)
+_CHECKS: Final = (
+    _too_often,
+    _sync,
+    _metrics,
+    _steps,
+    _named,
+    _weights,
+    _hot_spots,
+    _bands,
+    _pauses,
+    _windows,
+    _selectors,
+)

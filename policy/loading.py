@@ -1,23 +1,36 @@
 """The policy file's text -> `schema.LoadPolicy`, or every problem in it at once, each as `file:line:column: path:
 message`.
 
-The services load through here (first load and reload), the CLI's `policy validate` prints what it raises.
-`policy.trees` reads the text; here the model judges the tree, and every finding gets its place in the text.
+The services load through here (first load and reload) and log what `describe` says, the CLI's `policy validate` prints
+what it raises or warns of. `policy.trees` reads the text; here the model judges the tree, and every finding gets its
+place in the text.
 """
 
 import collections.abc
-from typing import Final
+from typing import Final, NamedTuple
 
 import pydantic
 
-from policy import checks, problems, schema, trees
+from policy import checks, doubts, problems, schema, trees
 
 _MAX_ROUNDS: Final = 8
 _IDENTITY: Final = {"apiVersion": schema.API_VERSION, "kind": schema.KIND}
 
 
+class Loaded(NamedTuple):
+    """A policy, and the settings in its text that work and are hardly meant."""
+
+    policy: schema.LoadPolicy
+    warnings: tuple[problems.Problem, ...]
+
+
 def load(text: str, source: str) -> schema.LoadPolicy:
     """The policy in `text`; `source` names it in messages. Raises `problems.PolicyError` with all that is wrong."""
+    return read(text, source).policy
+
+
+def read(text: str, source: str) -> Loaded:
+    """The same with its warnings, in the order of the text."""
     document = trees.read_tree(text)
     if not isinstance(document.tree, dict):
         empty = problems.Problem(1, 1, "", "the file is empty: a mapping with apiVersion and kind expected")
@@ -30,7 +43,30 @@ def load(text: str, source: str) -> schema.LoadPolicy:
             wrong.append(problems.Problem(*document.position(path, at_key=at_key), shown, message))
     if policy is None or wrong:
         raise problems.PolicyError(source, wrong)
-    return policy
+    warnings = [
+        problems.Problem(*document.position(doubt.path, at_key=False), problems.path_text(doubt.path), doubt.message)
+        for doubt in doubts.doubts(policy)
+    ]
+    return Loaded(policy, tuple(sorted(warnings)))
+
+
+def in_force(policy: schema.LoadPolicy) -> dict[str, str]:
+    """What decides most, by the path of the file, whether the file gives it or not."""
+    score = policy.score
+    return {
+        "filter.whenAllRejected": policy.filter.when_all_rejected,
+        "score.weights": ", ".join(f"{name} {weight:g}" for name, weight in score.weights.items() if weight),
+        "score.combine": score.combine,
+        "score.incomingPod": str(score.incoming_pod).lower(),
+        "score.spread": score.spread,
+        "descheduler.mode": policy.descheduler.mode,
+    }
+
+
+def describe(policy: schema.LoadPolicy) -> tuple[dict[str, str], list[str]]:
+    """For the log: what is in force, and each warning as `path: message`."""
+    warnings = [f"{problems.path_text(doubt.path)}: {doubt.message}" for doubt in doubts.doubts(policy)]
+    return in_force(policy), warnings
 
 
 _Findings = list[tuple[problems.Path, str, bool]]

@@ -53,6 +53,10 @@ class Problem:
     path: str
     message: str
 
+    def text(self, source: str) -> str:
+        """`file:line:column: path: message`."""
+        return ": ".join(part for part in (f"{source}:{self.line}:{self.column}", self.path, self.message) if part)
+
 
 class PolicyError(ValueError):
     """A policy file that was refused; `problems` holds everything found wrong, in the order of the text."""
@@ -63,10 +67,7 @@ class PolicyError(ValueError):
         super().__init__(self._text())
 
     def _text(self) -> str:
-        lines = [
-            ": ".join(part for part in (f"{self.source}:{p.line}:{p.column}", p.path, p.message) if part)
-            for p in self.problems[:MAX_SHOWN]
-        ]
+        lines = [problem.text(self.source) for problem in self.problems[:MAX_SHOWN]]
         hidden = len(self.problems) - MAX_SHOWN
         return "\n".join([*lines, f"{self.source}: and {hidden} more problems"] if hidden > 0 else lines)
 

@@ -117,46 +117,33 @@ class Filter(sections.Section):
     on_missing: Literal["pass", "reject"] = pydantic.Field(
         default="pass", alias="onMissing", description="What a missing, stale or invalid reading of such a metric does."
     )
-    when_all_rejected: Literal["pending", "coolest"] = pydantic.Field(
-        default="pending",
+    when_all_rejected: Literal["coolest", "pending"] = pydantic.Field(
+        default="coolest",
         alias="whenAllRejected",
-        description="pending: the pod waits; coolest: the coolest nodes are kept and the decision is degraded.",
+        description="coolest: the coolest nodes are kept and the decision is degraded; pending: the pod waits.",
     )
     exempt: Exempt = pydantic.Field(default_factory=Exempt, description="Pods the filter lets pass.")
 
 
-# What weights were written for before other defaults came (docs/decisions/0013-the-default-score-is-the-evener-one.md).
-WEIGHED_AS_BEFORE: Final = {"combine": "mean", "incomingPod": False}
-
-
 class Score(sections.Section):
-    """How the extender ranks the nodes it did not reject.
-
-    Weights say how much CPU counts beside memory in one mean only: where they are given without `combine` or
-    `incomingPod`, these are as they were when such a file was written.
-    """
+    """How the extender ranks the nodes it did not reject. No key changes another's default."""
 
     weights: dict[str, units.Weight] = pydantic.Field(
         default_factory=_default_weights, description="Weight of each metric in the mean; 0 or absent = not counted."
     )
     combine: Literal["mean", "worst"] = pydantic.Field(
         default="worst",
-        description="worst: the worse resource's weighted mean; mean: one of all metrics (if only weights are given).",
+        description="worst: the worse resource's weighted mean; mean: one weighted mean of all metrics.",
     )
     incoming_pod: units.Flag = pydantic.Field(
         default=True,
         alias="incomingPod",
-        description="Add the incoming pod's own expected load (score, never filter); off if only weights are given.",
+        description="Add the incoming pod's own expected load (score, never filter).",
     )
     spread: Literal["none", "stretch"] = pydantic.Field(
         default="none",
         description="stretch: the full 0..10 range, linear between the worst and the best candidate's base.",
     )
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _as_written(cls, given: object) -> object:
-        return {**WEIGHED_AS_BEFORE, **given} if isinstance(given, dict) and "weights" in given else given
 
 
 class HotSpot(sections.Section):

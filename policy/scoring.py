@@ -44,8 +44,8 @@ class Weighing(NamedTuple):
 
 class Ranking(NamedTuple):
     """What becomes of the candidates' bases: `base` after the cap, the median and the stretched range, `neutral` where
-    the median filled in, `capped` where the best whole node's base was the most, `penalty` taken off, `raw` the clamped
-    result, `scores` its integers. All [nodes].
+    the median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off,
+    `raw` the clamped result, `scores` its integers. All [nodes].
     """
 
     base: Floats
@@ -193,9 +193,9 @@ def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
 def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretch: bool = False) -> Ranking:
     """Scores of the candidates of one request from their bases and penalties, both [nodes] on the 0..10 scale.
 
-    The base of a node outside the mask `whole` [nodes] (None: all are whole) is at most the best one inside, if there
-    is one: no node is the best only because it lacks a metric. A node without a base (NaN) then gets the median of
-    those that have one, before penalties. If no candidate has one, all score the same: penalties are left aside, too.
+    No node is the best only because it lacks a metric: see `_under_the_best_whole`; `whole` [nodes] are those that
+    lack none (None: all). A node without a base (NaN) then gets the median of those that have one, before penalties. If
+    no candidate has one, all score the same: penalties are left aside, too.
     `stretch` maps the bases linearly so that the worst is 0 and the best is 10 before penalties; equal bases stay as
     they are.
     """
@@ -204,17 +204,27 @@ def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretc
     if without == len(own_base):
         base = np.full(len(own_base), NEUTRAL_BASE)
         return Ranking(base, neutral, np.zeros_like(neutral), np.zeros(len(base)), base, _round_half_up(base))
-    most = -np.inf if whole is None else own_base[whole].max(initial=-np.inf)
-    capped, base = np.zeros_like(neutral), own_base
-    if most > -np.inf:
-        capped = own_base > most
-        base = np.where(capped, most, own_base)
+    base = own_base if whole is None else _under_the_best_whole(own_base, whole)
+    capped = base < own_base
     if without:
         base = np.where(neutral, np.median(base[~neutral]), base)
     if stretch:
         base = _stretched(base)
     raw, rounded = clamped(base, penalty)
     return Ranking(base, neutral, capped, penalty, raw, rounded)
+
+
+def _under_the_best_whole(own_base: Floats, whole: Mask) -> Floats:
+    """The bases, those of nodes that lack a metric of a weight scaled to at most the best of the others.
+
+    That is base * most / top where top > most: most is the best base of a whole node, top that of a node that is not.
+    One factor for all of them keeps their order, and uses all integers that are left where whole nodes are nearly full.
+    """
+    partly = ~whole & ~np.isnan(own_base)
+    most, top = (own_base[each].max(initial=-np.inf) for each in (whole, partly))
+    if not top > most > -np.inf:
+        return own_base
+    return np.where(partly, most * (own_base / top), own_base)  # in this order never over `most`, not by a bit
 
 
 def clamped(base: Floats, penalty: Floats) -> tuple[Floats, Integers]:

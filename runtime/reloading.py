@@ -7,7 +7,7 @@ Event.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -17,6 +17,8 @@ from runtime.clock import to_rfc3339
 log = logs.get(__name__)
 
 T = TypeVar("T")
+# What the log says of a value that comes into force: key=value, and warnings of a line each.
+Describe = Callable[[T], tuple[Mapping[str, object], Sequence[str]]]
 POLL_SECONDS = 5.0
 HASH_DIGITS = 12
 
@@ -24,15 +26,19 @@ HASH_DIGITS = 12
 class Reloading(Generic[T]):
     """The last good value of a file.
 
-    `parse(text, source_name)` makes the value; what it raises as ValueError (or a subclass) refuses the file.
+    `parse(text, source_name)` makes the value; what it raises as ValueError (or a subclass) refuses the file. What
+    `describe` says of a value is logged when it comes into force.
     Not thread-safe to poll from two threads; reading the attributes from any thread is.
     """
 
     current: T  # exists after load()
 
-    def __init__(self, path: Path, parse: Callable[[str, str], T], *, clock: clock.Clock) -> None:
+    def __init__(
+        self, path: Path, parse: Callable[[str, str], T], *, clock: clock.Clock, describe: Describe[T] | None = None
+    ) -> None:
         self._path = path
         self._parse = parse
+        self._describe = describe
         self._clock = clock
         self._seen_hash = ""
         self.content_hash = ""  # of `current`: 12 hex digits of SHA-256 over the bytes
@@ -87,7 +93,6 @@ class Reloading(Generic[T]):
             self._refuse(str(error), found_hash)
             return False
         self._accept(value, found_hash)
-        log.info("file reloaded", path=str(self._path), hash=found_hash)
         return True
 
     def _accept(self, value: T, found_hash: str) -> None:
@@ -95,6 +100,10 @@ class Reloading(Generic[T]):
         self.content_hash = self._seen_hash = found_hash
         self.error, self.refused_hash = None, ""
         self.loaded_at_seconds = self.checked_at_seconds = self._clock.now()
+        facts, warnings = ({}, ()) if self._describe is None else self._describe(value)
+        log.info("file in force", path=str(self._path), hash=found_hash, **facts)
+        for warning in warnings:
+            log.warning("doubtful setting in force", path=str(self._path), setting=warning)
 
     def _refuse(self, reason: str, found_hash: str) -> None:
         if reason != self.error:

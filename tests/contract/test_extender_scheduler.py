@@ -21,7 +21,7 @@ from cli import certs, scheduler_config
 from extender import incoming
 from kube import config, errors, kinds, objects
 from policy import annotations
-from runtime import clock
+from runtime import clock, reloading
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -34,6 +34,7 @@ apiVersion: evenload.io/v1alpha1
 kind: LoadPolicy
 sync: {staleAfter: 1h}  # over what the slowest test takes: nobody renews the readings here
 """
+PENDING = POLICY + "filter: {whenAllRejected: pending}\n"
 REASON = "cpu_avg_5m over 0.65"
 
 
@@ -43,10 +44,21 @@ class World:
     def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
         self.cluster = running
         self.door = config.connect(str(running.kubeconfig), None)
-        policy = directory / "policy.yaml"
-        policy.write_text(POLICY, encoding="utf-8")
-        self.arguments = ["--policy", str(policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
+        self.policy = directory / "policy.yaml"
+        self.policy.write_text(POLICY, encoding="utf-8")
+        self.arguments = ["--policy", str(self.policy), "--kubeconfig", str(running.kubeconfig), "--deadline", "90s"]
         self.extender = services.Service("tests.e2e.patient_extender", self.arguments, directory)
+
+    def obey(self, policy: str) -> None:
+        """Put a policy in force and wait until the extender answers by it."""
+        self.policy.write_text(policy, encoding="utf-8")
+        wanted = reloading.content_hash(policy.encode())
+
+        def in_force() -> bool:
+            answer = self.extender.json("/nodes")
+            return isinstance(answer, dict) and answer["policy"] == wanted
+
+        waiting.eventually(in_force, 90, "the policy to be in force")
 
     def use_extender(self, **changes: object) -> None:
         """Restart the scheduler with the stanza we ship, pointed at our process; it waits for as long as that takes:
@@ -158,6 +170,14 @@ def world(plane: World) -> World:
 
 
 @pytest.fixture
+def waiting_world(world: World) -> Iterator[World]:
+    """The same under a policy by which a pod waits where every node is hot."""
+    world.obey(PENDING)
+    yield world
+    world.obey(POLICY)
+
+
+@pytest.fixture
 def prefix() -> str:
     """A pod name prefix of the test's own."""
     return f"p{uuid.uuid4().hex[:8]}"
@@ -200,9 +220,20 @@ def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> 
     assert len(world.placed(prefix, 9)) == 3
 
 
+def test_an_all_hot_cluster_goes_on_placing_on_its_coolest_node(world: World, prefix: str) -> None:
+    world.load(node_0=0.7, node_1=0.8, node_2=0.9)
+    world.create(prefix, 3)
+    assert world.placed(prefix, 3) == {"node-0": 3}
+    answer = world.extender.json(f"/decisions?pod={prefix}-0")
+    assert isinstance(answer, dict)
+    (judged,) = [one for one in answer["decisions"] if one["verb"] == "filter"]
+    assert (judged["degraded"], judged["rejected"]) == (["all_rejected"], {REASON: 2})
+
+
 def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wake_the_pod(
-    world: World, prefix: str
+    waiting_world: World, prefix: str
 ) -> None:
+    world = waiting_world
     world.load(node_0=0.7, node_1=0.8, node_2=0.9)
     world.create(prefix, 1)
     note = waiting.eventually(lambda: world.failure(f"{prefix}-0"), 90, "a FailedScheduling event")
@@ -253,7 +284,20 @@ def test_preemption_spares_the_victims_on_a_hot_node(world: World, prefix: str, 
     assert [pod.node_name for pod in world.pods(f"{prefix}-victim-node-0")] == ["node-0"]
 
 
-def test_nobody_is_killed_for_a_place_on_hot_nodes(world: World, prefix: str, classes: Callable[[str], str]) -> None:
+def test_where_all_nodes_are_hot_lower_priorities_give_way_on_the_coolest(
+    world: World, prefix: str, classes: Callable[[str], str]
+) -> None:
+    fill(world, prefix, classes)
+    world.load(node_0=0.9, node_1=0.9, node_2=0.7)
+    world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))
+    assert world.placed(f"{prefix}-urgent", 1) == {"node-2": 1}
+    assert {pod.node_name for pod in world.pods(f"{prefix}-victim")} == {"node-0", "node-1"}
+
+
+def test_nobody_is_killed_for_a_place_on_hot_nodes_where_pods_are_to_wait(
+    waiting_world: World, prefix: str, classes: Callable[[str], str]
+) -> None:
+    world = waiting_world
     fill(world, prefix, classes)
     world.load(node_0=0.9, node_1=0.9, node_2=0.9)
     world.create(f"{prefix}-urgent", 1, cpu="6", priority_class=classes("urgent"))

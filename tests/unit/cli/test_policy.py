@@ -56,7 +56,40 @@ def test_validate_says_that_a_file_is_valid_and_its_hash(file: pathlib.Path) -> 
     file.write_text(HEAD)
     result = run("validate", file)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith(f"{file} is valid (hash ")
+    first, *in_force = result.stdout.splitlines()
+    assert first.startswith(f"{file} is valid (hash ")
+    assert in_force == [
+        "filter.whenAllRejected: coolest",
+        "score.weights: cpu_avg_5m 0.6, cpu_max_1h 0.3, cpu_max_1d 0.1, "
+        "memory_avg_5m 0.6, memory_max_1h 0.3, memory_max_1d 0.1",
+        "score.combine: worst",
+        "score.incomingPod: true",
+        "score.spread: none",
+        "descheduler.mode: Observe",
+    ]
+
+
+@pytest.mark.parametrize("preset", ["default", "field", "memory-bound", "crane"])
+def test_what_we_ship_is_not_doubted(preset: str) -> None:
+    result = run("validate", "-", stdin=run("init", "--preset", preset).stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_validate_warns_of_what_is_hardly_meant_and_accepts_it(file: pathlib.Path) -> None:
+    file.write_text(HEAD + "sync: {period: 1s}\n")
+    result = run("validate", file)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"warning: {file}:3:16: sync.period: is short: most clusters scrape every 15s")
+    answer = json.loads(run("validate", file, "-o", "json").stdout)
+    assert [(one["line"], one["column"], one["path"]) for one in answer["warnings"]] == [(3, 16, "sync.period")]
+    assert (answer["valid"], answer["problems"], answer["inForce"]["score.combine"]) == (True, [], "worst")
+
+
+def test_a_period_of_a_millisecond_is_refused_at_its_place(file: pathlib.Path) -> None:
+    file.write_text(HEAD + "sync: {period: 1ms}\n")
+    result = run("validate", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{file}:3:16: sync.period: must be at least 1s: ")
 
 
 def test_validate_says_everything_wrong_on_stderr(file: pathlib.Path) -> None:

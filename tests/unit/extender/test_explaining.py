@@ -79,7 +79,7 @@ def test_a_nodes_own_threshold_is_marked_and_what_of_it_is_not_in_force_has_its_
 
 
 def test_an_annotation_of_which_nothing_is_in_force_is_counted_as_ignored_only() -> None:
-    world = worlds.seen({})
+    world = worlds.seen({}, worlds.PENDING)
     world.nodes.node_changed(None, worlds.node("n", worlds.HOT, thresholds="cpu=0.9"))
     assert nodes(world)["n"]["rejected"] == "cpu_avg_5m over 0.65"
     assert explaining.thresholds(world) == {"own": 0, "ignored": 1}

@@ -17,7 +17,7 @@ from tests.unit.extender import worlds
 
 T = TypeVar("T", bound=objects.Identified)
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
-STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}}\n"
+STRICT = HEAD + "filter: {thresholds: {cpu_avg_5m: 0.4}, whenAllRejected: pending}\n"
 
 
 class Listed:

@@ -37,7 +37,7 @@ def test_a_hot_node_is_rejected_for_good_with_a_reason_that_names_the_rule() -> 
 
 
 def test_a_node_is_held_to_its_own_threshold_and_to_the_policys_again_when_the_annotation_goes() -> None:
-    world = worlds.seen({"n": HOT, "plain": HOT})
+    world = worlds.seen({"n": HOT, "plain": HOT}, worlds.PENDING)
     own, plain = (worlds.node("n", HOT, thresholds=text) for text in ('{"cpu_avg_5m": 0.95}', None))
     world.nodes.node_changed(plain, own)
     assert filtered(world, ["n", "plain"]) == (["n"], {"plain": "cpu_avg_5m over 0.65"})
@@ -55,7 +55,8 @@ def test_a_reading_that_only_a_nodes_own_threshold_needs_degrades_the_decision()
 
 
 def test_all_hot_nodes_share_one_reason() -> None:
-    world = worlds.seen({f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)})
+    loads = {f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)}
+    world = worlds.seen(loads, worlds.PENDING)
     passed, failed = filtered(world, [f"n{at}" for at in range(20)])
     assert passed == []
     assert set(failed.values()) == {"cpu_avg_5m over 0.65"}
@@ -82,7 +83,7 @@ def test_expected_load_of_recent_pods_counts_in_the_filter_until_the_window_show
 def test_a_node_without_a_usable_reading_does_what_on_missing_says(
     load: str | None, on_missing: str, passes: bool
 ) -> None:
-    world = worlds.seen({"n": load}, worlds.policy(filter={"onMissing": on_missing}))
+    world = worlds.seen({"n": load}, worlds.policy(filter={"onMissing": on_missing, "whenAllRejected": "pending"}))
     passed, failed = filtered(world, ["n", "unknown"])
     assert passed == (["n", "unknown"] if passes else [])
     assert set(failed.values()) == (set() if passes else {"cpu_avg_5m missing"})
@@ -117,7 +118,8 @@ OFF = {"evenload.io/filter": "off"}
 def test_a_pod_may_opt_out_where_the_policy_lets_it(
     opt_out: dict[str, object], annotations: dict[str, str], passes: bool
 ) -> None:
-    world = worlds.seen({"hot": HOT}, worlds.policy(filter={"exempt": {"optOut": opt_out}}))
+    in_force = worlds.policy(filter={"exempt": {"optOut": opt_out}, "whenAllRejected": "pending"})
+    world = worlds.seen({"hot": HOT}, in_force)
     assert filtered(world, ["hot"], annotations=annotations)[0] == (["hot"] if passes else [])
     decision = verbs.filter_nodes(world, worlds.args(["hot"], annotations=annotations), NOW).decision
     assert decision.exempt == ("annotation evenload.io/filter: off" if passes else None)
@@ -133,9 +135,8 @@ def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> 
     assert filtered(world, ["n", "other"], annotations=OFF) == (["other"], {"n": relief.REASON})
 
 
-def test_an_all_hot_sample_keeps_its_coolest_nodes_if_the_policy_says_so() -> None:
-    coolest = worlds.policy(filter={"whenAllRejected": "coolest"})
-    world = worlds.seen({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}}, coolest)
+def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
+    world = worlds.seen({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}})
     outcome = verbs.filter_nodes(world, worlds.args(["a", "b"]), NOW)
     assert json.loads(outcome.body)["NodeNames"] == ["b"]
     assert outcome.decision.degraded == ("all_rejected",)
@@ -191,7 +192,7 @@ def test_no_candidates_are_answered_with_none() -> None:
 # prioritize
 
 
-FIELD = worlds.policy(score={"weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, strict=True))})
+FIELD = worlds.policy(score={"combine": "mean", "weights": dict(zip(IDLE, [0.2, 0.3, 0.5] * 2, strict=True))})
 
 
 def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it() -> None:
@@ -284,8 +285,13 @@ def test_hot_nodes_leave_the_victims_map_and_the_rest_pass() -> None:
     }
 
 
-def test_preemption_on_hot_nodes_only_is_vetoed_altogether() -> None:
-    assert preempted(worlds.seen({"hot": HOT}), "hot") == {}
+def test_preemption_on_hot_nodes_only_is_vetoed_altogether_where_pods_are_to_wait() -> None:
+    assert preempted(worlds.seen({"hot": HOT}, worlds.PENDING), "hot") == {}
+
+
+def test_preemption_on_hot_nodes_only_is_left_the_coolest() -> None:
+    loads = {"hot": HOT, "less": {**IDLE, "cpu_avg_5m": 0.7}}
+    assert list(preempted(worlds.seen(loads), "hot", "less")) == ["less"]
 
 
 # degraded decisions
@@ -315,7 +321,8 @@ def test_an_unknown_node_degrades_the_decision() -> None:
 def test_a_new_policy_is_in_force_with_the_next_request() -> None:
     world = worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.5}})
     assert filtered(world, ["n"]) == (["n"], {})
-    world.use_policy(worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}}), "fedcba", list, NOW)
+    stricter = worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}, "whenAllRejected": "pending"})
+    world.use_policy(stricter, "fedcba", list, NOW)
     assert filtered(world, ["n"])[1] == {"n": "cpu_avg_5m over 0.4"}
     assert verbs.prioritize(world, worlds.args(["n"]), NOW).decision.policy_hash == "fedcba"
 

@@ -41,6 +41,10 @@ def policy(**sections: object) -> schema.LoadPolicy:
     return schema.LoadPolicy.of(sections)
 
 
+# Each node is judged alone: no hot one is kept where all are.
+PENDING = policy(filter={"whenAllRejected": "pending"})
+
+
 def seen(
     loads: Mapping[str, Mapping[str, float] | str | None],
     in_force: schema.LoadPolicy | None = None,

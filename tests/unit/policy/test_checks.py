@@ -16,6 +16,23 @@ _EXPRESSION = {"key": "app", "operator": "In"}
             "filter.thresholds.disk",
             "no metric of this name; in force: cpu_avg_5m",
         ),
+        ({"sync": {"period": "1ms"}}, "sync.period", "must be at least 1s: eight queries over all nodes"),
+        ({"descheduler": {"interval": "1ms"}}, "descheduler.interval", "must be at least 1s: a run reads all nodes"),
+        (
+            {"hotSpots": [{"window": "1ms", "pods": 1, "penalty": 1}]},
+            "hotSpots[0].window",
+            "must be at least 1s: a pod says in whole seconds when it was placed",
+        ),
+        (
+            {"metrics": [{"name": "a", "resource": "cpu", "statistic": "max", "window": "1m"}]},
+            "metrics[0].window",
+            "a looks back 1m at averages over 5m, which are evaluated every 1m15s: most of the time it would find none",
+        ),
+        (
+            {"metrics": [{"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "6h"}]},
+            "metrics[0].window",
+            "cpu_max_1h looks back 1h at averages over 6h, which are evaluated every 1h30m",
+        ),
         ({"score": {"weights": {"cpu_max": 1}}}, "score.weights.cpu_max", 'did you mean "cpu_max_1h"'),
         ({"score": {"weights": {"cpu_avg_5m": 0}}}, "score.weights", "all weights are 0"),
         ({"score": {"weights": {}}}, "score.weights", "all weights are 0"),

@@ -9,6 +9,9 @@ from policy import crane, loading, schema
 
 PRESET = pathlib.Path(__file__).parents[3] / "deploy" / "policies" / "crane.yaml"
 PERIODS = {"avg_5m": "3m", "max_avg_1h": "15m", "max_avg_1d": "3h"}
+# What crane does, where our default is another.
+WAITS = {"whenAllRejected": "pending"}
+ONE_MEAN = {"combine": "mean", "incomingPod": False}
 
 
 def crane_default() -> dict[str, Any]:
@@ -71,12 +74,12 @@ def test_a_limit_of_0_is_off_and_the_lowest_of_several_holds() -> None:
         {"name": "mem_usage_avg_5m", "maxLimitPecent": 0.8},
         {"name": "mem_usage_avg_5m", "maxLimitPecent": 0.7},
     ]
-    assert imported(predicate=rows).sections["filter"] == {"thresholds": {"memory_avg_5m": 0.7}}
+    assert imported(predicate=rows).sections["filter"] == {"thresholds": {"memory_avg_5m": 0.7}, **WAITS}
 
 
 def test_a_limit_in_percent_could_never_hold_and_is_left_out() -> None:
     found = imported(predicate=[{"name": "cpu_usage_avg_5m", "maxLimitPecent": 65}])
-    assert found.sections["filter"] == {"thresholds": {}}
+    assert found.sections["filter"] == {"thresholds": {}, **WAITS}
     assert remarks(found) == {
         "spec.predicate[0]": "65 is over 1, the full node: the rule could never hold and is left out"
     }
@@ -84,7 +87,7 @@ def test_a_limit_in_percent_could_never_hold_and_is_left_out() -> None:
 
 def test_a_metric_that_is_no_share_of_cpu_or_memory_is_left_out_by_name() -> None:
     found = imported(predicate=[{"name": "load1_usage_avg_3m", "maxLimitPecent": 0.5}])
-    assert found.sections["filter"] == {"thresholds": {}}
+    assert found.sections["filter"] == {"thresholds": {}, **WAITS}
     assert '"load1_usage_avg_3m" has no equal' in remarks(found)["spec.predicate[0]"]
 
 
@@ -97,8 +100,8 @@ def test_another_window_becomes_an_extra_metric_once() -> None:
     )
     extra = {"name": "memory_max_2d", "resource": "memory", "statistic": "max", "window": "48h"}
     assert found.sections["metrics"] == [extra]
-    assert found.sections["filter"] == {"thresholds": {"memory_max_2d": 0.5}}
-    assert found.sections["score"] == {"weights": {"memory_max_2d": 1}}
+    assert found.sections["filter"] == {"thresholds": {"memory_max_2d": 0.5}, **WAITS}
+    assert found.sections["score"] == {"weights": {"memory_max_2d": 1}, **ONE_MEAN}
     assert list(remarks(found)) == ["spec.predicate[0]"]
 
 
@@ -109,7 +112,7 @@ def test_a_rule_without_a_sync_period_is_said_to_have_been_dead() -> None:
 
 def test_weights_of_one_metric_add_up() -> None:
     rows = [{"name": "cpu_usage_avg_5m", "weight": 0.1}, {"name": "cpu_usage_avg_5m", "weight": 0.2}]
-    assert imported(priority=rows).sections["score"] == {"weights": {"cpu_avg_5m": 0.3}}
+    assert imported(priority=rows).sections["score"] == {"weights": {"cpu_avg_5m": 0.3}, **ONE_MEAN}
 
 
 def test_without_weights_ours_hold_and_it_says_so() -> None:

@@ -14,7 +14,8 @@ COLD = [0.1] * 6
 
 
 def _rules(**keys: object) -> filtering.Rules:
-    return filtering.rules(schema.LoadPolicy.of({"filter": keys}).filter, IN_FORCE)
+    """The rules of a policy by which a node is judged alone: no hot one is kept, unless a test says so."""
+    return filtering.rules(schema.LoadPolicy.of({"filter": {"whenAllRejected": "pending", **keys}}).filter, IN_FORCE)
 
 
 def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
@@ -112,8 +113,10 @@ def test_no_candidates_get_no_verdicts() -> None:
     assert not verdicts.kept_coolest
 
 
-def test_an_all_hot_sample_stays_rejected_by_default() -> None:
-    assert _verdicts(_rules(), _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, False]
+def test_an_all_hot_sample_keeps_its_coolest_node_by_default_and_none_where_pods_are_to_wait() -> None:
+    default = filtering.rules(schema.defaults().filter, IN_FORCE)
+    assert _verdicts(default, _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, True]
+    assert _verdicts(_rules(whenAllRejected="pending"), _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, False]
 
 
 def test_coolest_keeps_the_coolest_of_an_all_hot_sample_and_says_degraded() -> None:

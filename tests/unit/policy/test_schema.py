@@ -32,7 +32,7 @@ def test_the_defaults_are_those_the_design_promises() -> None:
         "memory_avg_5m": 0.65,
         "memory_max_1h": 0.75,
     }
-    assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "pending")
+    assert (policy.filter.on_missing, policy.filter.when_all_rejected) == ("pass", "coolest")
     assert policy.score.weights == {
         "cpu_avg_5m": 0.6,
         "cpu_max_1h": 0.3,
@@ -54,18 +54,23 @@ def test_the_defaults_are_those_the_design_promises() -> None:
 @pytest.mark.parametrize(
     ("given", "combine", "incoming"),
     [
-        ({"weights": {"cpu_avg_5m": 1}}, "mean", False),
-        ({"weights": {"cpu_avg_5m": 1}, "combine": "worst"}, "worst", False),
-        ({"weights": {"cpu_avg_5m": 1}, "incomingPod": True}, "mean", True),
+        ({"weights": {"cpu_avg_5m": 1}}, "worst", True),
+        ({"weights": {"cpu_avg_5m": 1}, "combine": "mean"}, "mean", True),
+        ({"weights": {"cpu_avg_5m": 1}, "incomingPod": False}, "worst", False),
         ({"combine": "mean"}, "mean", True),
         ({"spread": "stretch"}, "worst", True),
     ],
 )
-def test_a_file_with_weights_of_its_own_means_what_it_meant(
+def test_a_key_of_the_score_changes_no_other_keys_default(
     given: dict[str, object], combine: str, incoming: bool
 ) -> None:
     score = schema.LoadPolicy.of({"score": given}).score
     assert (score.combine, score.incoming_pod) == (combine, incoming)
+
+
+def test_the_default_weights_given_are_the_default_score() -> None:
+    given = schema.LoadPolicy.of({"score": {"weights": dict(schema.defaults().score.weights)}})
+    assert given == schema.defaults()
 
 
 def test_the_score_before_is_a_preset() -> None:

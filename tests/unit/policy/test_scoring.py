@@ -35,7 +35,7 @@ def _scored(
 def test_the_base_is_the_weighted_mean_of_headroom() -> None:
     row = [0.31, 0.44, 0.5, 0.2, 0.3, 0.35]
     by_hand = 10 * (0.2 * 0.69 + 0.3 * 0.56 + 0.5 * 0.5 + 0.2 * 0.8 + 0.3 * 0.7 + 0.5 * 0.65) / 2.0
-    breakdown = _scored(row, weighing=_weighing(weights=FIELD))
+    breakdown = _scored(row, weighing=_weighing(weights=FIELD, combine="mean"))
     assert breakdown.own_base[0] == pytest.approx(by_hand)
     assert breakdown.terms[0].sum() == pytest.approx(by_hand)
     assert breakdown.scores.tolist() == [6]
@@ -107,6 +107,24 @@ def test_a_node_that_lacks_a_metric_is_capped_at_the_best_whole_node_and_says_so
     assert breakdown.own_base[0] == pytest.approx(9.0)
     assert breakdown.scores.tolist() == [7, 7, 2, 7]
     assert breakdown.ranking.capped.tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("whole", "spread", "scores"),
+    [
+        pytest.param(1.0, "none", [1, 1, 0, 0, 1], id="a full cluster leaves two points to tell them apart"),
+        pytest.param(6.0, "none", [6, 5, 3, 1, 6], id="the more points there are, the more of them differ"),
+        pytest.param(9.5, "none", [9, 7, 4, 2, 10], id="under the best whole node nothing changes"),
+        pytest.param(1.0, "stretch", [10, 7, 3, 0, 10], id="stretched they differ over the whole range"),
+    ],
+)
+def test_nodes_that_lack_a_metric_keep_their_order_under_the_best_whole_node(
+    whole: float, spread: str, scores: list[int]
+) -> None:
+    partly = [[NAN, NAN, NAN, *[1 - base / 10] * 3] for base in (9.0, 7.0, 4.0, 1.5)]
+    breakdown = _scored(*partly, [1 - whole / 10] * 6, weighing=_weighing(spread=spread))
+    assert breakdown.scores.tolist() == scores
+    assert breakdown.ranking.capped.tolist() == [whole < 9] * 4 + [False]
 
 
 def test_without_a_whole_node_nothing_is_capped() -> None:
@@ -244,6 +262,19 @@ def test_a_node_with_some_data_missing_is_never_the_only_best_where_another_is_w
     breakdown = _scored(partial, *rows, *whole, weighing=weighing)
     best = breakdown.scores[~breakdown.degraded].max(initial=0)
     assert (breakdown.scores[breakdown.degraded] <= best).all()
+
+
+@given(whole=_WHOLE_ROWS, rows=_ROWS, weighing=_WEIGHINGS)
+def test_nodes_that_lack_a_metric_never_change_places_with_each_other(
+    whole: list[list[float]], rows: list[list[float]], weighing: scoring.Weighing
+) -> None:
+    breakdown = _scored(*rows, *whole, weighing=weighing)
+    partly = np.flatnonzero(breakdown.degraded & ~np.isnan(breakdown.own_base))
+    by_own = partly[np.argsort(breakdown.own_base[partly], kind="stable")]
+    assert (np.diff(breakdown.ranking.base[by_own]) >= 0).all()
+    assert (np.diff(breakdown.scores[by_own]) >= 0).all()
+    if not weighing.stretch:
+        assert (breakdown.ranking.base <= np.fmax(breakdown.own_base, breakdown.ranking.neutral * 10)).all()
 
 
 @given(whole=_WHOLE_ROWS, rows=_ROWS, weighing=_WEIGHINGS)

@@ -25,7 +25,7 @@ a node is skipped for new pods while its 5-minute memory average is over 65 %
 a node is skipped for new pods while its 1-hour memory maximum is over 75 %
 the expected load of pods that arrived a moment ago counts towards these limits
 a node whose reading is missing, stale or invalid is not skipped for that
-when every node is skipped, the pod waits
+when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded
 no node is skipped for pods of DaemonSets, pods in kube-system or pods of priority 2000000000 or more
 no node is skipped for pods annotated evenload.io/filter: "off", unless it was just relieved of their workload
 """,
@@ -104,8 +104,8 @@ CHANGES = [
     ),
     (
         "filter",
-        {"filter": {"whenAllRejected": "coolest"}},
-        "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",
+        {"filter": {"whenAllRejected": "pending"}},
+        "when every node is skipped, the pod waits",
     ),
     (
         "filter",

@@ -99,3 +99,22 @@ def test_a_swapped_symlink_as_of_a_config_map_is_seen(tmp_path: Path) -> None:
     (tmp_path / "next").rename(data)
     assert made.poll()
     assert made.current == 2
+
+
+def test_what_comes_into_force_is_logged_at_the_start_and_after_a_change(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def describe(value: int) -> tuple[dict[str, str], list[str]]:
+        return {"score.combine": f"value {value}"}, [f"value: {value} is small"]
+
+    made = reloading.Reloading(file, parse, clock=clocks.ManualClock(1000.0), describe=describe)
+    with caplog.at_level("INFO"):
+        made.load()
+        file.write_text("2")
+        made.poll()
+        made.poll()
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"] * 2
+    for value, record in ((1, caplog.records[0]), (2, caplog.records[2])):
+        assert f"value {value}" in record.getMessage()
+        assert "file in force" in record.getMessage()
+    assert "value: 2 is small" in caplog.records[3].getMessage()
