@@ -20,6 +20,7 @@ from annotator.counted import Pod
 from annotator.metrics import Telemetry
 from kube import kinds, lean_pods, reflector, reloads, telemetry, undecodable, watches
 from kube.door import KubeDoor
+from kube.left_out import PodsLeftOut
 from kube.objects import Node
 from policy.schema import LoadPolicy
 from runtime import clock, health, loop, ops, options, reload_metrics
@@ -89,6 +90,7 @@ class Service:
         )
         self._left_out = left_out or undecodable.UndecodableObjects(clock)
         self.results = results.Results()
+        self._pods_left_out = PodsLeftOut()
         self._shown_nodes: Mapping[str, Node] = {}
         self._nodes: tuple[Node, ...] = ()
 
@@ -132,6 +134,7 @@ class Service:
 
         In a lapse of leadership it waits: the next sync judges it, or leaves it to whoever leads then.
         """
+        self._pods_left_out.changed(old, new)
         placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
         if placed is not None:
             self.results.add(placed, self._levels() if self._leads() else None)
@@ -158,6 +161,7 @@ class Service:
         """The application of the plain routes, with the policy file's state on /metrics."""
         registry.register(reload_metrics.ReloadCollector(self._policy))
         registry.register(telemetry.DoorCollector(self._left_out, self.watches))
+        registry.register(self._pods_left_out)
         app = flask.Flask("annotator")
         late = self._heartbeat.check(
             "sync loop", self._clock, limit_seconds=lambda: LATE_SECONDS + 3 * self._policy.current.sync.period_seconds
@@ -170,6 +174,7 @@ class Service:
             health.Check("circuit to Prometheus", lambda: None, self._circuit),
             *self.watches.checks(),
             self._left_out.check(),
+            self._pods_left_out.check(),
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]

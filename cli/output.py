@@ -110,23 +110,25 @@ def wrapped_table(
     *,
     no_headers: bool = False,
 ) -> str:
-    """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none)."""
+    """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
+    several lines.
+    """
     console = rich_console.Console(
         width=shutil.get_terminal_size((_WIDTH, 24)).columns, color_system="standard" if _colours() else None
     )
     grid = rich_table.Table(
         *(header.upper() for header in headers), box=None, pad_edge=False, header_style="", show_header=not no_headers
     )
-    for row in rows:
-        grid.add_row(*(rich_text.Text(*_styled(cell)) for cell in row))
+    for *cells, last in rows:
+        grid.add_row(*(_styled(cell, terminal.escaped) for cell in cells), _styled(last, terminal.escaped_lines))
     with console.capture() as captured:
         console.print(grid, end="")
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _styled(cell: str | Cell) -> tuple[str, str]:
+def _styled(cell: str | Cell, escaped: collections.abc.Callable[[str], str]) -> rich_text.Text:
     text, colour = (cell, "") if isinstance(cell, str) else cell
-    return terminal.escaped(text), colour
+    return rich_text.Text(escaped(text), colour)
 
 
 def _plain(text: str, escaped: collections.abc.Callable[[str], str]) -> str:

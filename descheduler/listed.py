@@ -14,22 +14,35 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from descheduler import keys
-from kube import kinds, lean_pods, objects, pods
+from descheduler import bounds, keys
+from kube import identifiers, kinds, lean_pods, objects, pods
 from kube.lean_pods import shared
 from kube.metadata import seconds
 from policy import opting_out
 
-SORTS: Final = 8192  # remembered; each takes some 3 KB
+SORTS: Final = 8192  # latest ones, each of an owner
+SORTS_BYTES: Final = 16 * 2**20  # of JSON, remembered: 8,000 of usual specs
+LABELS: Final = "labels"  # what `left_out` can say, besides lean_pods.OWNER and what `bounds.exceeded` finds
+QOS_CLASSES: Final = {name: name for name in ("", "Guaranteed", "Burstable", "BestEffort")}
 _NOTHING: Final = msgspec.Raw()
 
 
 class Sort(NamedTuple):
-    """What pods of equal specs have in common: the spec without a node, its requests and host ports."""
+    """What pods of equal specs have in common: the spec without a node, its requests and host ports, and which of its
+    rules are left out as too many.
+    """
 
     spec: pods.PodSpec
     requests: objects.Resources
     host_ports: tuple[tuple[str, str, int], ...]
+    left_out: str = ""
+
+
+class Owners(NamedTuple):
+    """The controlling owner, if there is one, and what of it is left out."""
+
+    references: tuple[objects.OwnerReference, ...]
+    left_out: str = ""
 
 
 NO_SORT: Final = Sort(pods.PodSpec(), objects.NOTHING, ())
@@ -70,13 +83,17 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
         put, status = msgspec.structs.force_setattr, self.status
-        owners = _put_texts(self.metadata)
+        left_out = _put_texts(self.metadata)
         node_name, spec = shared(self.spec.node_name), _without_its_own(self.spec)
-        sort = _sort_of(spec, _latest(owners))
+        owner = self.owner
+        sort = _sort_of(spec, _latest(owner.uid if owner is not None else ""))
         put(self, "sort", sort)
+        put(self, "left_out", left_out or sort.left_out)
         put(self, "spec", msgspec.structs.replace(sort.spec, node_name=node_name))
-        put(status, "phase", shared(status.phase))
-        put(status, "qos_class", shared(status.qos_class))
+        put(status, "phase", lean_pods.PHASES.get(status.phase, "Unknown"))
+        put(status, "qos_class", QOS_CLASSES.get(status.qos_class, ""))
+        if len(status.nominated_node_name) > identifiers.LONGEST_NAME:
+            put(status, "nominated_node_name", "")
         self._put_conditions(put)
 
     def _put_conditions(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
@@ -105,20 +122,27 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         return self.sort.host_ports
 
 
-def _put_texts(own: Metadata) -> bytes:
-    """Gives metadata what its texts say, and lets go of them, who would keep the whole answer in memory."""
+def _put_texts(own: Metadata) -> str:
+    """Gives metadata what its texts say, and lets go of them, who would keep the whole answer in memory; what of them
+    is too long to be taken in.
+    """
     put, owners, labels = msgspec.structs.force_setattr, bytes(own.owners_text), bytes(own.labels_text)
     put(own, "owners_text", _NOTHING)
     put(own, "labels_text", _NOTHING)
     put(own, "namespace", shared(own.namespace))
+    left_out = ""
     if owners:
-        put(own, "owner_references", _owners(owners))
-    if labels:
+        found = _owners(owners)
+        put(own, "owner_references", found.references)
+        left_out = found.left_out
+    if len(labels) > bounds.MOST_LABELS_BYTES:
+        left_out = LABELS
+    elif labels:
         put(own, "labels", _labels(labels))
     if own.read is not None:
         put(own, "annotations", _annotations(own.read))
         put(own, "read", None)
-    return owners
+    return left_out
 
 
 def _without_its_own(spec: pods.PodSpec) -> pods.PodSpec:
@@ -134,9 +158,24 @@ def _sort_of(spec: pods.PodSpec, latest: list[Sort]) -> Sort:
     for sort in latest:
         if sort.spec == spec:
             return sort
-    sort = _sort(_encoder.encode(spec))
+    exceeded = bounds.exceeded(spec)
+    text = b"" if exceeded else _encoder.encode(spec)
+    if len(text) > bounds.MOST_SPEC_BYTES:
+        exceeded = f"spec of {len(text)} bytes"
+    if exceeded:
+        return _without_rules(spec, exceeded)
+    sort = _sort(text)
     latest[:] = [sort]
     return sort
+
+
+def _without_rules(spec: pods.PodSpec, exceeded: str) -> Sort:
+    """The sort of a pod that says more than is taken in: it stands where it stands, with what it requests."""
+    known = pods.PodSpec(priority=spec.priority, preemption_policy=spec.preemption_policy)
+    if len(spec.containers) + len(spec.init_containers) > pods.MOST_CONTAINERS:
+        return Sort(known, objects.NOTHING, (), exceeded)
+    whole = objects.Pod(spec=spec)
+    return Sort(known, whole.requests, whole.host_ports[: bounds.MOST_RULES], exceeded)
 
 
 def _ties(volume: objects.Volume) -> bool:
@@ -149,35 +188,46 @@ def _ties(volume: objects.Volume) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=SORTS)
-def _sort(spec: bytes) -> Sort:
+def _made_sort(spec: bytes) -> Sort:
     """The sort of pods with this spec, from its JSON."""
     pod = objects.Pod(spec=_decoder.decode(spec))
     return Sort(pod.spec, pod.requests, pod.host_ports)
 
 
 @functools.lru_cache(maxsize=SORTS)
-def _latest(owners: bytes) -> list[Sort]:
-    """The sort of the last pod with these owners, mostly the next one's too; empty before the first."""
+def _latest(owner: str) -> list[Sort]:
+    """The sort of the last pod with this owner (uid), mostly the next one's too; empty before the first."""
     return []
 
 
-@functools.lru_cache(maxsize=65536)
-def _owners(text: bytes) -> tuple[objects.OwnerReference, ...]:
-    return msgspec.json.decode(text, type=tuple[objects.OwnerReference, ...])
+def _made_owners(text: bytes) -> Owners:
+    owner = objects.controller(msgspec.json.decode(text, type=tuple[objects.OwnerReference, ...]))
+    if owner is None:
+        return Owners(())
+    return Owners((owner,)) if owner.is_bounded else Owners((), lean_pods.OWNER)
 
 
-@functools.lru_cache(maxsize=65536)
-def _labels(text: bytes) -> dict[str, str]:
-    return msgspec.json.decode(text, type=dict[str, str])
-
-
-@functools.lru_cache(maxsize=65536)
 def _annotations(read: Read) -> dict[str, str]:
+    """The annotations, each up to a length beyond which no value of them means anything."""
+    most = bounds.MOST_ANNOTATION_CHARACTERS
+    if all(value is None or len(value) <= most for value in msgspec.structs.astuple(read)):
+        return _usual_annotations(read)
+    return {name: value[:most] for name, value in _pairs(read).items()}
+
+
+@functools.lru_cache(maxsize=4096)
+def _usual_annotations(read: Read) -> dict[str, str]:
+    return _pairs(read)
+
+
+def _pairs(read: Read) -> dict[str, str]:
     pairs = zip(read.__struct_encode_fields__, msgspec.structs.astuple(read), strict=True)
     return {name: value for name, value in pairs if value is not None}
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(pods.PodSpec)
+_sort = bounds.Remembered(_made_sort, SORTS_BYTES)
+_owners = bounds.Remembered(_made_owners)
+_labels = bounds.Remembered(msgspec.json.Decoder(dict[str, str]).decode)
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

@@ -2,7 +2,8 @@
 
 `planning.py` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
 first protection that holds is the one named. No annotation of a pod overrides a protection; `evictable: "false"` adds
-one.
+one. What only says that it is a placeholder, a static pod or a DaemonSet's is believed here, and only here: that keeps
+a pod where it is, and hides it from no count (`kube.pods`, `kube.countable`).
 
 | here | the peers |
 |---|---|
@@ -45,15 +46,19 @@ def verdict(case: Case) -> Verdict | None:
 def _state(case: Case) -> Verdict | None:
     if case.pod.undecodable:
         return Verdict(Cause.UNDECODABLE, f"{case.pod.undecodable}: not all of it can be read, a protection neither")
-    if countable.is_placeholder(case.pod):
+    if countable.claims_placeholder(case.pod):
         return Verdict(Cause.PLACEHOLDER)
     if case.pod.finished:
         return Verdict(Cause.FINISHED, case.pod.phase)
     if case.pod.deleting:
         return Verdict(Cause.TERMINATING)
+    if case.pod.left_out:
+        return Verdict(
+            Cause.OVERSIZED, f"{case.pod.left_out}: more than is taken in of a pod, so its rules are not known"
+        )
     if case.pod.is_mirror or case.pod.is_static:
         return Verdict(Cause.MIRROR, "the kubelet runs it, not the apiserver")
-    if case.pod.is_daemonset:
+    if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
         return Verdict(Cause.DAEMON_SET)
     return None
 

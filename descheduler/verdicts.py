@@ -19,6 +19,7 @@ class Cause(enum.StrEnum):
     PLACEHOLDER = "placeholder"
     FINISHED = "finished"
     TERMINATING = "terminating"
+    OVERSIZED = "oversized"
     MIRROR = "mirror"
     DAEMON_SET = "daemon_set"
     OPTED_OUT = "opted_out"

@@ -30,6 +30,7 @@ from extender import (
     watched,
 )
 from kube import door, errors, kinds, objects, reflector, reloads, telemetry, undecodable, watches
+from kube.left_out import PodsLeftOut
 from policy import heartbeat, owner_usage, schema
 from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
 
@@ -75,6 +76,8 @@ class Service:
             self._registry.register(tls.ReloadCollector(security))
         self._registry.register(metrics.StandingCollector(self._standing))
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
+        self._pods_left_out = PodsLeftOut()
+        self._registry.register(self._pods_left_out)
         self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
@@ -211,6 +214,7 @@ class Service:
             health.Check("view", lambda: None, self._digests),
             *self.watches.checks(),
             self._left_out.check(),
+            self._pods_left_out.check(),
         ]
         security = self._security
         if security is not None:
@@ -218,6 +222,7 @@ class Service:
         return checks
 
     def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
+        self._pods_left_out.changed(old, new)
         if old is None or new is None or not watched.counts_alike(old, new):
             self.view.pod_changed(old, new, self._clock.now())
 

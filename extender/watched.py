@@ -10,7 +10,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kube import kinds, lean_pods, objects, resources
+from kube import kinds, lean_pods, objects, pods, resources
+
+REMEMBERED_CONTAINERS: Final = 8  # so many each, some 2 KB, in each of 4,096 sorts of pods
+CONTAINERS: Final = "containers"  # what `Pod.left_out` can say besides
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +47,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Spec(lean_pods.Spec, frozen=True, gc=False, rename="camel"):
-    """spec of a watched pod."""
+    """spec of a watched pod. Of the containers nothing is kept but what all of them request."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -62,42 +65,46 @@ class Status(lean_pods.Status, frozen=True, gc=False):
 
 
 class Pod(lean_pods.Pod, frozen=True, kw_only=True, gc=False):
-    """A pod on the watch."""
+    """A pod on the watch.
+
+    `requests` are not on the wire: effective CPU and memory requests with overhead, as kube-scheduler counts them
+    (`kube.resources`). Requests that cannot be read are none, as the apiserver lets none of them in.
+    """
 
     spec: Spec = Spec()
     status: Status = Status()
+    requests: objects.Resources = msgspec.field(name="-requests", default=objects.NOTHING)
 
     def __post_init__(self) -> None:
-        """Let pods of one workload share their containers, too."""
+        """Read the requests of the containers, which are then not kept."""
         lean_pods.Pod.__post_init__(self)
-        share = msgspec.structs.force_setattr
-        share(self.spec, "containers", lean_pods.shared(self.spec.containers))
-        share(self.spec, "init_containers", lean_pods.shared(self.spec.init_containers))
-
-    @property
-    def requests(self) -> objects.Resources:
-        """Effective CPU and memory requests with overhead, as kube-scheduler counts them (`kube.resources`).
-
-        It is read once, when the pod is first counted; those of a workload have one and the same.
-        """
-        spec = self.spec
-        return _requests(spec.containers, spec.init_containers, spec.level, spec.overhead)
+        put, spec = msgspec.structs.force_setattr, self.spec
+        count = len(spec.containers) + len(spec.init_containers)
+        if count > pods.MOST_CONTAINERS:
+            put(self, "left_out", CONTAINERS)
+        else:
+            read = _requests if count <= REMEMBERED_CONTAINERS else _requests.__wrapped__
+            put(self, "requests", read(spec.containers, spec.init_containers, spec.level, spec.overhead))
+        put(self, "spec", lean_pods.shared(Spec(node_name=spec.node_name, priority=spec.priority)))
 
 
 T = TypeVar("T", Pod, objects.Pod)
 
 
-@functools.lru_cache(maxsize=4096)  # workloads of a large cluster; keys are shared with their pods
+@functools.lru_cache(maxsize=4096)  # workloads of a large cluster, some 2 KB each
 def _requests(
     containers: tuple[Container, ...], init_containers: tuple[Container, ...], level: Requirements, overhead: Amounts
 ) -> objects.Resources:
-    total = resources.pod_total(
-        containers,
-        init_containers,
-        read=lambda one: one.resources.requests.given(),
-        pod_level=level.requests.given(),
-    )
-    return total.plus(resources.resources(overhead.given()))
+    try:
+        total = resources.pod_total(
+            containers,
+            init_containers,
+            read=lambda one: one.resources.requests.given(),
+            pod_level=level.requests.given(),
+        )
+        return total.plus(resources.resources(overhead.given()))
+    except (ValueError, OverflowError):
+        return objects.NOTHING
 
 
 def counts_alike(old: T, new: T) -> bool:
@@ -107,11 +114,13 @@ def counts_alike(old: T, new: T) -> bool:
     return (
         old.uid == new.uid
         and old.spec == new.spec
+        and old.requests == new.requests
         and old.scheduled_at_seconds == new.scheduled_at_seconds
         and old.finished == new.finished
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.is_daemonset == new.is_daemonset
+        and old.is_from_node == new.is_from_node
         and old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
         and old.metadata.owner_references == new.metadata.owner_references
     )
 

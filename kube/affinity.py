@@ -4,11 +4,12 @@ Fields of `kube.objects.Pod`. The descheduler's destination check reads what is 
 what is preferred. Whom a rule means is said here, once, for both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
-from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
+from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -26,6 +27,26 @@ class NodeAffinity(msgspec.Struct, frozen=True, gc=False):
 
     required: NodeSelector | None = msgspec.field(name=REQUIRED, default=None)
     preferred: tuple[PreferredNode, ...] = msgspec.field(name=PREFERRED, default=())
+
+
+class FieldTerm(Protocol):
+    """A node selector term, as far as it asks for fields of a node."""
+
+    @property
+    def match_fields(self) -> tuple[Requirement, ...]: ...
+
+
+def pinned_to(terms: Iterable[FieldTerm]) -> str:
+    """The one node that every term asks for by its name, "" if they leave a choice.
+
+    So the DaemonSet controller makes its pods (ReplaceDaemonSetPodNodeNameNodeAffinity): it puts exactly this into each
+    term of the template's node affinity.
+    """
+    fields = [term.match_fields for term in terms]
+    if not fields or len(fields[0]) != 1 or any(other != fields[0] for other in fields):
+        return ""
+    only = fields[0][0]
+    return only.values[0] if (only.key, only.operator, len(only.values)) == ("metadata.name", "In", 1) else ""
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -17,7 +17,14 @@ class Labelled(Protocol):
     def labels(self) -> Mapping[str, str]: ...
 
 
-class Pod(Labelled, Protocol):
+class Ranked(Labelled, Protocol):
+    """Whatever has labels and a priority."""
+
+    @property
+    def priority(self) -> int: ...
+
+
+class Pod(Ranked, Protocol):
     """A pod that never changes: whoever changes it puts another object in its place."""
 
     @property
@@ -40,6 +47,14 @@ class Pod(Labelled, Protocol):
     def scheduled_at_seconds(self) -> float | None: ...
 
 
-def is_placeholder(pod: Labelled) -> bool:
-    """Whether it only holds room for bursts: nobody counts or evicts it, and its room may be preempted."""
+def is_placeholder(pod: Ranked) -> bool:
+    """Whether it only holds room for bursts: nobody counts or evicts it, and its room may be preempted.
+
+    Its label alone is any tenant's to set. Below 0 every ordinary pod may preempt it.
+    """
+    return claims_placeholder(pod) and pod.priority < 0
+
+
+def claims_placeholder(pod: Labelled) -> bool:
+    """Whether its label says that it is a placeholder, whatever its priority."""
     return pod.labels.get(lean_pods.PLACEHOLDER_LABEL) == "true"

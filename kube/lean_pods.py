@@ -6,12 +6,13 @@ have the names and meanings of the whole pod's, so that one function may be give
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
-from kube import kinds, metadata, objects, pods
+from kube import identifiers, kinds, metadata, objects, pods
+from kube.affinity import REQUIRED, pinned_to
 
 T = TypeVar("T")
 
@@ -19,12 +20,17 @@ PLACEHOLDER_LABEL: Final = "evenload.io/placeholder"  # deploy/placeholder sets 
 PRESET_ANNOTATION: Final = "evenload.io/placeholder-preset"  # and this to "order" or "soak"
 SCHEDULED: Final = "PodScheduled"
 READY: Final = "Ready"
+OWNER: Final = "owner"  # what `Pod.left_out` can say
+PHASES: Final = {phase: phase for phase in ("", "Pending", "Running", "Succeeded", "Failed", "Unknown")}
 _TIMES: Final = {SCHEDULED: "scheduled_at_seconds", READY: "ready_since_seconds"}
 
 
-@functools.lru_cache(maxsize=65536)  # the values of a cluster of 5,000 nodes several times over; then the oldest go
+@functools.lru_cache(maxsize=16384)  # a list has the pods of a workload together; the oldest go
 def shared(value: T) -> T:
-    """The first of all equal values, so that the others can be freed."""
+    """The first of all equal values, so that the others can be freed.
+
+    It outlives the pods that have it, so only values of a bounded size may come here: 1 KB each, 16 MB in all.
+    """
     return value
 
 
@@ -38,7 +44,6 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     """By which the kubelet marks the pods that it made itself, and what a placeholder is for."""
 
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
-    source: str = msgspec.field(name=pods.SOURCE_ANNOTATION, default="api")
     placeholder_preset: str = msgspec.field(name=PRESET_ANNOTATION, default="")
 
 
@@ -49,10 +54,42 @@ class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):
     annotations: Annotations = Annotations()
 
 
+class Term(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A node selector term, as far as it names nodes."""
+
+    match_fields: tuple[objects.Requirement, ...] = ()
+
+
+class Terms(msgspec.Struct, frozen=True, gc=False):
+    """Terms of which one must hold."""
+
+    terms: tuple[Term, ...] = msgspec.field(name="nodeSelectorTerms", default=())
+
+
+class NodeRules(msgspec.Struct, frozen=True, gc=False):
+    """nodeAffinity."""
+
+    required: Terms | None = msgspec.field(name=REQUIRED, default=None)
+
+
+class Rules(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """affinity."""
+
+    node_affinity: NodeRules | None = None
+
+    @property
+    def pinned(self) -> str:
+        """See `pinned_to`."""
+        required = self.node_affinity.required if self.node_affinity is not None else None
+        return "" if required is None else pinned_to(required.terms)
+
+
 class Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """spec: where it runs."""
+    """spec: where it runs. The rules are not kept: whether they are a DaemonSet's is known once it is decoded."""
 
     node_name: str = ""
+    priority: int | None = None
+    affinity: Rules | None = None
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -85,29 +122,59 @@ class Status(msgspec.Struct, frozen=True, gc=False):
         put(self, "conditions", ())
 
 
-@functools.lru_cache(maxsize=65536)  # as `shared`
+@functools.lru_cache(maxsize=64)
+def _annotations(preset: str) -> Annotations:
+    return Annotations(placeholder_preset=preset)
+
+
+@functools.lru_cache(maxsize=16384)  # as `shared`
 def _seconds(text: str | None) -> float | None:
     """Unix seconds of a time as the API writes it; msgspec.ValidationError for a text that is none."""
     return metadata.seconds(msgspec.convert(text, metadata.Moment))
 
 
 class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
-    """A pod on the watch."""
+    """A pod on the watch.
+
+    Three fields are not on the wire. `left_out` says what of the pod is too long or impossible and therefore not kept:
+    "owner", or "" for nothing.
+    """
 
     counts_in_part = True
     metadata: Metadata = Metadata()
     spec: Spec = Spec()
     status: Status = Status()
+    is_daemonset: bool = msgspec.field(name="-daemonSet", default=False)
+    is_from_node: bool = msgspec.field(name="-fromNode", default=False)
+    left_out: str = msgspec.field(name="-leftOut", default="")
 
     def __post_init__(self) -> None:
-        """Let pods of one workload, node or namespace hold the same values instead of equal ones."""
-        share, own, spec, status = msgspec.structs.force_setattr, self.metadata, self.spec, self.status
-        share(own, "namespace", shared(own.namespace))
-        share(own, "annotations", shared(own.annotations))
-        share(own, "labels", shared(own.labels))
-        share(own, "owner_references", shared(own.owner_references))
-        share(spec, "node_name", shared(spec.node_name))
-        share(status, "phase", shared(status.phase))
+        """Let pods of one workload, node or namespace hold the same values instead of equal ones, and none that is
+        longer than Kubernetes' own.
+        """
+        put, own, spec, status = msgspec.structs.force_setattr, self.metadata, self.spec, self.status
+        owner = self._put_owner(put)
+        if own.annotations.mirror is not None:
+            put(self, "is_from_node", pods.from_node(owner, spec.node_name))
+        if spec.affinity is not None:
+            put(self, "is_daemonset", pods.of_daemonset(owner, spec.affinity.pinned))
+            put(spec, "affinity", None)
+        preset = own.annotations.placeholder_preset
+        put(own, "annotations", _annotations(preset if len(preset) <= identifiers.LONGEST_LABEL else ""))
+        put(own, "namespace", shared(own.namespace))
+        put(own, "labels", shared(own.labels))
+        put(spec, "node_name", shared(spec.node_name))
+        put(status, "phase", PHASES.get(status.phase, "Unknown"))
+
+    def _put_owner(self, put: Callable[[msgspec.Struct, str, object], None]) -> objects.OwnerReference | None:
+        """Keeps of the owners the controlling one, if there can be such an object."""
+        own = self.metadata
+        written = objects.controller(own.owner_references)
+        owner = written if written is not None and written.is_possible else None
+        if owner is not written:
+            put(self, "left_out", OWNER)
+        put(own, "owner_references", shared((owner,)) if owner is not None else ())
+        return owner
 
     @property
     def node_name(self) -> str:
@@ -115,19 +182,14 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         return self.spec.node_name
 
     @property
+    def priority(self) -> int:
+        """spec.priority, 0 if absent."""
+        return self.spec.priority or 0
+
+    @property
     def finished(self) -> bool:
         """Succeeded or Failed: it uses nothing any more."""
         return self.status.phase in ("Succeeded", "Failed")
-
-    @property
-    def is_daemonset(self) -> bool:
-        """Owned by a DaemonSet."""
-        return self.owner is not None and self.owner.kind == "DaemonSet"
-
-    @property
-    def is_from_node(self) -> bool:
-        """Static, or the apiserver's image of a static pod: no scheduler chose its node."""
-        return self.metadata.annotations.mirror is not None or self.metadata.annotations.source != "api"
 
     @property
     def labels(self) -> Mapping[str, str]:

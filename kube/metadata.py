@@ -5,11 +5,15 @@ datetimes and given as Unix seconds by properties.
 """
 
 import datetime
+import functools
 from typing import ClassVar
 
 import msgspec
 
+from kube import identifiers
+
 Moment = datetime.datetime | None
+LONGEST_OWNER = identifiers.LONGEST_NAME * 2 + identifiers.LONGEST_LABEL * 2 + identifiers.LONGEST_UID
 
 
 def seconds(moment: Moment) -> float | None:
@@ -18,13 +22,46 @@ def seconds(moment: Moment) -> float | None:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who made the object."""
+    """Who made the object, as the object's author says: kube-apiserver asks only that nothing of it is empty."""
 
     kind: str
     name: str
     uid: str
     api_version: str = ""
     controller: bool | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is no longer than a real owner's can be."""
+        return len(self.kind) + len(self.name) + len(self.uid) + len(self.api_version) <= LONGEST_OWNER
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether an object can have this kind, name, uid and API version."""
+        return self.is_bounded and _is_possible(self.api_version, self.kind, self.name, self.uid)
+
+    @property
+    def is_daemonset(self) -> bool:
+        """Whether it says that it is one of Kubernetes' own DaemonSets."""
+        return self.kind == "DaemonSet" and self.api_version.startswith("apps/")
+
+
+@functools.lru_cache(maxsize=4096)  # of texts that are bounded: 4 MB at most
+def _is_possible(api_version: str, kind: str, name: str, uid: str) -> bool:
+    return (
+        identifiers.is_kind(kind)
+        and identifiers.is_name(name)
+        and identifiers.is_uid(uid)
+        and (not api_version or identifiers.is_api_version(api_version))
+    )
+
+
+def controller(references: tuple[OwnerReference, ...]) -> OwnerReference | None:
+    """The controlling owner (controller: true) as it is written, or None for a bare object."""
+    for one in references:  # a generator takes three times as long, and this is asked often
+        if one.controller:
+            return one
+    return None
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -91,10 +128,7 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> OwnerReference | None:
         """The controlling owner (controller: true), or None for a bare object."""
-        for one in self.metadata.owner_references:  # a generator takes three times as long, and this is asked often
-            if one.controller:
-                return one
-        return None
+        return controller(self.metadata.owner_references)
 
 
 class Object(Identified, frozen=True, kw_only=True):

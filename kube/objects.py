@@ -8,7 +8,16 @@ None, an unbound pod's node_name is "".
 
 from kube.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
 from kube.budgets import DisruptionBudget
-from kube.metadata import Condition, Identified, Identity, Metadata, Object, OwnerReference, holding_since_seconds
+from kube.metadata import (
+    Condition,
+    Identified,
+    Identity,
+    Metadata,
+    Object,
+    OwnerReference,
+    controller,
+    holding_since_seconds,
+)
 from kube.nodes import Address, Node
 from kube.pods import Pod, Volume
 from kube.records import (
@@ -77,5 +86,6 @@ __all__ = [
     "Toleration",
     "TopologySpread",
     "Volume",
+    "controller",
     "holding_since_seconds",
 ]

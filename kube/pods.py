@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from kube import salvage
-from kube.affinity import Affinity, TopologySpread
-from kube.metadata import Condition, Moment, Object, holding, holding_since_seconds, seconds
+from kube.affinity import Affinity, TopologySpread, pinned_to
+from kube.metadata import Condition, Moment, Object, OwnerReference, holding, holding_since_seconds, seconds
 from kube.resources import Container, Quantity, Requirements, Resources, pod_total, resources
 from kube.selectors import Toleration
 
@@ -19,6 +19,7 @@ Port = tuple[str, str, int]  # protocol, host IP or "", port
 # Two well-known annotations by which the kubelet marks pods it made itself.
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
+MOST_CONTAINERS = 128  # more than any kubelet would start: requests of more are not added up
 
 
 class HostPath(msgspec.Struct, frozen=True, gc=False):
@@ -112,12 +113,14 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     """A Pod.
 
     `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
+    `left_out` is not on the wire, either: what of it was too long to be kept, "" for nothing.
     """
 
     counts_in_part = True
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
     undecodable: str = msgspec.field(name=salvage.MARK, default="")
+    left_out: str = msgspec.field(name="-leftOut", default="")
 
     @property
     def node_name(self) -> str:
@@ -247,30 +250,51 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_mirror(self) -> bool:
-        """The apiserver's image of a static pod: deleting it stops nothing."""
+        """Says that it is the apiserver's image of a static pod: deleting that stops nothing."""
         return MIRROR_ANNOTATION in self.annotations
 
     @property
     def is_static(self) -> bool:
-        """Made by a kubelet from a file or URL, not from the API."""
+        """Says that a kubelet made it from a file or URL, not from the API."""
         return self.annotations.get(SOURCE_ANNOTATION, "api") != "api"
 
     @property
     def is_from_node(self) -> bool:
-        """Static, or the apiserver's image of a static pod: no scheduler chose its node."""
-        return self.is_static or self.is_mirror
+        """The apiserver's image of a static pod: no scheduler chose its node (`from_node`)."""
+        return self.is_mirror and from_node(self.owner, self.node_name)
 
     @property
     def is_daemonset(self) -> bool:
-        """Owned by a DaemonSet: it would only come back to the same node."""
-        owner = self.owner
-        return owner is not None and owner.kind == "DaemonSet"
+        """Made by a DaemonSet's controller for one node (`of_daemonset`)."""
+        affinity = self.spec.affinity
+        required = affinity.node_affinity.required if affinity is not None and affinity.node_affinity else None
+        return required is not None and of_daemonset(self.owner, pinned_to(required.terms))
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether nodeSelector and required node affinity accept the node of this name and labels."""
         if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
             return False
         return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)
+
+
+def of_daemonset(owner: OwnerReference | None, pinned: str) -> bool:
+    """Whether a DaemonSet's controller made the pod: owned by one of Kubernetes' own, and asking for one node by name.
+
+    Both can be written by hand; such a pod has then no choice of nodes that a scheduler could get wrong, and the
+    garbage collector deletes it where no DaemonSet of that uid is in its namespace.
+    """
+    return owner is not None and owner.is_daemonset and bool(pinned)
+
+
+def from_node(owner: OwnerReference | None, node_name: str) -> bool:
+    """Whether a pod with the mirror annotation is its node's own, which NodeRestriction asks kubelets for.
+
+    kube-apiserver lets nobody add that annotation later, and with it a pod must name its node when it is created: no
+    scheduler is asked about it.
+    """
+    if owner is None or (owner.api_version, owner.kind) != ("v1", "Node"):
+        return False
+    return bool(node_name) and owner.name == node_name
 
 
 def ports_clash(one: Port, other: Port) -> bool:

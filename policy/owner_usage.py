@@ -208,18 +208,18 @@ def fitting(means: Means, recent: collections.abc.Container[str], most_bytes: in
         return means
     order = sorted(means, key=lambda key: (key not in recent, -means[key].replicas, key))
     kept: dict[str, Mean] = {}
-    used_bytes = 0
+    left_bytes = most_bytes
     for key in order:
-        used_bytes += len(_line(key, means[key])) + 1
-        if used_bytes > most_bytes:
-            break
-        kept[key] = means[key]
+        line_bytes = len(_line(key, means[key]).encode()) + 1
+        if line_bytes <= left_bytes:  # a long name costs its own owner the place, not those behind it
+            left_bytes -= line_bytes
+            kept[key] = means[key]
     return kept
 
 
 def size_bytes(means: Means) -> int:
     """How large the ConfigMap of these means is at the most."""
-    return sum(map(len, means)) + _MOST_FIGURES_BYTES * len(means)
+    return len("".join(means).encode()) + _MOST_FIGURES_BYTES * len(means)
 
 
 def moved(before: Means, after: Means, *, tolerance_ratio: float = 0.2) -> bool:

@@ -70,12 +70,16 @@ def pod_body(
     phase: str = "",
     mutate: Mutator | None = None,
 ) -> Body:
-    """A pod of a ReplicaSet with one container; bound, Running and Ready if `node` is given, else Pending."""
+    """A pod of a ReplicaSet with one container; bound, Running and Ready if `node` is given, else Pending.
+
+    With an owner of kind DaemonSet it is as that one's controller makes it.
+    """
     bound = bool(node)
     metadata = _metadata(name, namespace, {"app": "web"} if labels is None else labels, annotations)
+    kind, owner_name = owner or ("", "")
     if owner is not None:
-        kind, owner_name = owner
-        reference = {"kind": kind, "name": owner_name, "uid": f"uid-{owner_name}", "apiVersion": "apps/v1"}
+        version = "v1" if kind == "Node" else "apps/v1"
+        reference = {"kind": kind, "name": owner_name, "uid": f"uid-{owner_name[-64:]}", "apiVersion": version}
         metadata["ownerReferences"] = [{**reference, "controller": True}]
     requests = {"cpu": cpu, "memory": memory}
     body: Body = {
@@ -86,6 +90,7 @@ def pod_body(
             "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
             "schedulerName": "default-scheduler",
             **({"nodeName": node} if bound else {}),
+            **({"affinity": pinned(node or "node-1")} if kind == "DaemonSet" else {}),
         },
         "status": {
             "phase": phase or ("Running" if bound else "Pending"),
@@ -95,6 +100,24 @@ def pod_body(
         },
     }
     return _mutated(body, mutate)
+
+
+def pinned(node: str) -> Body:
+    """The affinity that the DaemonSet controller gives a pod."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def mirror_body(name: str = "kube-proxy-n", *, node: str = "n") -> Body:
+    """The image of a static pod, as a kubelet makes it."""
+    annotations = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
+    return pod_body(name, node=node, owner=("Node", node), annotations=annotations)
+
+
+def placeholder(body: Body) -> None:
+    """A mutator of pods: as deploy/placeholder makes them."""
+    body["metadata"]["labels"]["evenload.io/placeholder"] = "true"
+    body["spec"]["priority"] = -10
 
 
 def pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> objects.Pod:

@@ -15,7 +15,7 @@ import descheduler.metrics
 import extender.metrics
 from annotator import effectiveness, looking_back, spread, staleness
 from extender import tls
-from kube import kinds, reflector, salvage, undecodable, watches
+from kube import kinds, left_out, reflector, salvage, undecodable, watches
 from kube import telemetry as kube_telemetry
 from kube.door import KubeDoor
 from policy import loading
@@ -83,6 +83,7 @@ def _annotator() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
     filled.register(_kube(watching=True))
+    filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
     made.export_effectiveness(effectiveness.Tally, looking_back.Stayed)
@@ -95,6 +96,7 @@ def _extender() -> CollectorRegistry:
     filled = _common()
     filled.register(_kube(watching=True))
     extender.metrics.Metrics(filled)
+    filled.register(left_out.PodsLeftOut())
     standing = extender.metrics.Standing(0, {"usable": 1}, {"own": 0}, 0, True)
     filled.register(extender.metrics.StandingCollector(lambda: standing))
     filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))

@@ -48,7 +48,7 @@ def placeholders(facts: Facts) -> Finding:
     """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
     if isinstance(facts.pods, Finding):
         return facts.pods
-    held = [pod for pod in facts.pods if countable.is_placeholder(pod) and not pod.finished]
+    held = [pod for pod in facts.pods if countable.claims_placeholder(pod) and not pod.finished]
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below

@@ -36,9 +36,9 @@ DOES_NOT_COUNT = {
     "an unbound pod": builders.lean_pod("p", node=""),
     "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
     "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
-    "a DaemonSet's pod": builders.lean_pod("p", node="n", mutate=meta(ownerReferences=[owner("DaemonSet")])),
-    "a placeholder": builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "true"})),
-    "a static pod": builders.lean_pod("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
+    "a DaemonSet's pod": builders.lean_pod("p", node="n", owner=("DaemonSet", "agent")),
+    "a placeholder": builders.lean_pod("p", node="n", mutate=builders.placeholder),
+    "a static pod": builders.decoded(builders.mirror_body(), Pod),
     "a pod nobody scheduled": builders.lean_pod(
         "p", node="n", mutate=lambda body: body["status"].update(conditions=[])
     ),
@@ -75,16 +75,18 @@ def test_pods_wait_until_they_have_a_node_or_end() -> None:
 
 
 def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> None:
-    label: dict[str, object] = {"labels": {"evenload.io/placeholder": "true"}}
-
     def ended(body: builders.Body) -> None:
-        body["metadata"].update(label)
+        builders.placeholder(body)
         body["status"].update(phase="Failed")
 
+    def leaving(body: builders.Body) -> None:
+        builders.placeholder(body)
+        body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
+
     pods = [
-        *(builders.lean_pod("p", node="n", mutate=meta(**label)) for _ in range(3)),
-        builders.lean_pod("p", node="", mutate=meta(**label)),
-        builders.lean_pod("p", node="n", mutate=meta(**label, deletionTimestamp="2026-11-21T04:00:00Z")),
+        *(builders.lean_pod("p", node="n", mutate=builders.placeholder) for _ in range(3)),
+        builders.lean_pod("p", node="", mutate=builders.placeholder),
+        builders.lean_pod("p", node="n", mutate=leaving),
         builders.lean_pod("p", node="n", mutate=ended),
         builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "false"})),
         COUNTS,
@@ -95,7 +97,11 @@ def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> 
 
 def test_placeholders_that_only_soak_up_free_room_are_counted_apart_from_those_that_order_nodes() -> None:
     def of(preset: str) -> builders.Mutator:
-        return meta(labels={"evenload.io/placeholder": "true"}, annotations={"evenload.io/placeholder-preset": preset})
+        def put(body: builders.Body) -> None:
+            builders.placeholder(body)
+            body["metadata"].update(annotations={"evenload.io/placeholder-preset": preset})
+
+        return put
 
     pods = [
         builders.lean_pod("a", node="n", mutate=of("order")),

@@ -6,8 +6,7 @@ from annotator import bindings, counted, followed
 from kube import countable, lean_pods, objects
 from tests import builders
 
-LABEL: dict[str, object] = {"labels": {"evenload.io/placeholder": "true", "app": "room"}}
-SOAK = {"annotations": {"evenload.io/placeholder-preset": "soak", "other": "x"}}
+SOAK = {"evenload.io/placeholder-preset": "soak", "other": "x"}
 
 
 def meta(**values: object) -> builders.Mutator:
@@ -22,10 +21,10 @@ BODIES = {
     "one that ended": builders.pod_body("p", node="n", phase="Failed"),
     "one that ends": builders.pod_body("p", node="n", mutate=meta(deletionTimestamp=builders.SCHEDULED)),
     "one that is not ready": builders.pod_body("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
-    "a static one": builders.pod_body("p", node="n", mutate=meta(annotations={"kubernetes.io/config.source": "file"})),
-    "its image": builders.pod_body("p", node="n", mutate=meta(annotations={"kubernetes.io/config.mirror": "x"})),
-    "a placeholder": builders.pod_body("p", node="n", mutate=meta(**LABEL)),
-    "one that soaks": builders.pod_body("p", mutate=meta(**LABEL, **SOAK)),
+    "the image of a static one": builders.mirror_body(),
+    "a placeholder": builders.pod_body("p", node="n", mutate=builders.placeholder),
+    "one that soaks": builders.pod_body("p", annotations=SOAK, mutate=builders.placeholder),
+    "one that says that it is a placeholder": builders.pod_body("p", labels={"evenload.io/placeholder": "true"}),
 }
 ASKED = ("uid", "key", "namespace", "node_name", "finished", "deleting", "is_daemonset", "is_from_node")
 TIMES = ("scheduled_at_seconds", "ready_since_seconds")

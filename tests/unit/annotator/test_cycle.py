@@ -127,8 +127,7 @@ def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(b
 
 def placeholder(name: str, node: str) -> Pod:
     """A placeholder, on a node or waiting for one."""
-    label = {"labels": {"evenload.io/placeholder": "true"}}
-    return builders.lean_pod(name, node=node, mutate=lambda body: body["metadata"].update(label))
+    return builders.lean_pod(name, node=node, mutate=builders.placeholder)
 
 
 def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:

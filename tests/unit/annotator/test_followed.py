@@ -17,10 +17,6 @@ def ending(body: builders.Body) -> None:
     body["metadata"].update(deletionTimestamp=builders.SCHEDULED)
 
 
-def placeholder(body: builders.Body) -> None:
-    body["metadata"].update(labels={"evenload.io/placeholder": "true"})
-
-
 def never_ready(body: builders.Body) -> None:
     body["status"].update(conditions=[])
 
@@ -35,7 +31,7 @@ def kinds(name: str) -> list[Pod]:
         builders.lean_pod(name, node="", owner=WEB),
         builders.lean_pod(name, node="node-1", owner=WEB, mutate=ending),
         builders.lean_pod(name, node="node-1", owner=WEB, mutate=never_ready),
-        builders.lean_pod(name, node="", owner=WEB, mutate=placeholder),
+        builders.lean_pod(name, node="", owner=WEB, mutate=builders.placeholder),
         builders.lean_pod(
             name, node="node-1", owner=WEB, mutate=lambda body: body["metadata"].update(uid=f"new-{name}")
         ),

@@ -58,7 +58,7 @@ def test_a_replica_counts_once_it_was_ready_for_the_whole_window() -> None:
     [
         pytest.param({"owner": None}, id="a bare pod"),
         pytest.param({"owner": ("DaemonSet", "agent")}, id="a DaemonSet's"),
-        pytest.param({"labels": {"evenload.io/placeholder": "true"}}, id="a placeholder"),
+        pytest.param({"mutate": builders.placeholder}, id="a placeholder"),
         pytest.param({"phase": "Succeeded"}, id="a finished one"),
         pytest.param(
             {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)}, id="an ending one"

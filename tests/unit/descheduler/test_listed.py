@@ -18,7 +18,9 @@ SAID = sorted(
 BODIES = {
     **builders.pod_stages(),
     "a bare one with labels": builders.pod_body("p", owner=None, labels={"a": "b", "c": "d"}),
-    "a mirror": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.mirror": "x"}),
+    "a mirror": builders.mirror_body(),
+    "one of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
+    "one of an owner that cannot be": builders.pod_body("p", node="n", owner=("Roll out", "..")),
     "one of many rules": builders.pod_body(
         "p",
         node="n",
@@ -101,3 +103,60 @@ def test_no_part_keeps_the_text_of_the_answer() -> None:
     pod = builders.decoded(builders.pod_body("p", node="n", labels={"a": "b"}), listed.Pod)
     assert (bytes(pod.metadata.labels_text), bytes(pod.metadata.owners_text), pod.metadata.read) == (b"", b"", None)
     assert pod.labels["a"] == "b"
+
+
+TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+SPREAD = {"maxSkew": 1, **TERM}
+CLAIM = {"persistentVolumeClaim": {"claimName": "data"}}
+EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def repelling(count: int) -> builders.Body:
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM] * count}}
+
+
+def choosing(count: int) -> builders.Body:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [EXPRESSION] * count}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+OVERSIZED = {
+    "anti-affinity": (set_spec(affinity=repelling(5000)), "10000 rules about other pods"),
+    "spread constraints": (set_spec(topologySpreadConstraints=[SPREAD] * 5000), "10000 rules about other pods"),
+    "node affinity": (set_spec(affinity=choosing(5000)), "5001 rules about nodes"),
+    "node selector": (set_spec(nodeSelector={f"k{at}": "v" for at in range(5000)}), "5000 rules about nodes"),
+    "tolerations": (set_spec(tolerations=[{"operator": "Exists"}] * 5000), "5000 tolerations"),
+    "volumes": (set_spec(volumes=[{"name": f"v{at}", **CLAIM} for at in range(5000)]), "5000 volumes"),
+    "long values": (set_spec(nodeSelector={"k": "v" * 100_000}), "spec of "),
+    "labels": (lambda body: body["metadata"].update(labels={f"k{at}": "v" for at in range(5000)}), "labels"),
+    "an owner": (lambda body: body["metadata"]["ownerReferences"][0].update(name="x" * 1000), "owner"),
+}
+
+
+@pytest.mark.parametrize(("mutate", "left_out"), OVERSIZED.values(), ids=OVERSIZED)
+def test_a_pod_that_says_too_much_stays_where_it_is_and_costs_the_others_nothing(
+    mutate: builders.Mutator, left_out: str
+) -> None:
+    scene = scenes.hot_and_cool()
+    body = builders.pod_body("greedy", node="hot", cpu="300m", labels={"app": "web"}, mutate=mutate)
+    greedy = builders.decoded(body, listed.Pod)
+    assert greedy.left_out.startswith(left_out)
+    assert greedy.requests.cpu_millicores == 300
+    assert len(repr(greedy)) < 40_000
+    scene.pods.append(greedy)
+    found = scenes.judged(scene.plan())
+    assert str(found["greedy"].verdict).startswith(f"oversized: {left_out}")
+    assert str(found["web-0"].verdict.cause) == "chosen"
+
+
+def test_rules_of_usual_numbers_are_taken_in() -> None:
+    many = set_spec(affinity={**repelling(60), **choosing(100)}, tolerations=[{"operator": "Exists"}] * 100)
+    pod = builders.decoded(builders.pod_body("p", node="n", mutate=many), listed.Pod)
+    assert pod.left_out == ""
+    assert len(pod.tolerations) == 100
+
+
+def test_pods_with_more_containers_than_a_node_starts_request_nothing_that_is_added_up() -> None:
+    many = set_spec(containers=[{"name": f"c{at}", "resources": {"requests": {"cpu": "1"}}} for at in range(5000)])
+    pod = builders.decoded(builders.pod_body("p", node="n", mutate=many), listed.Pod)
+    assert (pod.left_out[:8], pod.requests, pod.spec.containers) == ("spec of ", objects.NOTHING, ())

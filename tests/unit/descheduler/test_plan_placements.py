@@ -27,7 +27,7 @@ TEMPLATES = st.builds(
     app=st.just(""),
     gib=st.sampled_from([1, 3, 5]),
     cores=st.integers(0, 3),
-    priority=st.sampled_from([0, 0, 5]),
+    priority=st.sampled_from([0, 0, 5, -5]),
     preempts=st.sampled_from([True, True, False]),
     tolerates=st.booleans(),
     zone=st.sampled_from(["", "", "", "a"]),
@@ -87,7 +87,7 @@ def clusters(draw: st.DrawFn) -> Drawn:
             placed[f"{app}-{number}"] = (template, draw(st.sampled_from(["h0", "h0", "h1", *names])))
     for name in names[2:]:
         if draw(st.booleans()):
-            room = Template(f"room-{name}", gib=draw(st.integers(1, 8)), priority=draw(st.sampled_from([-10, -10, 3])))
+            room = Template(f"room-{name}", gib=draw(st.integers(1, 8)), priority=draw(st.sampled_from([-10, -10, -1])))
             placed[f"room-{name}"] = (dataclasses.replace(room, placeholder=True), name)
     return Drawn(machines, placed, _scene(draw, machines, placed))
 

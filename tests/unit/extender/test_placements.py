@@ -68,7 +68,7 @@ def test_a_pod_that_requests_nothing_gets_the_default() -> None:
     "pod",
     [
         worlds.bound("p", "a", owner=("DaemonSet", "agent")),
-        worlds.bound("p", "a", labels={"evenload.io/placeholder": "true"}),
+        worlds.bound("p", "a", mutate=builders.placeholder),
         worlds.bound("p", "a", phase="Succeeded"),
         worlds.bound("p", "a", phase="Failed"),
         builders.pod(
@@ -422,10 +422,34 @@ def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
     assert held[-1] <= held[10]
 
 
-@pytest.mark.parametrize("key", ["kubernetes.io/config.mirror", "kubernetes.io/config.source"])
-def test_static_pods_do_not_count_as_no_scheduler_placed_them(key: str) -> None:
+MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}
+
+
+def test_static_pods_do_not_count_as_no_scheduler_placed_them() -> None:
     world = worlds.seen({"a": worlds.IDLE})
-    worlds.bind(world, "a", "static", annotations={key: "file"})
+    worlds.bind(world, "a", "static", owner=("Node", "a"), annotations=MIRROR)
     assert world.placements.bindings(NOW) == ()
-    worlds.bind(world, "a", "web", annotations={"kubernetes.io/config.source": "api"})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"annotations": MIRROR}, id="annotations of a static pod"),
+        pytest.param({"labels": {"evenload.io/placeholder": "true"}}, id="the label of a placeholder"),
+        pytest.param(
+            {"mutate": lambda body: body["metadata"]["ownerReferences"][0].update(kind="DaemonSet")},
+            id="an owner that is called a DaemonSet",
+        ),
+        pytest.param(
+            {
+                "owner": ("DaemonSet", "agent"),
+                "mutate": lambda body: body["metadata"]["ownerReferences"][0].update(apiVersion="x.example/v1"),
+            },
+            id="one of another group",
+        ),
+    ],
+)
+def test_what_anyone_may_write_hides_no_pod_from_the_count(fields: dict[str, Any]) -> None:
+    world = worlds.seen({"a": worlds.IDLE})
+    worlds.bind(world, "a", "web", **fields)
     assert len(world.placements.bindings(NOW)) == 1

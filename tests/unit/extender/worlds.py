@@ -73,13 +73,23 @@ def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any
     return builders.decoded(bound_body(name, node_name, at_seconds, **fields), watched.Pod)
 
 
-def bound_body(name: str, node_name: str, at_seconds: float = NOW, *, uid: str = "", **fields: Any) -> builders.Body:
+def bound_body(
+    name: str,
+    node_name: str,
+    at_seconds: float = NOW,
+    *,
+    uid: str = "",
+    mutate: builders.Mutator | None = None,
+    **fields: Any,
+) -> builders.Body:
     """A pod bound at a moment, as the apiserver says it."""
 
     def scheduled(body: builders.Body) -> None:
         body["metadata"]["uid"] = uid or body["metadata"]["uid"]
         condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": clock.to_rfc3339(at_seconds)}
         body["status"]["conditions"] = [condition]
+        if mutate is not None:
+            mutate(body)
 
     return builders.pod_body(name, node=node_name, mutate=scheduled, **fields)
 

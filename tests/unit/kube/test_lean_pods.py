@@ -18,13 +18,27 @@ SAID = (
     "scheduled_at_seconds",
     "ready_since_seconds",
     "resource_version",
+    "priority",
 )
+
+
+def forged(body: builders.Body) -> None:
+    """A kind of that name in a group of one's own."""
+    body["metadata"]["ownerReferences"][0]["apiVersion"] = "x.example/v1"
+
+
 BODIES = {
     **builders.pod_stages(),
     "one of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
     "a bare one": builders.pod_body("p", owner=None),
-    "a static one": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.source": "file"}),
-    "a mirror": builders.pod_body("p", node="n", annotations={"kubernetes.io/config.mirror": "x"}),
+    "the image of a static one": builders.mirror_body(),
+    "one that says that it is static": builders.pod_body(
+        "p", node="n", annotations={"kubernetes.io/config.source": "file"}
+    ),
+    "one that says that it is a mirror": builders.pod_body(
+        "p", node="n", annotations={"kubernetes.io/config.mirror": "x"}
+    ),
+    "one with a forged owner": builders.pod_body("p", node="n", owner=("DaemonSet", "agent"), mutate=forged),
 }
 
 

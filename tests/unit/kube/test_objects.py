@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from kube import kinds, objects
+from kube import countable, kinds, lean_pods, objects
 from tests import builders
 
 SINCE = 1795230001.0  # builders.SCHEDULED
@@ -84,16 +84,87 @@ def test_only_a_controller_owns() -> None:
         ({"annotations": {"kubernetes.io/config.mirror": "x"}}, (True, False, False)),
         ({"annotations": {"kubernetes.io/config.source": "file"}}, (False, True, False)),
         ({"annotations": {"kubernetes.io/config.source": "api"}}, (False, False, False)),
-        (
-            {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}]},
-            (False, False, True),
+    ],
+    ids=["ordinary", "mirror", "static", "from the API"],
+)
+def test_what_a_pod_says_of_itself_is_known_and_no_proof(
+    mutation: dict[str, Any], flags: tuple[bool, bool, bool]
+) -> None:
+    pod = builders.pod(node="n", mutate=lambda body: body["metadata"].update(mutation))
+    assert (pod.is_mirror, pod.is_static, pod.is_from_node) == flags
+
+
+def owner(**fields: Any) -> builders.Mutator:
+    return lambda body: body["metadata"]["ownerReferences"][0].update(fields)
+
+
+def affinity(*terms: dict[str, Any]) -> builders.Mutator:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return lambda body: body["spec"].update(affinity={"nodeAffinity": required})
+
+
+def named(*names: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(names)}]}
+
+
+LABELLED = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+
+
+@pytest.mark.parametrize(
+    ("mutate", "expected"),
+    [
+        pytest.param(None, True, id="as the controller makes it"),
+        pytest.param(affinity({**named("n"), **LABELLED}, named("n")), True, id="with terms of its template"),
+        pytest.param(owner(apiVersion="x.example/v1"), False, id="a kind of another group"),
+        pytest.param(owner(apiVersion=""), False, id="a kind of no group"),
+        pytest.param(owner(controller=False), False, id="an owner that does not control it"),
+        pytest.param(lambda body: body["spec"].pop("affinity"), False, id="free to go anywhere"),
+        pytest.param(affinity(named("n", "m")), False, id="with two nodes to choose from"),
+        pytest.param(affinity(named("n"), named("m")), False, id="with a term for each of two nodes"),
+        pytest.param(affinity(named("n"), LABELLED), False, id="with another way out"),
+        pytest.param(affinity(), False, id="without a term"),
+    ],
+)
+@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+def test_a_pod_of_a_daemonset_is_owned_by_one_and_has_one_node(
+    form: type[objects.Pod] | type[lean_pods.Pod], mutate: builders.Mutator | None, expected: bool
+) -> None:
+    body = builders.pod_body("agent-n", node="n", owner=("DaemonSet", "agent"), mutate=mutate)
+    assert builders.decoded(body, form).is_daemonset is expected
+
+
+@pytest.mark.parametrize(
+    ("mutate", "expected"),
+    [
+        pytest.param(lambda body: None, True, id="as a kubelet makes it"),
+        pytest.param(owner(name="another"), False, id="of another node"),
+        pytest.param(owner(apiVersion="x.example/v1"), False, id="of a kind of another group"),
+        pytest.param(lambda body: body["metadata"].pop("ownerReferences"), False, id="without an owner"),
+        pytest.param(lambda body: body["spec"].pop("nodeName"), False, id="without a node"),
+        pytest.param(
+            lambda body: body["metadata"]["annotations"].pop("kubernetes.io/config.mirror"), False, id="no mirror"
         ),
     ],
-    ids=["ordinary", "mirror", "static", "from the API", "daemon"],
 )
-def test_pods_that_belong_to_their_node_are_known(mutation: dict[str, Any], flags: tuple[bool, bool, bool]) -> None:
-    pod = builders.pod(mutate=lambda body: body["metadata"].update(mutation))
-    assert (pod.is_mirror, pod.is_static, pod.is_daemonset) == flags
+@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+def test_the_image_of_a_static_pod_is_its_nodes_own(
+    form: type[objects.Pod] | type[lean_pods.Pod], mutate: builders.Mutator, expected: bool
+) -> None:
+    body = builders.mirror_body(node="n")
+    mutate(body)
+    assert builders.decoded(body, form).is_from_node is expected
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(-10, True), (-1, True), (0, False), (None, False), (1000, False)])
+@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+def test_a_placeholder_is_labelled_and_below_every_ordinary_pod(
+    form: type[objects.Pod] | type[lean_pods.Pod], priority: int | None, expected: bool
+) -> None:
+    spec = {} if priority is None else {"priority": priority}
+    labels = {"evenload.io/placeholder": "true"}
+    pod = builders.decoded(builders.pod_body(labels=labels, mutate=lambda body: body["spec"].update(spec)), form)
+    assert countable.claims_placeholder(pod)
+    assert countable.is_placeholder(pod) is expected
 
 
 def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:

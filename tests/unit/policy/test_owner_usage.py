@@ -128,6 +128,19 @@ def test_where_not_all_fit_recent_owners_come_first_and_then_large_ones() -> Non
     assert owner_usage.fitting(means, ()).keys() == means.keys()
 
 
+def test_a_name_too_long_to_fit_costs_no_other_owner_its_place() -> None:
+    huge = f"n/ReplicaSet/{'x' * 2_000_000}"
+    means = {huge: Mean(1, MIB, 900), "n/ReplicaSet/a": Mean(1, MIB, 5), "n/ReplicaSet/b": Mean(1, MIB, 4)}
+    assert list(owner_usage.fitting(means, {huge})) == ["n/ReplicaSet/a", "n/ReplicaSet/b"]
+
+
+def test_what_fits_is_counted_in_bytes_as_an_apiserver_counts() -> None:
+    means = {f"n/ReplicaSet/{'字' * 300}{n}": Mean(1, MIB, 1) for n in range(1000)}
+    data = owner_usage.encode(NOW, owner_usage.fitting(means, ()))
+    assert owner_usage.size_bytes(means) > owner_usage.MOST_BYTES
+    assert sum(len(text.encode()) for text in data.values()) <= owner_usage.MOST_BYTES + 1024
+
+
 def test_all_that_fits_stays_under_what_an_apiserver_takes() -> None:
     many = {f"namespace-{n % 50}/ReplicaSet/service-{n}": Mean(n + 0.5, n * MIB, n) for n in range(40_000)}
     kept = owner_usage.fitting(many, ())

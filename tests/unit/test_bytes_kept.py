@@ -1,0 +1,134 @@
+"""What others write into pods and is gone again leaves next to nothing behind, whatever its size.
+
+A tenant with a quota of one pod creates and deletes it all day. Each of these pods is as large as the apiserver takes
+and unlike the ones before; every service's form of a pod is decoded and dropped, and the bytes that stay are counted.
+"""
+
+import gc
+import itertools
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from annotator import followed
+from descheduler import listed
+from extender import counting, estimates, watched
+from kube import lean_pods, objects
+from tests import builders
+
+WRITTEN_BYTES = 64 * 1024
+PODS = 8
+MOST_BYTES_A_POD = 4096
+NUMBERS = itertools.count(1)  # no pod of any test is like another
+FORMS: list[type[objects.Identified]] = [lean_pods.Pod, watched.Pod, listed.Pod]
+
+
+def reference(number: int, name: str, **fields: Any) -> builders.Body:
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{number}", **fields}
+
+
+def long(number: int) -> str:
+    return f"{number}-" + "x" * WRITTEN_BYTES
+
+
+def several_owners(body: builders.Body, number: int) -> None:
+    others = [reference(number * 10_000 + at, f"owner-{number}-{at}") for at in range(WRITTEN_BYTES // 100)]
+    body["metadata"]["ownerReferences"] = [*others, reference(number, "web", controller=True)]
+
+
+def metadata(field: str) -> Callable[[builders.Body, int], None]:
+    return lambda body, number: body["metadata"][field].update({"x": long(number)})
+
+
+def owner(field: str) -> Callable[[builders.Body, int], None]:
+    def put(body: builders.Body, number: int) -> None:
+        body["metadata"]["ownerReferences"] = [reference(number, "web", controller=True) | {field: long(number)}]
+
+    return put
+
+
+def annotation(key: str) -> Callable[[builders.Body, int], None]:
+    return lambda body, number: body["metadata"]["annotations"].update({key: long(number)})
+
+
+def labels(body: builders.Body, number: int) -> None:
+    body["metadata"]["labels"] = {f"label-{number}-{at}": "x" * 60 for at in range(WRITTEN_BYTES // 80)}
+
+
+def containers(body: builders.Body, number: int) -> None:
+    requests = [{"cpu": f"{number * 10_000 + at}m"} for at in range(WRITTEN_BYTES // 80)]
+    body["spec"]["containers"] = [{"name": f"c{at}", "resources": {"requests": one}} for at, one in enumerate(requests)]
+
+
+def terms(body: builders.Body, number: int) -> None:
+    values = [{"matchLabels": {"app": f"other-{number}-{at}"}} for at in range(WRITTEN_BYTES // 80)]
+    required = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": value} for value in values]
+    body["spec"]["affinity"] = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+    }
+
+
+def status(field: str) -> Callable[[builders.Body, int], None]:
+    return lambda body, number: body["status"].update({field: long(number)})
+
+
+WRITERS: dict[str, Callable[[builders.Body, int], None]] = {
+    "owners without end": several_owners,
+    "a long apiVersion": owner("apiVersion"),
+    "a long kind": owner("kind"),
+    "a long owner's name": owner("name"),
+    "a long owner's uid": owner("uid"),
+    "a long annotation": metadata("annotations"),
+    "a long mirror annotation": annotation("kubernetes.io/config.mirror"),
+    "a long source annotation": annotation("kubernetes.io/config.source"),
+    "a long preset": annotation("evenload.io/placeholder-preset"),
+    "a long opt-out": annotation("evenload.io/evictable"),
+    "labels without end": labels,
+    "containers without end": containers,
+    "anti-affinity terms without end": terms,
+    "a long phase": status("phase"),
+    "a long nominated node": status("nominatedNodeName"),
+}
+
+
+def texts(write: Callable[[builders.Body, int], None]) -> list[bytes]:
+    """Pods as the apiserver sends them."""
+    numbers = itertools.islice(NUMBERS, PODS)
+    return [
+        msgspec.json.encode(
+            builders.pod_body(f"p-{number}", node="n", mutate=lambda body, number=number: write(body, number))  # type: ignore[misc]
+        )
+        for number in numbers
+    ]
+
+
+def use(pod: objects.Identified) -> None:
+    """What the services ask of a pod of their watch."""
+    if isinstance(pod, watched.Pod):
+        counting.counts(pod)
+        estimates.asked(pod)
+    elif isinstance(pod, lean_pods.Pod):
+        followed.owner_key(pod)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_pod_that_is_gone_leaves_nothing_of_its_size(
+    form: type[objects.Identified], write: Callable[[builders.Body, int], None]
+) -> None:
+    decoder = msgspec.json.Decoder(form)
+    use(decoder.decode(texts(write)[0]))  # what is made once
+    bodies = texts(write)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for body in bodies:
+            use(decoder.decode(body))
+        gc.collect()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes / PODS < MOST_BYTES_A_POD
