@@ -170,6 +170,8 @@ class Annotator:
     def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
         metrics = rules.policy.metrics_in_force
         (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels
+        self._complaints.update("nodes claim addresses of others", self.fleets.claims)
+        self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
         asked = collecting.doubted(self.ask(metrics, known), self._book)

@@ -7,18 +7,20 @@ and addresses mostly stay.
 
 from collections.abc import Iterable, Sequence
 
-from annotator import publishing
+from annotator import matching, publishing
 from annotator.book import Fleet
 from kube.objects import Address, Node
 from policy.schema import LoadPolicy
 from promql import identity
 
 
-def directory(nodes: Iterable[Node]) -> identity.Directory:
+def directory(nodes: Iterable[Node], before: identity.Directory | None = None) -> identity.Directory:
     """The names and addresses of the cluster's nodes, for matching series."""
-    return identity.build(
-        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in nodes
+    addressed = (
+        identity.NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds)
+        for node in nodes
     )
+    return identity.build(addressed, before)
 
 
 class Fleets:
@@ -37,8 +39,13 @@ class Fleets:
             self._fleet = Fleet.of(nodes)
             addressed = [(node.metadata.name, node.status.addresses) for node in nodes]
             if addressed != self._addressed:
-                self._addressed, self._directory = addressed, directory(nodes)
+                self._addressed, self._directory = addressed, directory(nodes, self._directory)
         return self._fleet, self._directory
+
+    @property
+    def claims(self) -> str:
+        """Which addresses of other nodes some nodes claim, in words; "" for none."""
+        return matching.claims(self._directory)
 
     def rules(self, policy: LoadPolicy) -> publishing.Rules:
         """When a change of one of them is worth a write."""

@@ -42,10 +42,19 @@ def reason(node: Node, asked: Sequence[Asked], directory: Directory, labels: Ser
     present = [one.metric.name for one in asked if one.answer is not None and node.name in one.answer.values]
     if present:
         return f"has no current average, so its {', '.join(present)} say nothing of now"
-    shared = sorted({word for word in _words(node) if word.lower() in directory.ambiguous})
-    if shared:
-        return f"cannot be told apart: {', '.join(shared)} is another node's address, too"
-    return f"has no series: no target with {labels.node_label} {' or '.join(_words(node))}"
+    lost = sorted({word for word in _words(node) if directory.resolve(word) not in (None, node.name)})
+    claimed = f"; it claims {', '.join(lost[:SHOWN])}, of {directory.resolve(lost[0])}" if lost else ""
+    own = [word for word in _words(node) if word not in lost]
+    return f"has no series: no target with {labels.node_label} {' or '.join(own[:SHOWN])}{claimed}"
+
+
+def claims(directory: Directory) -> str:
+    """ "node-9 claims 10.0.0.3, which stays with node-3"; "" where no node claims another's address."""
+    found = [
+        f"{', '.join(claim.others[:SHOWN])} claims {address}, which stays with {claim.holder}"
+        for address, claim in sorted(directory.contested.items())
+    ]
+    return "; ".join(found[:SHOWN]) + (f"; {len(found) - SHOWN} more addresses" if len(found) > SHOWN else "")
 
 
 def _words(node: Node) -> list[str]:

@@ -66,6 +66,10 @@ class Telemetry:
             "evenload_annotator_unmatched_series",
             "Series whose label is no node's name or address; a rise means other machines or a wrong --node-label.",
         )
+        self.contested_addresses = self._gauge(
+            "evenload_annotator_contested_addresses",
+            "Addresses that several nodes claim; each stays with the node that had it. A rise: a kubelet may be lying.",
+        )
         self.age_seconds = self._gauge(
             "evenload_node_metric_age_seconds",
             "Age of the least recently confirmed value of any node; a rise means its query fails.",

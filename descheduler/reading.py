@@ -172,11 +172,17 @@ class Reader:
 
     def _directory(self, nodes: collections.abc.Iterable[Node]) -> identity.Directory:
         """Which series are whose: the last directory, while nodes have the names and addresses that they had."""
-        named = [(node.metadata.name, node.status.addresses) for node in nodes]
-        if self._known is None or self._known[0] != named:
-            addressed = (identity.NodeAddress(name, tuple(one.address for one in several)) for name, several in named)
-            self._known = named, identity.build(addressed)  # in one piece: previews come by here on other threads
-        return self._known[1]
+        every = list(nodes)
+        named = [(node.metadata.name, node.status.addresses) for node in every]
+        known = self._known
+        if known is None or known[0] != named:
+            addressed = (
+                identity.NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds)
+                for node in every
+            )
+            known = named, identity.build(addressed, known[1] if known is not None else None)
+            self._known = known  # in one piece: previews come by here on other threads
+        return known[1]
 
     def _node_times(
         self, directory: identity.Directory, resources: set[str], at_seconds: float | None

@@ -2,12 +2,14 @@
 
 Annotator and descheduler ask for the directory of their nodes once per cycle, by plain names and addresses (this
 package knows no Kubernetes types), and `promql.readings` asks it of every series. Nodes come and go seldom, and the
-same series are answered at every cycle: the last directory stands while its nodes do, and remembers what it was asked.
-A key that two nodes share (a reused address, one hostname twice) belongs to neither: a wrong node's load is worse than
-a missing one.
+same series are answered at every cycle: the caller keeps a directory while its nodes stay, and it remembers what it was
+asked.
+
+A kubelet writes its node's addresses, and may write those of others. An address stays with the node that had it in the
+directory before. At the first one it goes to the claimant in dispute with the fewest other nodes, of these to the
+oldest: who claims everybody's addresses is in dispute with all. What is claimed in vain is in `contested`.
 """
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -22,6 +24,8 @@ REPLICA_LABELS: Final = (
     "rule_replica",
     "thanos_ruler_replica",
 )
+MOST_ADDRESSES: Final = 64  # taken of a node; a kubelet may write a megabyte of them
+LONGEST_ADDRESS: Final = 253  # a DNS name
 MOST_LABELS: Final = 65536  # remembered by a directory; ten times the series of 5,000 nodes
 
 
@@ -36,10 +40,18 @@ class SeriesLabels(NamedTuple):
 
 
 class NodeAddress(NamedTuple):
-    """A node's name and every other word it goes by: hostname, internal address, DNS names."""
+    """A node's name and every other word it goes by: hostname, internal address, DNS names; and when it was created."""
 
     name: str
     addresses: tuple[str, ...] = ()
+    created_at_seconds: float = 0.0
+
+
+class Claim(NamedTuple):
+    """An address that several nodes claim: the one that has it, and the others."""
+
+    holder: str
+    others: tuple[str, ...]
 
 
 class _Labels(dict[str, str | None]):
@@ -60,10 +72,10 @@ class _Labels(dict[str, str | None]):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Lower-case name or address -> node name; `ambiguous` are the keys that several nodes claim."""
+    """Lower-case name or address -> node name; `contested` are the addresses that several nodes claim."""
 
     names: Mapping[str, str]
-    ambiguous: frozenset[str]
+    contested: Mapping[str, Claim] = field(default_factory=dict)
     _labels: _Labels = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -80,21 +92,41 @@ class Directory:
         return [found[label] for label in labels]
 
 
-def build(nodes: Iterable[NodeAddress]) -> Directory:
-    """The directory of these nodes. A node's own name wins over another node's address of the same text."""
-    return _built(tuple(nodes))
+def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Directory:
+    """The directory of these nodes, after the one `before`. A node's own name wins over another node's address of the
+    same text.
+    """
+    every = {node.name: node for node in nodes}
+    own = {name.lower(): name for name in every}
+    claimants: dict[str, list[str]] = {}
+    for node in every.values():
+        for key in dict.fromkeys(_key(address) for address in node.addresses[:MOST_ADDRESSES]):
+            if key and key not in own:
+                claimants.setdefault(key, []).append(node.name)
+    disputes = {key: names for key, names in claimants.items() if len(names) > 1}
+    held = before.names if before is not None else {}
+    rank = _ranks(disputes, every)
+    contested: dict[str, Claim] = {}
+    for key, names in disputes.items():
+        holder = held[key] if held.get(key) in names else min(names, key=rank.__getitem__)
+        contested[key] = Claim(holder, tuple(sorted(name for name in names if name != holder)))
+    single = {key: contested[key].holder if key in contested else names[0] for key, names in claimants.items()}
+    return Directory(single | own, contested)
 
 
-@functools.lru_cache(maxsize=2)
-def _built(every: tuple[NodeAddress, ...]) -> Directory:
-    own = {node.name.lower(): node.name for node in every}
-    by_address: dict[str, set[str]] = {}
-    for node in every:
-        for address in node.addresses:
-            by_address.setdefault(address.strip().lower(), set()).add(node.name)
-    by_address = {key: names for key, names in by_address.items() if key and key not in own}
-    single = {key: next(iter(names)) for key, names in by_address.items() if len(names) == 1}
-    return Directory(single | own, frozenset(key for key, names in by_address.items() if len(names) > 1))
+def _key(address: str) -> str:
+    return address.strip().lower() if len(address) <= LONGEST_ADDRESS else ""
+
+
+def _ranks(
+    disputes: Mapping[str, Sequence[str]], nodes: Mapping[str, NodeAddress]
+) -> Mapping[str, tuple[int, float, str]]:
+    """Nodes in the order in which they get what nobody had before."""
+    others: dict[str, set[str]] = {}
+    for names in disputes.values():
+        for name in names:
+            others.setdefault(name, set()).update(names)
+    return {name: (len(theirs), nodes[name].created_at_seconds, name) for name, theirs in others.items()}
 
 
 def without_port(label: str) -> str:

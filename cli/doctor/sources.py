@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from annotator import fleets, matching
 from annotator import scrapes as windows
 from cli.doctor import findings
 from cli.doctor.facts import Facts, MetricSeen, Origin, Target
@@ -22,6 +23,7 @@ MANY_SAMPLES: Final = 5_000_000  # one query; Prometheus' own --query.max-sample
 LONGEST_SCRAPE_SECONDS: Final = 60.0
 SCRAPES_PER_WINDOW: Final = 4  # a rate over fewer says little, and one failed scrape would leave it empty
 RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
+_TRUE_ADDRESSES = "look at that node: what its kubelet writes into status.addresses, and who may be the kubelet there"
 _LOAD_RULES = "load deploy/monitoring/evenload-rules.yaml into Prometheus"
 _USE_RULES = (
     "let recording rules compute the windows: load deploy/monitoring/evenload-rules.yaml into Prometheus and put the "
@@ -86,12 +88,16 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
+    claims = matching.claims(fleets.directory(facts.nodes))
+    if not lacking and claims:
+        return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
         return findings.ok(counted + beside)
     targets = () if isinstance(facts.targets, Finding) else facts.targets
     told = [_why(node, lacking[node.name], targets) for node in facts.nodes if node.name in lacking]
     consequence = "no new pods go there (filter.onMissing: reject)" if _rejects(facts) else "judged without load"
-    seen = f"{counted}; {findings.few([one.seen for one in told])}: {consequence}{beside}"
+    claimed = f"; {claims}" if claims else ""
+    seen = f"{counted}; {findings.few([one.seen for one in told])}: {consequence}{claimed}{beside}"
     return findings.fail(seen, findings.few(dict.fromkeys(one.fix for one in told), 2))
 
 

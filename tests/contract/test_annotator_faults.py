@@ -220,6 +220,36 @@ def test_a_node_that_cannot_be_written_goes_missing_alone(site: Site) -> None:
     site.shows(load, "node-0")
 
 
+def test_a_kubelet_that_claims_every_address_empties_no_node(site: Site) -> None:
+    nodes = {node["metadata"]["name"]: node["status"]["addresses"] for node in site.cluster.api.items("api/v1/nodes")}
+    liar, path = NODES[-1], f"api/v1/nodes/{NODES[-1]}/status"
+    every = [address for name in reversed(NODES) for address in nodes[name]]  # the exporter plays the first one's
+
+    def claimed(count: int) -> None:
+        contested = "evenload_annotator_contested_addresses"
+        waiting.eventually(lambda: site.first.service.metric(contested) == count, LIMIT, f"{count} {contested}")
+
+    def all_are_read() -> None:
+        load = next(LOADS)
+        site.load("node-0", load)
+        site.load("node-1", load)
+        site.shows(load, "node-0", "node-1")
+        site.shows(0.2, liar)
+
+    site.cluster.api.patch(path, {"status": {"addresses": every}})
+    try:
+        claimed(len(NODES) - 1)
+        all_are_read()
+        site.first.kill()
+        site.first.service.start()  # which does not know who had them
+        claimed(len(NODES) - 1)
+        all_are_read()
+        assert f"{liar} claims" in site.first.service.text("/readyz?verbose")
+    finally:
+        site.cluster.api.patch(path, {"status": {"addresses": nodes[liar]}})
+    claimed(0)
+
+
 def test_a_watch_that_is_too_old_is_begun_anew(site: Site) -> None:
     gone = gate.apiserver_reply(410, "Expired")
     site.first.kube.rule = lambda call: gone if call.watches else None

@@ -75,8 +75,8 @@ def test_a_node_that_has_series_is_not_said_to_have_none(asked: collecting.Asked
     assert said(["node-3"], asked) == f"4 of 5 nodes matched; node-3 {expected}"
 
 
-def test_an_address_that_two_nodes_share_is_named() -> None:
+def test_an_address_that_is_another_nodes_is_named() -> None:
     nodes = [*fleet(2), builders.node("node-3", address="10.0.0.2")]
     assert said(["node-3"], answered(), nodes=nodes) == (
-        "2 of 3 nodes matched; node-3 cannot be told apart: 10.0.0.2 is another node's address, too"
+        "2 of 3 nodes matched; node-3 has no series: no target with instance node-3; it claims 10.0.0.2, of node-2"
     )

@@ -31,6 +31,10 @@ def test_healthy_facts_are_well(check: str) -> None:
     assert finding.seen
 
 
+def claiming(body: builders.Body) -> None:
+    body["status"]["addresses"] = [{"type": "InternalIP", "address": f"10.0.0.{number}"} for number in (2, 1)]
+
+
 def target(label: str, *, up: bool = True, job: str = "node-exporter") -> facts.Target:
     return facts.Target(label, up, job)
 
@@ -159,6 +163,12 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         },
         "fail",
         ("node-2 is claimed by two series (a, b)", "--node-selector"),
+    ),
+    "a node that claims another's address": (
+        "nodes matched",
+        {"nodes": (worlds.NODES[0], builders.node("node-2", mutate=claiming))},
+        "warn",
+        ("2 of 2 nodes matched", "node-2 claims 10.0.0.1, which stays with node-1", "look at that node"),
     ),
     "a node whose values are refused": (
         "nodes matched",

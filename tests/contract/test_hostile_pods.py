@@ -1,0 +1,95 @@
+"""What kube-apiserver takes into a pod from anyone who may create one, and what the services keep of it.
+
+The apiserver stores it all: that is why there are bounds. Owners are of kinds that no API serves, so that the garbage
+collector leaves the pods alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import cluster
+from annotator import bindings
+from descheduler import listed
+from extender import counting, watched
+from kube import config, door, kinds, lean_pods, objects
+from tests.e2e import bodies, waiting
+
+pytestmark = pytest.mark.cluster
+FOREIGN = {"apiVersion": "x.example/v1", "kind": "DaemonSet", "name": "agent", "uid": "u"}
+TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+TERMS = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM] * 5000}}
+
+
+def owned(*references: Mapping[str, object]) -> dict[str, object]:
+    return {"metadata": {"ownerReferences": list(references)}}
+
+
+def spelt(**fields: str) -> dict[str, object]:
+    return {**FOREIGN, "controller": True, **fields}
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "owners-without-end": owned(*({**FOREIGN, "name": f"o{at}", "uid": f"u-{at}" * 8} for at in range(8000))),
+    "a-long-name": owned(spelt(name="x" * 1_200_000)),
+    "a-long-uid": owned(spelt(uid="x" * 1_200_000)),
+    "a-path": owned(spelt(apiVersion="../healthz")),
+    "terms": {"spec": {"affinity": TERMS}},
+    "a-forged-daemon-set": owned(spelt()),
+    "a-forged-source": {"metadata": {"annotations": {"kubernetes.io/config.source": "file"}}},
+    "a-forged-placeholder": {"metadata": {"labels": {"evenload.io/placeholder": "true"}}},
+}
+IMPOSSIBLE = {"a-long-name", "a-long-uid", "a-path"}
+
+
+@pytest.fixture(scope="module")
+def home(control_plane: cluster.Cluster) -> Iterator[str]:
+    """A namespace with these pods, all on one node."""
+    namespace = "hostile"
+    control_plane.api.create("api/v1/namespaces", {"metadata": {"name": namespace}})
+    account = f"api/v1/namespaces/{namespace}/serviceaccounts/default"
+    waiting.eventually(lambda: control_plane.api.exists(account), waiting.LIMIT_SECONDS, account)
+    for name, parts in HOSTILE.items():
+        body: dict[str, Any] = bodies.pod(name)
+        metadata, spec = parts.get("metadata", {}), parts.get("spec", {})
+        made = {"metadata": {**body["metadata"], **metadata}, "spec": {**body["spec"], "nodeName": "node-0", **spec}}
+        control_plane.api.create(f"api/v1/namespaces/{namespace}/pods", made)
+    yield namespace
+    control_plane.api.delete(f"api/v1/namespaces/{namespace}")
+
+
+@pytest.fixture
+def api(control_plane: cluster.Cluster) -> Iterator[door.KubeDoor]:
+    """A door with administrator's rights."""
+    client = config.connect(control_plane.kubeconfig)
+    yield client
+    client.close()
+
+
+def by_name(api: door.KubeDoor, kind: kinds.Kind[Any], namespace: str) -> dict[str, Any]:
+    return {pod.name: pod for pod in api.list(kind, namespace=namespace).items}
+
+
+def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.KubeDoor, home: str) -> None:
+    whole = by_name(api, kinds.PODS, home)
+    assert whole.keys() == HOSTILE.keys(), "what the apiserver refuses needs no bound"
+    assert len(whole["owners-without-end"].metadata.owner_references) == 8000
+    assert len(whole["a-long-name"].owner.name) == 1_200_000
+    for kind in (lean_pods.PODS, watched.PODS):
+        kept = by_name(api, kind, home)
+        assert {name for name, pod in kept.items() if pod.left_out == "owner"} == IMPOSSIBLE
+        assert all(pod.owner is None for name, pod in kept.items() if name in IMPOSSIBLE)
+        assert max(len(repr(pod)) for pod in kept.values()) < 2000
+    run = by_name(api, listed.PODS, home)
+    assert {name for name, pod in run.items() if pod.left_out} == {"a-long-name", "a-long-uid", "terms"}
+    assert max(len(repr(pod)) for pod in run.values()) < 4000
+
+
+@pytest.mark.parametrize("name", ["a-forged-daemon-set", "a-forged-source", "a-forged-placeholder"])
+def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) -> None:
+    seen: watched.Pod = by_name(api, watched.PODS, home)[name]
+    asked: objects.Pod = by_name(api, kinds.PODS, home)[name]
+    assert counting.counts(seen)
+    assert counting.counts(asked)
+    assert bindings.is_placed_by_load(by_name(api, lean_pods.PODS, home)[name])
