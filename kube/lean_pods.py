@@ -122,6 +122,12 @@ class Status(msgspec.Struct, frozen=True, gc=False):
         put(self, "conditions", ())
 
 
+@functools.lru_cache(maxsize=16384)  # as `shared`
+def _owners(written: objects.OwnerReference) -> tuple[objects.OwnerReference, ...]:
+    """The owner, or none where there can be no such object; of bounded ones only."""
+    return (written,) if written.is_possible else ()
+
+
 @functools.lru_cache(maxsize=64)
 def _annotations(preset: str) -> Annotations:
     return Annotations(placeholder_preset=preset)
@@ -170,11 +176,13 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
         """Keeps of the owners the controlling one, if there can be such an object."""
         own = self.metadata
         written = objects.controller(own.owner_references)
-        owner = written if written is not None and written.is_possible else None
-        if owner is not written:
+        kept = _owners(written) if written is not None and written.is_bounded else ()
+        put(own, "owner_references", kept)
+        if kept:
+            return kept[0]
+        if written is not None:
             put(self, "left_out", OWNER)
-        put(own, "owner_references", shared((owner,)) if owner is not None else ())
-        return owner
+        return None
 
     @property
     def node_name(self) -> str:

@@ -5,7 +5,6 @@ datetimes and given as Unix seconds by properties.
 """
 
 import datetime
-import functools
 from typing import ClassVar
 
 import msgspec
@@ -38,22 +37,17 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def is_possible(self) -> bool:
         """Whether an object can have this kind, name, uid and API version."""
-        return self.is_bounded and _is_possible(self.api_version, self.kind, self.name, self.uid)
+        return (
+            identifiers.is_kind(self.kind)
+            and identifiers.is_name(self.name)
+            and identifiers.is_uid(self.uid)
+            and (not self.api_version or identifiers.is_api_version(self.api_version))
+        )
 
     @property
     def is_daemonset(self) -> bool:
         """Whether it says that it is one of Kubernetes' own DaemonSets."""
         return self.kind == "DaemonSet" and self.api_version.startswith("apps/")
-
-
-@functools.lru_cache(maxsize=4096)  # of texts that are bounded: 4 MB at most
-def _is_possible(api_version: str, kind: str, name: str, uid: str) -> bool:
-    return (
-        identifiers.is_kind(kind)
-        and identifiers.is_name(name)
-        and identifiers.is_uid(uid)
-        and (not api_version or identifiers.is_api_version(api_version))
-    )
 
 
 def controller(references: tuple[OwnerReference, ...]) -> OwnerReference | None:

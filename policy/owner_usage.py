@@ -73,7 +73,7 @@ class Published:
 NOTHING: Final = Published(0.0, {})
 
 
-@functools.lru_cache(maxsize=65536)  # asked of every pod at every look
+@functools.lru_cache(maxsize=16384)  # asked of every pod at every look; of bounded names: 1 KB each at the most
 def owner_key(namespace: str, kind: str, name: str) -> str:
     """`shop/ReplicaSet/web` for the controlling owner of a pod.
 
