@@ -26,6 +26,7 @@ SHARING = (
     "test_descheduler_evicting",
     "test_descheduler_kills",
     "test_guard",
+    "test_hostile_pods",
     "test_kube_credentials",
     "test_kube_door",
     "test_load_exporter",
