@@ -96,16 +96,17 @@ def build(nodes: Iterable[NodeAddress], before: Directory | None = None) -> Dire
     """The directory of these nodes, after the one `before`. A node's own name wins over another node's address of the
     same text.
     """
-    every = {node.name: node for node in nodes}
-    own = {name.lower(): name for name in every}
-    claimants: dict[str, list[str]] = {}
-    for node in every.values():
-        for key in dict.fromkeys(_key(address) for address in node.addresses[:MOST_ADDRESSES]):
+    every = list(nodes)
+    own = {node.name.lower(): node.name for node in every}
+    claims: dict[str, dict[str, None]] = {}  # of each address the nodes' names in their order
+    for node in every:
+        for key in map(_key, node.addresses[:MOST_ADDRESSES]):
             if key and key not in own:
-                claimants.setdefault(key, []).append(node.name)
+                claims.setdefault(key, {})[node.name] = None
+    claimants = {key: tuple(names) for key, names in claims.items()}
     disputes = {key: names for key, names in claimants.items() if len(names) > 1}
     held = before.names if before is not None else {}
-    rank = _ranks(disputes, every)
+    rank = _ranks(disputes, {node.name: node for node in every})
     contested: dict[str, Claim] = {}
     for key, names in disputes.items():
         holder = held[key] if held.get(key) in names else min(names, key=rank.__getitem__)

@@ -258,10 +258,14 @@ def _owned(several: Iterable[Series], lives: list[_Life], span: Span) -> Iterato
     """The series with the names of the nodes that they are of. An address that one node had after the other is each
     one's in its own time; of one that several have at once nobody knows whose a value is.
     """
-    directory = identity.build(identity.NodeAddress(life.name, (life.address,)) for life in lives)
     by_address: dict[str, list[_Life]] = {}
     for life in lives:
         by_address.setdefault(life.address.lower(), []).append(life)
+    own = {address: {life.name for life in theirs} for address, theirs in by_address.items()}
+    directory = identity.build(
+        identity.NodeAddress(life.name, (life.address,) if len(own[life.address.lower()]) == 1 else ())
+        for life in lives
+    )
     for one in several:
         instance = one.labels.get("instance", "")
         name = directory.resolve(instance) or directory.resolve(one.labels.get("node", ""))
