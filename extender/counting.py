@@ -12,6 +12,8 @@ class Countable(countable.Pod, Protocol):
     """A `watched.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
 
     @property
+    def key(self) -> str: ...
+    @property
     def requests(self) -> objects.Resources: ...
 
 

@@ -66,6 +66,7 @@ class Standing(NamedTuple):
     """What is true at the moment of a scrape."""
 
     assumed_placements: int
+    awaited_pods: int
     nodes_by_state: dict[str, int]
     nodes_by_thresholds: dict[str, int]
     owners_estimated: int
@@ -80,26 +81,35 @@ class StandingCollector(registry.Collector):
 
     def describe(self) -> Iterable[core.Metric]:
         """The families without samples, so that registering reads nothing."""
-        return [family() for family in (_assumed, _nodes, _thresholds, _owners, _heartbeat)]
+        return [family() for family in (_assumed, _awaited, _nodes, _thresholds, _owners, _heartbeat)]
 
     def collect(self) -> Iterable[core.Metric]:
         """One reading of everything."""
         now = self._read()
         assumed, nodes, thresholds, heartbeat = _assumed(), _nodes(), _thresholds(), _heartbeat()
-        owners = _owners()
+        owners, awaited = _owners(), _awaited()
         owners.add_metric([], now.owners_estimated)
+        awaited.add_metric([], now.awaited_pods)
         assumed.add_metric([], now.assumed_placements)
         for state, count in now.nodes_by_state.items():
             nodes.add_metric([state], count)
         for state, count in now.nodes_by_thresholds.items():
             thresholds.add_metric([state], count)
         heartbeat.add_metric([], now.heartbeat_matches)
-        return [assumed, nodes, thresholds, owners, heartbeat]
+        return [assumed, awaited, nodes, thresholds, owners, heartbeat]
 
 
 def _assumed() -> core.GaugeMetricFamily:
     text = "Winners not yet confirmed by the Pod watch; a lasting rise means that the watch lags."
     return core.GaugeMetricFamily("evenload_extender_assumed_placements", text, labels=[])
+
+
+def _awaited() -> core.GaugeMetricFamily:
+    text = (
+        "Pods asked about in the last 5 s that the Pod watch has not brought, so that they are assumed nowhere; "
+        "a lasting rise means that the watch lags or that questions are made up."
+    )
+    return core.GaugeMetricFamily("evenload_extender_awaited_pods", text, labels=[])
 
 
 def _nodes() -> core.GaugeMetricFamily:

@@ -21,13 +21,13 @@ import numpy.typing as npt
 
 from extender import counting, crowding, deadline, estimates
 from extender.crowding import Placement
-from policy import freshness, hotspots, owner_usage, schema
+from policy import freshness, hotspots, owner_usage, recent, schema
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
-LONGEST_UID_CHARACTERS: Final = 253  # the apiserver's have 36 characters: a pod with a longer one is in no cluster
 # Threads read the clock at slightly different moments; going back by more means that somebody set it.
 SET_BACK_SECONDS: Final = 1.0
+_ROUNDING: Final = 1e-9  # 1 / allocatable times allocatable may be a little over 1
 
 
 class PlacementTable:
@@ -106,16 +106,19 @@ class PlacementTable:
             if new is not None:
                 self._put(new, now_seconds)
 
-    def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
-        """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better."""
-        if len(pod.uid) > LONGEST_UID_CHARACTERS or not counting.counts(pod):
+    def assume(self, pod: counting.Countable, node: str, now_seconds: float, *, per_allocatable: recent.Load) -> None:
+        """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better, if its requests and those of
+        what counts there fit: `per_allocatable` is 1 / allocatable, 0 where that is unknown.
+        """
+        if not counting.counts(pod):
             return
         with self._lock:
             known = self._pods.get(pod.uid)
             if known is None or known.until_seconds < math.inf:
                 at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
                 placement = self._placement(pod, node, at_seconds, now_seconds)
-                self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
+                if self._fits(placement, per_allocatable):
+                    self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
 
     def crowding(
         self,
@@ -201,6 +204,15 @@ class PlacementTable:
         asked = estimates.asked(pod)
         load = self._estimates.of(asked, now_seconds).load
         return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
+
+    def _fits(self, placement: Placement, per_allocatable: recent.Load) -> bool:
+        """Whether a scheduler that minds requests could bind it there; what counts is never more than what runs."""
+        here = self._by_node.get(placement.binding.node, {})
+        requests = [other.asked.request for uid, other in here.items() if uid != placement.binding.uid]
+        amounts = zip(*requests, placement.asked.request, strict=True)
+        return all(
+            math.fsum(each) * share <= 1.0 + _ROUNDING for each, share in zip(amounts, per_allocatable, strict=True)
+        )
 
     def _estimate_anew(self, node: str, now_seconds: float) -> None:
         here, shows = self._by_node.get(node, {}), False

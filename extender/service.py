@@ -241,6 +241,7 @@ class Service:
         now_seconds = self._clock.now()
         return metrics.Standing(
             assumed_placements=self.view.placements.assumed(now_seconds),
+            awaited_pods=self.view.awaited(now_seconds),
             nodes_by_state=explaining.states(self.view, now_seconds),
             nodes_by_thresholds=explaining.thresholds(self.view),
             owners_estimated=self.view.placements.estimates.owners(now_seconds),

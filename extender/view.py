@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from extender import counting, crowding, deadline, estimates, nodes, placements
+from extender import counting, crowding, deadline, estimates, nodes, placements, unbound
 from kube import objects
 from policy import filtering, freshness, hotspots, metrics, owner_usage, recent, schema, scoring
 
@@ -191,6 +191,7 @@ class View:
         self.nodes = table(self._in_force.metric_names)
         self._usage = owner_usage.NOTHING
         self.placements = placements.PlacementTable(policy, moment(now_seconds))
+        self._unbound = unbound.UnboundPods()
         self.usage_problem = estimates.NONE_SEEN
         self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
 
@@ -224,15 +225,32 @@ class View:
 
     def pod_changed(self, old: counting.Countable | None, new: counting.Countable | None, now_seconds: float) -> None:
         """A change from the Pod watch."""
+        at_seconds = moment(now_seconds)
         with self._lock:
-            told = self._tables()
+            told, winner = self._tables(), self._unbound.changed(old, new, at_seconds)
         for table in told:
-            table.pod_changed(old, new, moment(now_seconds))
+            table.pod_changed(old, new, at_seconds)
+        if new is not None and winner is not None:
+            self.assume(new, winner.node, winner.at_seconds)
 
     def assume(self, pod: counting.Countable, node: str, now_seconds: float) -> None:
-        """Take `node` for the pod's until the watch knows better."""
+        """Take `node` for the pod's until the watch knows better: now, if the watch has the pod without a node, else
+        when it brings it. What the question says of the pod is not used.
+        """
+        at_seconds = moment(now_seconds)
         with self._lock:
-            self.placements.assume(pod, node, moment(now_seconds))
+            waiting, loads = self._unbound.find(pod), self.nodes.loads()
+            if waiting is None:  # not yet there, or bound since the answer was sent
+                if counting.counts(pod) and not self.placements.knows(pod.uid):
+                    self._unbound.expect(pod, node, at_seconds)
+            elif node in loads.index:
+                cpu, memory = loads.per_allocatable[loads.index[node]].tolist()
+                self.placements.assume(waiting, node, at_seconds, per_allocatable=recent.Load(cpu, memory))
+
+    def awaited(self, now_seconds: float) -> int:
+        """How many pods we answered about a moment ago that the watch has not brought."""
+        with self._lock:
+            return self._unbound.awaited(moment(now_seconds))
 
     def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
         """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""

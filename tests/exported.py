@@ -97,7 +97,7 @@ def _extender() -> CollectorRegistry:
     filled.register(_kube(watching=True))
     extender.metrics.Metrics(filled)
     filled.register(left_out.PodsLeftOut())
-    standing = extender.metrics.Standing(0, {"usable": 1}, {"own": 0}, 0, True)
+    standing = extender.metrics.Standing(0, 0, {"usable": 1}, {"own": 0}, 0, True)
     filled.register(extender.metrics.StandingCollector(lambda: standing))
     filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))
     return filled

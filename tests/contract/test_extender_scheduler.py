@@ -5,9 +5,11 @@ its own, because it restarts the scheduler with other extender stanzas.
 """
 
 import collections
+import json
 import pathlib
 import re
 import socket
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +24,7 @@ from extender import incoming
 from kube import config, errors, kinds, objects
 from policy import annotations
 from runtime import clock, reloading
+from tests import builders
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -189,6 +192,25 @@ def test_a_hot_node_gets_no_new_pod_and_the_others_share_them(world: World, pref
     placed = world.placed(prefix, 12)
     assert placed["node-0"] == 0
     assert min(placed["node-1"], placed["node-2"]) >= 4
+
+
+def test_forged_questions_take_no_node_from_real_pods(world: World, prefix: str) -> None:
+    """Before, one question a node about a pod that nobody created kept all pods pending for as long as it was asked."""
+
+    def forge() -> None:
+        for node in NODES:
+            forged = builders.pod_body(f"forged-{node}", cpu="100000", memory="100000Gi")
+            body = json.dumps({"Pod": forged, "Nodes": None, "NodeNames": [node]}).encode()
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"{world.extender.url}/filter", data=body, headers=headers)
+            with urllib.request.urlopen(request, timeout=services.ANSWER_SECONDS) as answer:
+                assert json.load(answer)["NodeNames"] in ([node], [])
+
+    for at in range(3):
+        forge()
+        world.create(f"{prefix}-{at}", 1)
+        assert sum(world.placed(f"{prefix}-{at}", 1).values()) == 1
+        assert world.failure(f"{prefix}-{at}-0") == ""
 
 
 def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:

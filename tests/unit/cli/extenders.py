@@ -39,7 +39,8 @@ class Extender:
         exchange.answer(response.text, response.status_code, {"Content-Type": "application/json"})
 
     def decide(self, names: Sequence[str], pod: str = "web", *, condensed: bool = False, **fields: Any) -> None:
-        """Filter and prioritize a pod as kube-scheduler would; its memory keeps what it was made from."""
+        """Filter and prioritize a pod that waits as kube-scheduler would; its memory keeps what it was made from."""
+        worlds.wait(self.view, pod, now_seconds=self.clock.now(), **fields)
         for verb in ("filter", "prioritize"):
             body = worlds.body(names, pod, **fields)
             answer = self.client.post(f"/{verb}", data=body, content_type="application/json").get_json()

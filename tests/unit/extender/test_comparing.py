@@ -146,7 +146,7 @@ def test_replicas_whose_clocks_differ_a_little_compare_alike() -> None:
 def test_assumed_winners_are_each_replicas_own_and_count_in_neither() -> None:
     world = worlds.seen(LOADS)
     before = of(world)
-    world.placements.assume(worlds.bound("p", ""), "a", worlds.NOW)
+    world.placements.assume(worlds.bound("p", ""), "a", worlds.NOW, per_allocatable=worlds.ROOM)
     assert world.placements.assumed(worlds.NOW) == 1
     assert of(world) == before
 

@@ -144,6 +144,7 @@ def test_a_body_that_comes_too_slowly_is_answered_neutrally(world: World) -> Non
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 def test_a_late_answer_assumes_nothing(world: World, verb: str) -> None:
+    worlds.wait(world.view, "new")
     deadline.waited(LIMIT_SECONDS)
     world.post(verb, worlds.body(["cool"]))
     assert world.late() == 1

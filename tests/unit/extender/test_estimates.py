@@ -105,6 +105,7 @@ def test_a_mean_that_moved_or_went_re_estimates_what_counts() -> None:
 
 def test_an_assumed_winner_is_re_estimated_and_stays_assumed() -> None:
     world = worlds.seen({"n": worlds.IDLE, "m": worlds.HOT})
+    worlds.wait(world, "new", cpu="100m")
     verbs.filter_nodes(world, worlds.args(["n", "m"], cpu="100m"), NOW)
     assert expected(world) == pytest.approx(70 / 8000)
     told(world)

@@ -146,6 +146,13 @@ class Pair:
             side.view.pod_changed(self.pods.get(pod), new, self.now())
         self.pods[pod] = new
 
+    def wait(self, pod: str, **fields: Any) -> None:
+        """The Pod watch: it waits for a node, if it is new there."""
+        if pod not in self.pods:
+            self.pods[pod] = builders.pod(pod, **fields)
+            for side in self.both:
+                side.view.pod_changed(None, self.pods[pod], self.now())
+
     def pod_gone(self, pod: str) -> None:
         """A pod is deleted."""
         gone = self.pods.pop(pod, None)
@@ -219,6 +226,7 @@ STEPS = st.one_of(
     st.tuples(st.just("node_gone"), st.sampled_from(NAMES)),
     BINDINGS.map(lambda binding: ("bind", *binding)),
     st.tuples(st.just("pod_gone"), st.sampled_from([*PODS, "p0", "p1"])),
+    st.tuples(st.just("wait"), st.sampled_from([f"p{at}" for at in range(6)])),
     st.tuples(st.just("usage"), st.none() | MEANS, st.sampled_from([0, 0, 4000])),
     st.tuples(st.just("tick"), st.floats(0.1, 90.0)),
     st.tuples(st.just("policy"), POLICIES),
@@ -276,6 +284,8 @@ def ask_as_the_scheduler_does(
     names = [name for name in order[:count] if not known_only or name in pair.nodes]
     fields = {"owner": OWNERS[pod % len(OWNERS)], "annotations": OPTED_OUT if opts_out else None}
     fields |= SIZES[pod % len(SIZES)]
+    if pod != 5:  # of which the watch hears later, or never
+        pair.wait(f"p{pod}", **fields)
     passed = pair.ask("filter", go_body(names, f"p{pod}", **fields))["NodeNames"]
     if len(passed) > 1:
         pair.ask("prioritize", go_body(passed, f"p{pod}", **fields))
@@ -472,6 +482,7 @@ def test_the_head_of_a_reply_waits_for_its_body_and_nothing_waits_afterwards(pai
 
 def test_what_follows_an_answer_is_done_when_the_reply_is_closed(pair: Pair) -> None:
     side = pair.fast
+    pair.wait("p")
     body = go_body(list(NAMES), "p")
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/prioritize", "CONTENT_LENGTH": str(len(body))}
     reply: Any = side.application({**environ, "wsgi.input": io.BytesIO(body)}, lambda *_: None)  # type: ignore[arg-type]
@@ -502,6 +513,7 @@ def test_a_reply_that_is_sent_late_counts_nobody_who_left_a_window_meanwhile(pai
     pair.policy(worlds.policy(hotSpots=spots))
     for at in range(4):
         pair.bind(f"b{at}", "node-1", 58)
+    pair.wait("new")
     reply: Any = begun(pair.fast, "filter", go_body(["node-1"], "new"))
     pair.fast.clock.advance(3)
     pair.bind("b5", "node-5", 0)  # the Pod watch brings the table up to this moment

@@ -104,7 +104,7 @@ def test_a_pod_recreated_under_its_name_counts_where_it_is_now() -> None:
 def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> None:
     made = table()
     pod = builders.pod("p")
-    made.assume(pod, "a", NOW)
+    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     assert counts(made, "a", NOW) == [1, 1, 1]
     assert counts(made, "a", NOW, besides=pod.uid) == [0, 0, 0]
     assert amount(made, "a", NOW, CPU_5M, besides=pod.uid) == 0
@@ -113,7 +113,7 @@ def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> 
 
 def test_an_assumption_expires_by_itself() -> None:
     made = table()
-    made.assume(builders.pod("p"), "a", NOW)
+    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
     assert made.assumed(NOW + placements.ASSUMED_SECONDS - 0.1) == 1
     assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
     assert counts(made, "a", NOW + placements.ASSUMED_SECONDS) == [0, 0, 0]
@@ -121,7 +121,7 @@ def test_an_assumption_expires_by_itself() -> None:
 
 def test_the_watch_confirms_an_assumption() -> None:
     made = table()
-    made.assume(builders.pod("p"), "a", NOW)
+    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
     see(made, worlds.bound("p", "a"), NOW + 1)
     assert made.assumed(NOW + 1) == 0
     assert counts(made, "a", NOW + 10) == [1, 1, 1]
@@ -129,7 +129,7 @@ def test_the_watch_confirms_an_assumption() -> None:
 
 def test_the_watch_moves_an_assumption_that_was_wrong() -> None:
     made = table()
-    made.assume(builders.pod("p"), "a", NOW)
+    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
     see(made, worlds.bound("p", "b"), NOW + 1)
     assert counts(made, "a", NOW + 1) == [0, 0, 0]
     assert counts(made, "b", NOW + 1) == [1, 1, 1]
@@ -138,7 +138,7 @@ def test_the_watch_moves_an_assumption_that_was_wrong() -> None:
 def test_the_deletion_of_a_pending_pod_denies_its_assumption() -> None:
     made = table()
     pod = see(made, builders.pod("p"))
-    made.assume(pod, "a", NOW)
+    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     made.pod_changed(pod, None, NOW + 1)
     assert counts(made, "a", NOW + 1) == [0, 0, 0]
 
@@ -146,7 +146,7 @@ def test_the_deletion_of_a_pending_pod_denies_its_assumption() -> None:
 def test_news_about_a_pending_pod_leave_its_assumption() -> None:
     made = table()
     pod = see(made, builders.pod("p"))
-    made.assume(pod, "a", NOW)
+    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
     made.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
     assert counts(made, "a", NOW + 1) == [1, 1, 1]
 
@@ -154,8 +154,8 @@ def test_news_about_a_pending_pod_leave_its_assumption() -> None:
 def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
     made = table()
     pod = builders.pod("p")
-    made.assume(pod, "a", NOW)
-    made.assume(pod, "b", NOW + 1)
+    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    made.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
     assert counts(made, "a", NOW + 1) == [0, 0, 0]
     assert counts(made, "b", NOW + 1) == [1, 1, 1]
 
@@ -163,7 +163,7 @@ def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
 def test_what_the_watch_knows_is_not_assumed_away() -> None:
     made = table()
     pod = see(made, worlds.bound("p", "a"))
-    made.assume(pod, "b", NOW + 1)
+    made.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
     assert counts(made, "a", NOW + 1) == [1, 1, 1]
     assert made.assumed(NOW + 1) == 0
 
@@ -226,7 +226,7 @@ def test_new_means_write_only_rows_on_which_a_load_is_still_expected() -> None:
 def test_another_policy_counts_the_watched_pods_anew() -> None:
     made = table()
     pod = see(made, worlds.bound("p", "a", cpu="1"))
-    made.assume(builders.pod("q", cpu="1"), "a", NOW)
+    made.assume(builders.pod("q", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
     doubled = worlds.policy(
         recentPods={"usagePerRequest": {"cpu": 1.4}}, hotSpots=[{"window": "10s", "pods": 1, "penalty": 1}]
     )
@@ -254,7 +254,7 @@ def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> N
 def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed() -> None:
     made, coming = table(), placements.PlacementTable(worlds.policy(), NOW, aside=True)
     see(made, worlds.bound("gone", "a"))
-    made.assume(worlds.bound("elsewhere", "b"), "a", NOW)
+    made.assume(worlds.bound("elsewhere", "b"), "a", NOW, per_allocatable=worlds.ROOM)
     see(coming, worlds.bound("elsewhere", "b"))
     coming.succeed(made, NOW)
     assert (counts(coming, "a", NOW), counts(coming, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
@@ -277,7 +277,7 @@ def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
     made = table()
     see(made, worlds.bound("p", "b"))
     for name, node in {"q": "a", "r": "b", "s": "nowhere"}.items():
-        made.assume(builders.pod(name), node, NOW)
+        made.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
     assert made.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
     end_seconds = NOW + placements.ASSUMED_SECONDS
     assert made.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
@@ -310,7 +310,7 @@ def test_recent_pods_switched_off_leave_the_counts() -> None:
 def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
     made = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
     see(made, worlds.bound("p", "a"))
-    made.assume(builders.pod("q"), "a", NOW)
+    made.assume(builders.pod("q"), "a", NOW, per_allocatable=worlds.ROOM)
     assert made.bindings(NOW) == ()
     assert counts(made, "a", NOW) == []
 
@@ -387,7 +387,7 @@ def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
 def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:
     made = table()
     see(made, worlds.bound("p", "a", NOW + 3600), NOW + 3600)
-    made.assume(builders.pod("assumed"), "b", NOW + 3600)
+    made.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
     at_once = amount(made, "a", NOW + 3600, CPU_5M)
     assert amount(made, "a", NOW, CPU_5M) == pytest.approx(at_once)
     assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
@@ -396,20 +396,17 @@ def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumption
 
 def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:
     made = table()
-    made.assume(builders.pod("assumed"), "b", NOW + 3600)
+    made.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
     assert made.assumed(NOW + 3600) == 1
     assert made.assumed(NOW) == 1
     assert made.assumed(NOW + placements.ASSUMED_SECONDS - 1) == 1
     assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
-def test_an_assumption_holds_no_text_longer_than_kubernetes_would_write() -> None:
+def test_a_placement_holds_no_owner_longer_than_kubernetes_would_write() -> None:
     made = table()
-    odd = builders.pod("p", owner=("ReplicaSet", "x" * 10_000))
-    made.assume(odd, "a", NOW)
-    made.assume(builders.pod("q", mutate=lambda body: body["metadata"].update(uid="u" * 10_000)), "a", NOW)
+    made.assume(builders.pod("p", owner=("ReplicaSet", "x" * 10_000)), "a", NOW, per_allocatable=worlds.ROOM)
     (assumed,) = made.assumptions(NOW)
-    assert assumed.binding.uid == odd.uid
     assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
 
 

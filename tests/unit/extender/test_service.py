@@ -194,6 +194,7 @@ def test_the_board_of_a_second_is_made_when_it_begins(world: World, listed: bool
         world.service.nodes.synced.set()
         world.service.pods.synced.set()
     seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
+    worlds.wait(seen, "p")
     seen.assume(builders.pod("p"), "n", world.clock.now())
     world.service.look_ahead(stop)
     assert world.clock.waits == [0.75, 1.0, 1.0]
@@ -257,6 +258,7 @@ def test_a_watch_that_comes_back_ends_it_with_the_next_second(world: World) -> N
 def test_the_standing_gauges_are_read_when_scraped(world: World) -> None:
     world.service.view.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
     world.service.view.nodes.node_changed(None, worlds.node("m", None))
+    worlds.wait(world.service.view, "new")
     world.client.post("/prioritize", data=worlds.body(["n", "m"]))
     metrics = world.text("/metrics")
     assert 'evenload_extender_nodes{state="usable"} 1.0' in metrics

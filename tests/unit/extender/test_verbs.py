@@ -242,19 +242,23 @@ def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
         assert scored(world, ["small", "large"], cpu="2286m", memory="9362Mi") == expected
 
 
-def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_anything() -> None:
+@pytest.mark.parametrize("behind", [0, 1, 3])
+def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(behind: int) -> None:
+    """`behind`: by how many pods our watch is behind the scheduler's."""
     world = worlds.seen({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)})
     winners = []
     for at in range(30):
+        worlds.wait(world, *(f"p{at - behind}",) if at >= behind else (), now_seconds=NOW + at / 100)
         scores = scored(world, [f"n{node}" for node in range(5)], NOW + at / 100, pod=f"p{at}")
-        assert max(scores.values()) - min(scores.values()) <= 2
+        assert max(scores.values()) - min(scores.values()) <= 2 + behind
         decision = verbs.prioritize(world, worlds.args([f"n{node}" for node in range(5)], f"p{at}"), NOW + at / 100)
         winners.append(decision.decision.assumed)
-    assert sorted(winners.count(f"n{at}") for at in range(5)) == [6, 6, 6, 6, 6]
+    assert max(winners.count(f"n{at}") for at in range(5)) <= 6 + behind
 
 
 def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
     world = worlds.seen({"a": IDLE, "b": dict.fromkeys(IDLE, 0.12)})
+    worlds.wait(world, "p", "q", cpu="8")
     first = verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW)
     assert verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW) == first
     other = verbs.prioritize(world, worlds.args(["a", "b"], "q", cpu="8"), NOW)
@@ -263,6 +267,7 @@ def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
 
 def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_rank_it() -> None:
     world = worlds.seen({"hot": HOT, "cool": IDLE})
+    worlds.wait(world, "new")
     assert verbs.filter_nodes(world, worlds.args(["hot", "cool"]), NOW).decision.assumed == "cool"
     assert world.placements.assumed(NOW) == 1
 

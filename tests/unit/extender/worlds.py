@@ -12,6 +12,7 @@ from tests import builders, clocks
 
 NOW = clocks.START_SECONDS
 IDLE = dict.fromkeys(("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d"), 0.1)
+ROOM = recent.Load(1 / 1e6, 1 / 2.0**50)  # 1 / allocatable of a node that takes whatever a test puts there
 HOT = {**IDLE, "cpu_avg_5m": 0.9}
 
 
@@ -55,6 +56,12 @@ def seen(
     for name, load in loads.items():
         world.nodes.node_changed(None, node(name, load))
     return world
+
+
+def wait(world: view.View, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
+    """The Pod watch brings pods that wait for a node."""
+    for name in names:
+        world.pod_changed(None, builders.pod(name, **fields), now_seconds)
 
 
 def bind(world: view.View, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
