@@ -141,6 +141,8 @@ class Service:
     def _refusal(self, url: str, error: urllib.error.HTTPError) -> HttpError:
         with error:
             said = _message(error.read(_LIMIT_BYTES))
+        if error.code == http.client.TOO_MANY_REQUESTS and said:
+            return Unreachable(f"{url} answers 429: {said}")
         if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
             return Unreachable(f"{url} answers {error.code} {said or error.reason}; {self.names.next_step}")
         return Refused(f"{url} answers {error.code}: {said}")

@@ -3,11 +3,17 @@
 `serving` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body, decode it,
 ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the end of a
 chunked reply unread, and the connection is lost.
+
+What people ask (/explain, /decisions, /nodes) computes long, and while it does kube-scheduler waits for the same
+interpreter. So one of these is answered at a time, together they have a share of time (`Share`), and no step of them
+keeps the interpreter for long (`protocol.encode_by_parts`).
 """
 
 import collections.abc
 import dataclasses
 import functools
+import math
+import threading
 from typing import Final, TypeVar
 
 import flask
@@ -20,7 +26,12 @@ log = logs.get(__name__)
 
 DECISIONS_SHOWN = 100
 EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request some 8 bytes
+ROWS_PER_SECOND: Final = 400.0  # of nodes, for people: an eighth of a core
+ROWS_AT_ONCE: Final = 20_000.0  # after a quiet minute: a 5,000-node cluster four times over
+ROWS_OF_A_REQUEST: Final = 10.0  # what a request without any row is counted as
 TIMED: Final = ("/filter", "/prioritize", "/preempt")  # what kube-scheduler waits for
+
+Shown = tuple[bytes, int]  # an answer for people, and how many rows it took to make
 
 A = TypeVar("A", protocol.Args, protocol.PreemptionArgs)
 Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
@@ -36,6 +47,45 @@ class Parts:
     decisions: decisions.Ring
 
 
+class Share:
+    """How much of the process the answers for people may take: one at a time, and rows as time goes by.
+
+    A row of an answer is the measure, as it is the work: on any machine the same requests are refused. A request begins
+    while anything is left and may owe the rest, so that the largest one can be asked.
+    """
+
+    def __init__(self, ticking: clock.Clock) -> None:
+        self._clock = ticking
+        self._lock = threading.Lock()
+        self._left = ROWS_AT_ONCE
+        self._at_seconds = ticking.monotonic()
+
+    def answer(self, make: collections.abc.Callable[[], Shown]) -> bytes:
+        """Make an answer; 429 with Retry-After when another one is being made, or too many were lately."""
+        if not self._lock.acquire(blocking=False):
+            raise _later("another such request is being answered", 1)
+        try:
+            self._refill()
+            if self._left <= 0:
+                raise _later("such requests have had their share of time", math.ceil(1 - self._left / ROWS_PER_SECOND))
+            self._left -= ROWS_OF_A_REQUEST
+            body, rows = make()
+            self._left -= rows
+            return body
+        finally:
+            self._lock.release()
+
+    def _refill(self) -> None:
+        now_seconds = self._clock.monotonic()
+        earned = (now_seconds - self._at_seconds) * ROWS_PER_SECOND
+        self._left, self._at_seconds = min(self._left + earned, ROWS_AT_ONCE), now_seconds
+
+
+def _later(why: str, after_seconds: int) -> exceptions.TooManyRequests:
+    text = f"{why}, and kube-scheduler's come first; ask again in {after_seconds} s"
+    return exceptions.TooManyRequests(text, retry_after=after_seconds)
+
+
 def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     """The application: the verbs, explain, decisions and nodes, and `ops` with the probes and /metrics."""
     app = flask.Flask(__name__, static_folder=None)
@@ -49,9 +99,10 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     for verb, answer in answers.items():
         respond = functools.partial(_respond, parts, verb, answer)
         app.add_url_rule(f"/{verb}", verb, respond, methods=["POST"])
-    app.add_url_rule("/explain", "explain", functools.partial(_explain, parts), methods=["POST"])
-    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts), methods=["GET"])
-    app.add_url_rule("/nodes", "nodes", functools.partial(_nodes, parts), methods=["GET"])
+    share = Share(parts.clock)
+    app.add_url_rule("/explain", "explain", functools.partial(_explain, parts, share), methods=["POST"])
+    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts, share), methods=["GET"])
+    app.add_url_rule("/nodes", "nodes", functools.partial(_nodes, parts, share), methods=["GET"])
     return app
 
 
@@ -122,29 +173,46 @@ def note(parts: Parts, decision: decisions.Decision) -> None:
     )
 
 
-def _explain(parts: Parts) -> flask.Response:
+def _explain(parts: Parts, share: Share) -> flask.Response:
+    return _json(share.answer(functools.partial(_explained, parts, _body())))
+
+
+def _explained(parts: Parts, body: bytes) -> Shown:
     try:
-        args = protocol.decode_args(_body())
+        args = protocol.decode_args(body)
     except protocol.ProtocolError as error:
         raise _refusal(error) from error
     most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
     if len(args.names) > most:
         raise exceptions.RequestEntityTooLarge(f"{len(args.names)} nodes given, at most {most} are explained at once")
-    return _json(protocol.encode(explaining.explain(parts.view, args.pod, args.names, parts.clock.now())))
+    story = explaining.explain(parts.view, args.pod, args.names, parts.clock.now())
+    return protocol.encode_by_parts(story), len(args.names)
 
 
-def _decisions(parts: Parts) -> flask.Response:
+def _decisions(parts: Parts, share: Share) -> flask.Response:
     asked = flask.request.args
     limit = asked.get("limit", str(DECISIONS_SHOWN))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
         raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
     namespace, pod = asked.get("namespace", ""), asked.get("pod", "")
-    found = parts.decisions.find(namespace, pod, int(limit), now_seconds=parts.clock.now())
-    return _json(protocol.encode({"decisions": explaining.decided(found, with_nodes=bool(pod))}))
+    return _json(share.answer(functools.partial(_decided, parts, namespace, pod, int(limit))))
 
 
-def _nodes(parts: Parts) -> flask.Response:
-    return _json(protocol.encode(explaining.all_nodes(parts.view, parts.clock.now())))
+def _decided(parts: Parts, namespace: str, pod: str, limit: int) -> Shown:
+    found = parts.decisions.find(namespace, pod, limit, now_seconds=parts.clock.now())
+    shown = explaining.decided(found, with_nodes=bool(pod))
+    largest = max((one.candidates for one in found), default=0) if pod else 0
+    rows = len(shown) + len(TIMED) * largest  # the newest of each verb has its nodes
+    return protocol.encode_by_parts({"decisions": shown}), rows
+
+
+def _nodes(parts: Parts, share: Share) -> flask.Response:
+    return _json(share.answer(functools.partial(_all_nodes, parts)))
+
+
+def _all_nodes(parts: Parts) -> Shown:
+    every = explaining.all_nodes(parts.view, parts.clock.now())
+    return protocol.encode_by_parts(every), len(parts.view.nodes.loads().index)
 
 
 def _body() -> bytes:

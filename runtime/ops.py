@@ -163,10 +163,11 @@ def _version() -> dict[str, str]:
 
 
 def _refused(error: exceptions.HTTPException) -> flask.Response:
-    """404, 405, 413, 500 …: the status, its name and what was asked, as JSON; headers such as Allow stay."""
+    """404, 405, 413, 500 …: the status, its name and what was asked, as JSON; Allow and Retry-After stay."""
     original = error.get_response()
     body = {"code": original.status_code, "error": error.name, "path": flask.request.path, "message": error.description}
     answer = json_response(body, original.status_code)
-    if "Allow" in original.headers:
-        answer.headers["Allow"] = original.headers["Allow"]
+    for name in ("Allow", "Retry-After"):
+        if name in original.headers:
+            answer.headers[name] = original.headers[name]
     return answer

@@ -110,6 +110,16 @@ def test_nobody_there_is_code_3_with_the_url_and_the_next_step() -> None:
     assert "port-forward" in result.stderr
 
 
+def test_an_extender_that_is_asked_too_often_is_code_3_and_says_when_to_ask_again() -> None:
+    refusal = {"code": 429, "message": "such requests have had their share of time; ask again in 7 s"}
+    with scripted_http.serving(lambda exchange: exchange.answer(refusal, 429)) as server:
+        result = extenders.run("nodes", "--extender", server.url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.rstrip().endswith(
+        "/nodes answers 429: such requests have had their share of time; ask again in 7 s"
+    )
+
+
 BROKEN = {
     "another server's page": lambda exchange: exchange.answer("<html>"),
     "JSON of something else": lambda exchange: exchange.answer({"kind": "PodList"}),
