@@ -107,17 +107,30 @@ def test_ports_of_container_service_and_network_policy_are_those_of_the_design(s
 def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
     assert policies["evenload-nobody"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
-    open_ports = {
-        port["port"]
-        for spec in policies.values()
-        for rule in spec.get("ingress", [])
-        if "from" not in rule
-        for port in rule["ports"]
-    }
-    assert open_ports == {PORTS["extender"]}
+    rules = [rule for spec in policies.values() for rule in spec.get("ingress", [])]
+    assert all(rule["from"] and rule["ports"] for rule in rules), "no rule is open by what it leaves out"
+    anywhere = [rule for rule in rules if any("ipBlock" in source for source in rule["from"])]
+    assert [port["port"] for rule in anywhere for port in rule["ports"]] == [PORTS["extender"]]
+    assert anywhere == [policies["evenload-extender"]["ingress"][1]], "which the patch of docs/install.md replaces"
     (rule,) = policies["evenload-metrics"]["ingress"]
     (source,) = rule["from"]
     assert set(source) == {"namespaceSelector", "podSelector"}  # both at once: a label alone anybody can take
+    prometheus, scheduler = policies["evenload-extender"]["ingress"][0]["from"]
+    assert prometheus == source
+    assert set(scheduler) == {"podSelector"}  # of our own namespace, where labels are ours
+
+
+def test_the_second_scheduler_has_the_labels_that_the_extenders_policy_lets_in() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in load(BASE / "network.yaml")}
+    labels = policies["evenload-extender"]["ingress"][0]["from"][1]["podSelector"]["matchLabels"]
+    kustomization = load(DEPLOY / "scheduler" / "second" / "kustomization.yaml")[0]
+    given = {
+        key: value
+        for one in kustomization["labels"]
+        if one.get("includeTemplates")
+        for key, value in one["pairs"].items()
+    }
+    assert labels.items() <= given.items()
 
 
 def test_the_doctor_finds_the_extenders_by_the_names_and_the_scheme_of_their_service() -> None:
