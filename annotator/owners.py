@@ -1,18 +1,22 @@
 """Followed pods and what each of them uses -> the mean use of every owner's replicas, pure.
 
 `annotator.usage` hands in the answers of the two pod queries. A replica counts when its whole window shows it at work:
-Ready for as long as the queries look back. Pods whose like the scheduler never places (DaemonSet, static, placeholder)
-and pods that end do not count (`annotator.followed`).
+Ready for as long as the queries look back. A mean counts when SEVERAL replicas or SETTLED_SECONDS of one are behind it.
+Pods whose like the scheduler never places (DaemonSet, static, placeholder) and pods that end do not count
+(`annotator.followed`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from annotator.book import Floats
 from annotator.followed import Followed, Numbers
 from policy import owner_usage
+
+SEVERAL: Final = 3
+SETTLED_SECONDS: Final = 3600.0  # Ready for so long, one replica has had work if there is any
 
 
 class Amounts(Protocol):
@@ -47,16 +51,21 @@ class PodUsage(NamedTuple):
 
 
 def means(pods: Followed, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
-    """The mean of each owner with at least one replica that is measured, each resource over those that have it."""
+    """The mean of each owner with enough replicas that are measured, each resource over those that have it."""
     working = pods.at_work_since(now_seconds - usage.window_seconds)
     names, owners, count = pods.names, pods.owner[working], len(pods.owners)
     amounts = usage.of([names[row] for row in working.tolist()])
-    measured = np.bincount(owners[~np.isnan(amounts).all(axis=0)], minlength=count).tolist()
+    measured = ~np.isnan(amounts).all(axis=0)
+    settled = measured & np.isin(working, pods.at_work_since(now_seconds - SETTLED_SECONDS), assume_unique=True)
+    replicas, settled_ones = (np.bincount(owners[some], minlength=count) for some in (measured, settled))
+    counts = (replicas >= SEVERAL) | (settled_ones > 0)
     cpu, memory = (_averages(owners, each, count) for each in amounts)
     return {
-        owner: owner_usage.Mean(millicores, size_bytes, replicas)
-        for owner, millicores, size_bytes, replicas in zip(pods.owners, cpu, memory, measured, strict=True)
-        if replicas
+        owner: owner_usage.Mean(millicores, size_bytes, number)
+        for owner, millicores, size_bytes, number, enough in zip(
+            pods.owners, cpu, memory, replicas.tolist(), counts.tolist(), strict=True
+        )
+        if enough
     }
 
 

@@ -16,6 +16,9 @@ from policy import metrics, owner_usage, schema
 Floats = npt.NDArray[np.float64]
 
 OWNERS_MEAN: Final = "owner's mean"
+# Replicas that idle say nothing of what their like will use with work to do (docs/decisions/0019-owners-mean-floor.md).
+OWNERS_MEAN_FLOOR: Final = 0.5
+FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an owner's mean of less"
 REQUEST_RATIO: Final = "request ratio"
 DEFAULT: Final = "default"
 
@@ -40,7 +43,8 @@ class Estimate(NamedTuple):
 
     def words(self, by: str) -> str:
         """By what a resource was estimated, for explain."""
-        return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if by == OWNERS_MEAN else by
+        measured = by in (OWNERS_MEAN, FLOOR)
+        return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if measured else by
 
 
 class RecentPod(NamedTuple):
@@ -51,8 +55,8 @@ class RecentPod(NamedTuple):
 
 
 def estimate(request: Load, recent_pods: schema.RecentPods, mean: owner_usage.Mean | None = None) -> Estimate:
-    """est(p): the mean use of the owner's replicas where it is known, else usagePerRequest x the effective request,
-    else the default; each resource by itself (a request of 0 is none).
+    """est(p): max(the mean use of the owner's replicas, OWNERS_MEAN_FLOOR x the effective request) where a mean is
+    known, else usagePerRequest x the request, else the default; each resource by itself (a request of 0 is none).
     """
     share, default = recent_pods.usage_per_request, recent_pods.default
     if mean is None or not recent_pods.owner_usage:
@@ -64,7 +68,8 @@ def estimate(request: Load, recent_pods: schema.RecentPods, mean: owner_usage.Me
 
 def _estimated(measured: float | None, request: float, share_ratio: float, default: float) -> tuple[float, str]:
     if measured is not None:
-        return measured, OWNERS_MEAN
+        least = OWNERS_MEAN_FLOOR * request
+        return (measured, OWNERS_MEAN) if measured >= least else (least, FLOOR)
     return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
 
 

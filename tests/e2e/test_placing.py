@@ -163,16 +163,16 @@ def test_a_node_with_thresholds_of_its_own_and_a_pod_that_opts_out_pass(evenload
 
 
 def test_a_new_replica_is_estimated_by_what_its_siblings_use(evenload: stack.Stack) -> None:
-    web = bodies.deployment("web", 2, cpu_request="100m", cpu_millicores=800)
+    web = bodies.deployment("web", 3, cpu_request="100m", cpu_millicores=800)
     evenload.door.create(kinds.DEPLOYMENTS, web, namespace=stack.NAMESPACE)
-    first = {pod.name for pod in evenload.placed("web-", 2)}
+    first = {pod.name for pod in evenload.placed("web-", 3)}
     waiting.eventually(
         lambda: cpu_mean(evenload) > 400, 90, "the extender to know web's mean", lambda: cpu_mean(evenload)
     )
     assert evenload.extender.metric("evenload_extender_owner_means") == 1
-    evenload.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"replicas": 3}}, namespace=stack.NAMESPACE)
-    (third,) = {pod.name for pod in evenload.placed("web-", 3)} - first
-    estimate = decided(evenload, third, "prioritize")["estimate"]
+    evenload.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"replicas": 4}}, namespace=stack.NAMESPACE)
+    (fourth,) = {pod.name for pod in evenload.placed("web-", 4)} - first
+    estimate = decided(evenload, fourth, "prioritize")["estimate"]
     assert estimate["cpu_by"].startswith("owner's mean over "), estimate
     assert 400 < estimate["cpu_millicores"] < 1000, estimate  # by request it would be 70
 

@@ -14,8 +14,10 @@ from runtime import clock
 from tests import builders
 
 READY = clock.from_rfc3339(builders.SCHEDULED)
-NOW = READY + 300
+HOUR = owners.SETTLED_SECONDS
+NOW = READY + HOUR
 MIB = 2.0**20
+NAMES = ("a", "b", "c")
 WEB = ("ReplicaSet", "web-5d4f8c7b9")
 
 
@@ -49,8 +51,30 @@ def test_an_owner_of_whom_nothing_is_measured_has_no_mean() -> None:
 
 
 def test_a_replica_counts_once_it_was_ready_for_the_whole_window() -> None:
-    assert means([pod("a")], {"a": 100}, now=NOW - 1) == {}
-    assert means([pod("a")], {"a": 100}, now=NOW)["default/ReplicaSet/web"].replicas == 1
+    three, amounts = [pod("a"), pod("b"), pod("c")], {"a": 100.0, "b": 100.0, "c": 100.0}
+    assert means(three, amounts, now=READY + 299) == {}
+    assert means(three, amounts, now=READY + 300)["default/ReplicaSet/web"].replicas == 3
+
+
+@pytest.mark.parametrize(
+    ("measured", "age_seconds", "counts"),
+    [(1, 300, False), (2, HOUR - 1, False), (3, 300, True), (1, HOUR, True)],
+    ids=["one young replica", "two of nearly an hour", "three young ones", "one of an hour"],
+)
+def test_a_mean_counts_once_several_replicas_or_an_hour_are_behind_it(
+    measured: int, age_seconds: float, counts: bool
+) -> None:
+    amounts = dict.fromkeys(NAMES[:measured], 2.0)
+    found = means([pod(name) for name in NAMES], amounts, now=READY + age_seconds)
+    assert (found.keys() == {"default/ReplicaSet/web"}) == counts
+
+
+def test_an_old_replica_that_is_not_measured_vouches_for_nobody() -> None:
+    young = clock.to_rfc3339(NOW - 400)
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": young}
+    second = pod("b", mutate=lambda body: body["status"].update(conditions=[condition]))
+    assert means([pod("a"), second], {"b": 2.0}) == {}
+    assert means([pod("a"), second], {"a": 2.0, "b": 2.0})["default/ReplicaSet/web"].replicas == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +94,6 @@ def test_what_says_nothing_of_the_next_replica_does_not_count(left_out: dict[str
     assert means([pod("a", **left_out)], {"a": 100}) == {}
 
 
-NAMES = ("a", "b", "c")
 OWNERS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([WEB, ("StatefulSet", "db"), None]))
 AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1e6))
 

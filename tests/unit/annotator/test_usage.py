@@ -23,7 +23,7 @@ class Bench:
     """An OwnerUsage between a fake Prometheus and a recorder, over two replicas of one owner."""
 
     def __init__(self) -> None:
-        self.clock = clocks.ManualClock(clock.from_rfc3339(builders.SCHEDULED) + 1000)
+        self.clock = clocks.ManualClock(clock.from_rfc3339(builders.SCHEDULED) + 4000)
         self.prometheus = fake_prometheus.FakePrometheus()
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()

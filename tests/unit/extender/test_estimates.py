@@ -44,6 +44,31 @@ def test_a_pod_is_estimated_by_the_mean_of_its_owner_and_explain_says_so() -> No
     }
 
 
+def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None:
+    world = told(worlds.seen({"n": worlds.IDLE}), {WEB: Mean(2.0, 600 * MIB, 1)})
+    assert estimate(world, cpu="1", memory="1Gi") == {
+        "cpu_millicores": 500.0,
+        "cpu_by": "50% of the request, over an owner's mean of less over 1 replica",
+        "memory_bytes": 600 * MIB,
+        "memory_by": "owner's mean over 1 replica",
+    }
+
+
+def test_an_owner_that_scales_from_idle_does_not_herd() -> None:
+    """One replica that is idle, then fifty have work: they go where each finds a part of what it requests."""
+    loads = {name: dict.fromkeys(worlds.IDLE, 0.4) for name in "abcdefgh"} | {"n": dict.fromkeys(worlds.IDLE, 0.05)}
+    world = told(worlds.seen({}, worlds.policy(hotSpots=[])), {WEB: Mean(2.0, 50 * MIB, 1)})
+    for name, load in loads.items():
+        world.nodes.node_changed(None, worlds.node(name, load, cpu="64"))
+    landed = dict.fromkeys(loads, 0)
+    for at in range(50):
+        worlds.wait(world, f"p{at}", cpu="1", memory="64Mi")
+        made = verbs.prioritize(world, worlds.args(list(loads), f"p{at}", cpu="1", memory="64Mi"), NOW).decision
+        landed[made.assumed] += 1
+    assert landed["n"] < 50, "each took 2 millicores of 64 cores for what its like would use"
+    assert landed["n"] > 35, "and the idle node has room for more than the others"
+
+
 def test_each_resource_falls_back_by_itself() -> None:
     world = told(worlds.seen({"n": worlds.IDLE}), {WEB: Mean(None, 1024 * MIB, 1)})
     found = estimate(world, cpu="100m", memory="128Mi")
