@@ -82,6 +82,6 @@ class HttpWatch(Generic[T]):
         found, lost = decoding.decoded(self._name, self._kind, frame.object)
         if found is None and lost is not None:
             type_, found = "DELETED", decoding.gone(self._name, self._kind, lost)
-        assert found is not None  # noqa: S101 - `decoded` leaves out only what it names
+        assert found is not None  # noqa: S101 - decoding names what it leaves out
         self._undecodable.changed(self._source, found.key, None if frame.type == "DELETED" else lost)
         return WatchEvent(type_, found, found.resource_version if lost is None else lost.resource_version)

@@ -1,10 +1,11 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
 import dataclasses
-import multiprocessing
 import os
 import pathlib
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,7 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
 DAY = 86400.0
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -98,8 +100,9 @@ def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, tmp_p
         assert other.execute("SELECT result FROM evictions").fetchall() == [("intended",)]
 
 
-def _die_after_intent(path: pathlib.Path) -> None:
-    ledger = Ledger(path).open()
+def die(path: str) -> None:
+    """End this process, as kill -9 does, between an intent and the outcome that is being written."""
+    ledger = Ledger(pathlib.Path(path)).open()
     ledger.intend(run(), eviction(), at_seconds=NOW)
     with ledger._file.written() as writer:  # killed inside the transaction that writes the outcome
         writer.execute("UPDATE evictions SET result = 'evicted'")
@@ -108,10 +111,8 @@ def _die_after_intent(path: pathlib.Path) -> None:
 
 def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_half(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    victim = multiprocessing.get_context("spawn").Process(target=_die_after_intent, args=(path,))
-    victim.start()
-    victim.join(300)  # it starts Python and imports all of us; waiting costs nothing when it works
-    assert victim.exitcode == 9
+    program = "import sys; from tests.unit.descheduler import test_ledger as tests; tests.die(sys.argv[1])"
+    assert subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=False).returncode == 9
     ledger = Ledger(path).open()
     assert [row.result for row in ledger.open_rows()] == ["intended"]
     with sqlite3.connect(path) as other:
