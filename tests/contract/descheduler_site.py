@@ -34,6 +34,7 @@ PER_HOUR = 6
 HEAVY: bodies.PodOptions = {"cpu_millicores": 100, "memory_bytes": 2 * 2**30, "memory_request": "64Mi"}
 HOT = "node-0"
 RUNS = "evenload_descheduler_run_duration_seconds_count"  # that ended well, whatever the time was
+FAILED_RUNS = "evenload_descheduler_failures_total"
 LIMIT = waiting.LIMIT_SECONDS
 
 
@@ -51,6 +52,11 @@ class Replica(NamedTuple):
         """Wait until so many further runs have ended well."""
         for _ in range(count):
             self._another_run(self.service.metric(RUNS))
+
+    def more_failed_runs(self, count: int) -> None:
+        """Wait until so many further runs have been given up."""
+        least = self.service.metric(FAILED_RUNS) + count
+        waiting.eventually(lambda: self.service.metric(FAILED_RUNS) >= least, LIMIT, f"{count} failed runs")
 
     def _another_run(self, before: float) -> None:
         waiting.eventually(lambda: self.service.metric(RUNS) > before, LIMIT, "another whole run")
@@ -190,7 +196,7 @@ class Site:
             answer = replica.service.json("/plan")
         except urllib.error.HTTPError as refused:
             refused.close()
-            return {"nodes": [], "blocked": ""}
+            return {"nodes": [], "blocked": "", "partial": False}
         assert isinstance(answer, dict)
         return answer
 

@@ -256,9 +256,9 @@ def not_whole(body: bytes) -> bytes:
 
 
 def blocked(site: Site) -> str:
-    """Why the plan for the hot node may not be carried out."""
+    """Why the plan for the hot node may not be carried out, or why there is none."""
     plan = site.plan(site.first)
-    return str(plan["blocked"]) if plan["nodes"] else ""
+    return str(plan["blocked"]) if plan["nodes"] or plan["partial"] else ""
 
 
 def busy(call: gate.Call) -> gate.Reply | None:
@@ -277,7 +277,7 @@ def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is
     site.prometheus.rule = lambda _: gate.Changed(not_whole)
     started(site, busy)
     waiting.eventually(lambda: "store 2 of 2" in blocked(site), LIMIT, "a blocked plan", lambda: blocked(site))
-    site.first.more_runs(RUNS)
+    site.first.more_failed_runs(RUNS)
     assert asked() == 0
     site.prometheus.rule = passing
     waiting.eventually(asked, LIMIT, "an eviction by whole answers")

@@ -353,7 +353,8 @@ def test_a_ca_replaced_in_the_order_of_the_docs_fails_no_filter(place: Place) ->
 def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: Place) -> None:
     with Replica(place, *place.tls_options()) as replica:
         place.write("tls.key", certificates.key_pem(certificates.new_key()))
-        waiting.eventually(lambda: "refused" in replica.status("GET", "/readyz?verbose")[1], 90, "the refusal")
+        refusal = "the files as they are now are refused"
+        waiting.eventually(lambda: refusal in replica.status("GET", "/readyz?verbose")[1], 90, "the refusal")
         assert "certificate_last_reload_successful 0.0" in replica.status("GET", "/metrics")[1]
         assert replica.status("POST", "/filter", "scheduler")[0] == 200
         place.renew()

@@ -193,7 +193,8 @@ class Stack:
 
     def reset(self, hot: collections.abc.Mapping[str, float] = types.MappingProxyType({})) -> None:
         """Removes every pod and workload, makes all nodes idle but those with a CPU ratio in `hot`, and waits until
-        all of them read so and are free of placements, as annotated and as the extender goes by them.
+        all of them read so and the extender counts no placement on them. The annotated counts are those of each node's
+        last write.
         """
         nodes = self.nodes()
         for node in nodes:
@@ -226,13 +227,9 @@ class Stack:
         return all(_reads(values.get(node, {}), hot.get(node)) for values in self._told() for node in nodes)
 
     def _crowded(self) -> list[str]:
-        """The nodes that placements are still counted on, each with who counts them."""
-        texts = {name: node.annotations.get("evenload.io/load", "{}") for name, node in self.nodes().items()}
-        annotated = [
-            f"{name}: annotated" for name, text in texts.items() if any(json.loads(text).get("hot", {}).values())
-        ]
+        """The nodes that the extender, if it runs, still counts placements on."""
         rows = self.view() if self.extender.running else []
-        return annotated + [f"{row['name']}: extender" for row in rows if any(row["hot"].values())]
+        return [str(row["name"]) for row in rows if any(row["hot"].values())]
 
 
 def _reads(values: collections.abc.Mapping[str, float], hot_ratio: float | None) -> bool:
