@@ -1,15 +1,17 @@
 """How fast questions are answered: filter and prioritize over 500 and 5,000 names, ours beside the Go reference.
 
-A real apiserver holds the nodes and the extender watches it; nothing else runs. One client, one kept connection per
-extender, the two take turns round by round. "prioritize" asks about the names that filter let pass, as kube-scheduler
-does; "prioritize cold" about names in an order never seen before. Times run from the call to the last byte of the
-answer; what the client's own JSON decoding adds is the same for both.
+A real apiserver holds the nodes and the pods that wait, and the extender watches it; nothing else runs. One client, one
+kept connection per extender, the two take turns round by round. "prioritize" asks about the names that filter let pass,
+as kube-scheduler does; "prioritize cold" about another pod and names in an order never seen before. The winner of each
+is assumed, as in life, because the extender's own watch has the pod without a node. Times run from the call to the last
+byte of the answer; what the client's own JSON decoding adds is the same for both.
 
 A p99 of some hundreds of answers says how often the machine had something else to do, so there are several legs, those
 of both numbers of names in turns. In each leg another contestant is asked first. A row gives the medians of the legs,
 and the lowest and highest ratio of any of them.
 """
 
+import collections.abc
 import json
 import pathlib
 import random
@@ -18,12 +20,16 @@ import subprocess
 import tempfile
 from typing import NamedTuple
 
+import requests
+from prometheus_client import parser
+
 import cluster
 from bench import contestants, fleet, programs
 from bench.table import Row
 from runtime import clock
 
 VERBS = ("filter", "prioritize", "prioritize cold")
+AWAITED = "evenload_extender_awaited_pods"
 Leg = dict[str, dict[str, dict[str, float]]]  # what the client prints: contestant, verb, figure
 LIMITS = {5000: {"p50": 0.8, "p99": 0.9}, 500: {"p99": 1.3}}
 
@@ -45,6 +51,10 @@ class FailedCalls(Exception):
     """Some answer was an error: times of a broken extender mean nothing."""
 
 
+class UnknownPods(Exception):
+    """The extender was asked about pods that its watch does not have: it assumes none of them, which takes no time."""
+
+
 def measure(settings: Settings) -> list[Row]:
     """The rows of the table: p50 and p99 per verb and number of names."""
     with (
@@ -56,9 +66,9 @@ def measure(settings: Settings) -> list[Row]:
             running.processes[name].stop()
         rng = random.Random(settings.seed)  # noqa: S311 - made-up loads, guards nothing
         now_seconds = clock.WallClock().now()
+        known, pod = fleet.names(settings.nodes), fleet.pod("asked-about", "x", rng, now_seconds)
         fleet.store(etcd_url(running), fleet.stored_nodes(settings.nodes, rng, now_seconds))
-        known = fleet.names(settings.nodes)
-        pod = fleet.pod("asked-about", "x", rng, now_seconds)
+        fleet.store(etcd_url(running), (fleet.waiting(pod, name) for name in pod_names(settings)))
         (directory / "pod.json").write_text(json.dumps(pod), encoding="utf-8")
         with (
             contestants.evenload(running.kubeconfig, directory) as ours,
@@ -69,6 +79,7 @@ def measure(settings: Settings) -> list[Row]:
                 pair = (theirs, ours) if leg % 2 else (ours, theirs)
                 for count, seen in legs.items():
                     seen.append(_ask(settings, count, leg, pair, directory))
+                    check_awaited(_metrics_text(ours.url))
             return [row for count, seen in legs.items() for row in rows(count, seen)]
 
 
@@ -76,6 +87,28 @@ def etcd_url(running: cluster.Cluster) -> str:
     """Where the cluster's etcd answers."""
     record = json.loads((running.directory / "state.json").read_text(encoding="utf-8"))
     return str(record["addresses"]["etcd"])
+
+
+def pod_names(settings: Settings) -> collections.abc.Iterator[str]:
+    """The names, and uids, that the client gives the pods it asks about (`podOf` in client/main.go)."""
+    for leg in range(settings.legs):
+        for count in settings.names:
+            for one in range(settings.rounds):
+                for call in range(settings.calls):
+                    name = f"bench-{_leg_seed(settings, leg)}-{count}-{one}-{call}"
+                    yield name
+                    yield f"{name}-cold"
+
+
+def check_awaited(metrics_text: str) -> None:
+    """Raise UnknownPods if the extender was asked about pods that its watch has not brought."""
+    families = parser.text_string_to_metric_families(metrics_text)
+    awaited = {sample.name: sample.value for family in families for sample in family.samples}[AWAITED]
+    if awaited:
+        raise UnknownPods(
+            f"{AWAITED} is {awaited:g}, expected 0: the pods stored by bench.answers and those asked about by "
+            "bench/client must have the same names"
+        )
 
 
 def rows(count: int, legs: list[Leg]) -> list[Row]:
@@ -94,6 +127,18 @@ def rows(count: int, legs: list[Leg]) -> list[Row]:
     return made
 
 
+def _leg_seed(settings: Settings, leg: int) -> int:
+    return settings.seed * 1000 + leg
+
+
+def _metrics_text(url: str) -> str:
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(f"{url}/metrics", timeout=10)
+        answer.raise_for_status()
+        return answer.text
+
+
 def _ask(
     settings: Settings, count: int, leg: int, pair: tuple[contestants.Contestant, ...], directory: pathlib.Path
 ) -> Leg:
@@ -103,7 +148,7 @@ def _ask(
         command += ["-target", f"{one.name}={one.url}"]
     command += ["-count", str(count), "-rounds", str(settings.rounds), "-calls", str(settings.calls)]
     answer = subprocess.run(
-        [*command, "-seed", str(settings.seed * 1000 + leg)], capture_output=True, text=True, timeout=600, check=True
+        [*command, "-seed", str(_leg_seed(settings, leg))], capture_output=True, text=True, timeout=600, check=True
     )
     seen: Leg = json.loads(answer.stdout)
     for name, verbs in seen.items():

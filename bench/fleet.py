@@ -134,6 +134,13 @@ def pod(workload: str, suffix: str, rng: random.Random, now_seconds: float) -> d
     }
 
 
+def waiting(body: dict[str, object], name: str) -> Stored:
+    """A pod like another one that waits for a node, under a name that is its uid, too."""
+    metadata = {**_mapping(body["metadata"]), "name": name, "uid": name}
+    status = {"phase": "Pending", "qosClass": "Burstable"}
+    return f"/registry/pods/{NAMESPACE}/{name}", {**body, "metadata": metadata, "status": status}
+
+
 def _metadata(metadata: dict[str, object], rng: random.Random, now_seconds: float) -> dict[str, object]:
     uid = f"{rng.getrandbits(32):08x}-0000-4000-8000-{rng.getrandbits(48):012x}"
     return {**metadata, "uid": uid, "creationTimestamp": clock.to_rfc3339(now_seconds - 86400)}

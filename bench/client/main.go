@@ -101,7 +101,8 @@ func (s *settings) compare() {
 		for _, one := range s.targets {
 			random := rand.New(rand.NewPCG(s.seed, uint64(round)))
 			for call := range s.calls {
-				id := fmt.Sprintf("%d-%d-%d-%d", s.seed, s.count, round, call) // never one of an earlier run
+				// Never one of an earlier run; bench/answers.py stores pods of these names.
+				id := fmt.Sprintf("%d-%d-%d-%d", s.seed, s.count, round, call)
 				s.ask(one, random, id, round == 0)
 			}
 		}

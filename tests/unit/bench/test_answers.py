@@ -1,6 +1,13 @@
-"""The bench of answers: what its rows say of several legs, and what the table shows of it."""
+"""The bench of answers: which pods it stores, what its rows say of several legs, and what the table shows of it."""
 
-from bench import answers, contestants, table
+import random
+
+import msgspec
+import pytest
+
+from bench import answers, contestants, fleet, table
+from extender import watched
+from kube import objects
 
 
 def leg(ours_ms: float, reference_ms: float) -> answers.Leg:
@@ -32,3 +39,24 @@ def test_the_table_shows_the_spread_where_there_are_legs() -> None:
     assert "of legs" in heading
     assert "0.50-0.50x" in first
     assert second.split() == ["memory", "205", "MiB", "-", "<=", "300", "MiB", "ok"]
+
+
+def test_every_pod_of_a_leg_waits_in_the_cluster_as_the_client_asks_about_it() -> None:
+    settings = answers.Settings(names=(5, 7), legs=2, rounds=2, calls=3, seed=4)
+    names = list(answers.pod_names(settings))
+    assert len(names) == len(set(names)) == 2 * 2 * 2 * 3 * 2
+    assert names[:3] == ["bench-4000-5-0-0", "bench-4000-5-0-0-cold", "bench-4000-5-0-1"]
+    assert names[-1] == "bench-4001-7-1-2-cold"
+    body = fleet.pod("asked-about", "x", random.Random(1), 1_700_000_000.0)
+    key, stored = fleet.waiting(body, names[0])
+    assert key == "/registry/pods/default/bench-4000-5-0-0"
+    on_watch = msgspec.json.decode(msgspec.json.encode(stored), type=watched.Pod)
+    asked_about = msgspec.json.decode(msgspec.json.encode(body), type=objects.Pod)
+    assert (on_watch.uid, on_watch.key, on_watch.node_name) == (names[0], "default/bench-4000-5-0-0", "")
+    assert on_watch.requests == asked_about.requests
+
+
+def test_a_leg_about_pods_that_no_watch_has_is_refused() -> None:
+    answers.check_awaited("# TYPE evenload_extender_awaited_pods gauge\nevenload_extender_awaited_pods 0.0\n")
+    with pytest.raises(answers.UnknownPods, match="evenload_extender_awaited_pods is 3, expected 0"):
+        answers.check_awaited("# TYPE evenload_extender_awaited_pods gauge\nevenload_extender_awaited_pods 3.0\n")
