@@ -184,7 +184,10 @@ class RecentPods(sections.Section):
     owner_usage: units.Flag = pydantic.Field(
         default=True,
         alias="ownerUsage",
-        description="Estimate a pod by the mean use of its owner's running replicas where that is known.",
+        description=(
+            "Estimate a pod by the mean use of its owner's running replicas, and by at least half of its request, "
+            "where 3 replicas are measured or 1 that has been Ready for an hour."
+        ),
     )
     usage_per_request: PerResource = pydantic.Field(
         default_factory=PerResource, alias="usagePerRequest", description="Expected use of what a pod requests."

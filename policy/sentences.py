@@ -139,5 +139,10 @@ def _recent_pods(recent: schema.RecentPods) -> Sentences:
         f"a pod that the readings cannot show yet is expected to use {wording.percent(share.cpu)} of the CPU and "
         f"{wording.percent(share.memory)} of the memory it requests, and counts less as each window fills"
     )
+    if recent.owner_usage:
+        yield (
+            "where its owner has 3 measured replicas, or 1 that has been Ready for an hour, it is expected to use what "
+            "these use on average, and at least half of what it requests"
+        )
     as_text = default.model_dump(mode="json", by_alias=True)
     yield f"what it does not request is taken as {as_text['cpu']} of CPU and {as_text['memory']} of memory"

@@ -43,6 +43,8 @@ a node loses 1 point for every 20 pods placed on it in the last 30 minutes
     "recentPods": """
 a pod that the readings cannot show yet is expected to use 70 % of the CPU and 70 % of the memory it requests, \
 and counts less as each window fills
+where its owner has 3 measured replicas, or 1 that has been Ready for an hour, it is expected to use what these use \
+on average, and at least half of what it requests
 what it does not request is taken as 250m of CPU and 200Mi of memory
 """,
     "descheduler": """
