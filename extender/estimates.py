@@ -10,7 +10,7 @@ import dataclasses
 from typing import Final, NamedTuple
 
 from extender import counting
-from kube import objects
+from kube import identifiers, objects
 from policy import owner_usage, recent, schema
 from runtime import logs
 
@@ -18,8 +18,6 @@ log = logs.get(__name__)
 
 # The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
 LARGEST_AMOUNT: Final = 2.0**63
-# The apiserver takes 63 characters of a namespace and of a kind and 253 of a name: a longer owner has no mean.
-LONGEST_OWNER_CHARACTERS: Final = 63 + 63 + 253 + len("//")
 NONE_SEEN: Final = "none seen yet"
 
 
@@ -45,9 +43,9 @@ def request_of(pod: counting.Countable) -> recent.Load:
 
 
 def owner_of(pod: counting.Countable) -> str:
-    """The key of the pod's controlling owner, "" for a bare pod; a placement holds it, so its length is bounded."""
+    """The key of the pod's controlling owner, "" for a bare pod and where a question names what cannot be an owner."""
     owner = pod.owner
-    if owner is None or len(pod.namespace) + len(owner.kind) + len(owner.name) + len("//") > LONGEST_OWNER_CHARACTERS:
+    if owner is None or not (owner.is_possible and identifiers.is_namespace(pod.namespace)):
         return ""
     return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
 

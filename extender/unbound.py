@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 
 from extender import counting
 from extender.placements import ASSUMED_SECONDS
+from kube import identifiers
 
 WINNERS_KEPT: Final = 1024  # 200 pods a second for ASSUMED_SECONDS
-LONGEST_TEXT_CHARACTERS: Final = 253 + 63 + len("/")  # of a name and a namespace; no uid, no node's name is longer
+LONGEST_KEY: Final = identifiers.LONGEST_LABEL + len("/") + identifiers.LONGEST_NAME  # no uid, no name is longer
 
 
 class Winner(NamedTuple):
@@ -42,7 +43,7 @@ class UnboundPods:
 
     def expect(self, pod: counting.Countable, node: str, at_seconds: float) -> None:
         """Keep a winner until the watch brings its pod; the oldest goes when there are too many."""
-        if max(map(len, (pod.uid, pod.key, node))) > LONGEST_TEXT_CHARACTERS:
+        if max(map(len, (pod.uid, pod.key, node))) > LONGEST_KEY:
             return
         self._winners.pop(pod.uid, None)
         self._winners[pod.uid] = Winner(pod.key, node, at_seconds)

@@ -403,9 +403,12 @@ def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:
     assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
-def test_a_placement_holds_no_owner_longer_than_kubernetes_would_write() -> None:
+@pytest.mark.parametrize(
+    "owner", [("ReplicaSet", "x" * 10_000), ("x" * 10_000, "web"), ("ReplicaSet", "web 1m 1Mi 9\n"), ("../v1", "web")]
+)
+def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(owner: tuple[str, str]) -> None:
     made = table()
-    made.assume(builders.pod("p", owner=("ReplicaSet", "x" * 10_000)), "a", NOW, per_allocatable=worlds.ROOM)
+    made.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
     (assumed,) = made.assumptions(NOW)
     assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
 
