@@ -6,7 +6,7 @@ never elects. docs/decisions/0002-lease-election.md says why this is not the off
 Never two leaders: we call ourselves leader only until `renew_seconds` after the moment we *sent* the last renewal that
 succeeded, by our own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry the
 resourceVersion that was read, so that of two who try at once one gets a Conflict. Times on the Lease are for people; no
-decision reads another's clock.
+decision reads another's clock, and one that no clock can show (the year 0) is as good as none.
 """
 
 import contextlib
@@ -126,7 +126,8 @@ class Election:
 
     def _may_take(self, lease: Lease) -> bool:
         """Ours, released, or not renewed for its whole duration while we looked on by our own clock."""
-        if self.holder in ("", self._identity):
+        released = not self.holder and not lease.undecodable  # else it may have a holder that cannot be read
+        if released or self.holder == self._identity:
             return True
         duration_seconds = lease.spec.lease_duration_seconds or self._lease_seconds
         return self._clock.monotonic() >= self._seen_at_seconds + duration_seconds
@@ -166,10 +167,10 @@ class Election:
         if lease is not None:
             metadata["resourceVersion"] = lease.resource_version
             transitions = lease.spec.lease_transitions or 0
-            if lease.spec.holder_identity == self._identity and lease.spec.acquire_time is not None:
-                acquired = clocks.to_rfc3339(lease.spec.acquire_time.timestamp(), micros=True)
-            else:
+            if lease.spec.holder_identity != self._identity:
                 transitions += 1
+            elif lease.spec.acquire_time is not None:
+                acquired = lease.spec.acquire_time.isoformat(timespec="microseconds")
         spec = {
             "holderIdentity": "" if free else self._identity,
             "leaseDurationSeconds": 1 if free else max(1, math.ceil(self._lease_seconds)),

@@ -5,6 +5,7 @@ Decoded by `kube.client`, read through `kube.objects`.
 
 import msgspec
 
+from kube import salvage
 from kube.metadata import Moment, Object
 from kube.selectors import NodeSelector
 
@@ -37,9 +38,13 @@ class LeaseSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Lease(Object, frozen=True, kw_only=True):
-    """A Lease."""
+    """A Lease. `undecodable` says why a part of it could not be read, such as a time of the year 0; the rest counts:
+    an election goes by the holder and the resourceVersion.
+    """
 
+    counts_in_part = True
     spec: LeaseSpec = LeaseSpec()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):

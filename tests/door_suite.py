@@ -80,18 +80,26 @@ class DoorSuite:
         self, api: door.KubeDoor, namespace: str
     ) -> None:
         """A time of the year 0, which the apiserver stores."""
-        for name in ("sound", "spoilt"):
-            api.create(kinds.LEASES, {"metadata": {"name": name}, "spec": {}}, namespace=namespace)
-        before = api.list(kinds.LEASES, namespace=namespace)
-        spoilt, sound = ({"spec": {"renewTime": f"{year}-01-01T00:00:00.000000Z"}} for year in ("0000", "2026"))
-        api.merge_patch(kinds.LEASES, "spoilt", spoilt, namespace=namespace)
-        assert [one.name for one in api.list(kinds.LEASES, namespace=namespace).items] == ["sound"]
-        with pytest.raises(errors.Undecodable, match="Lease spoilt"):
-            api.get(kinds.LEASES, "spoilt", namespace=namespace)
-        api.merge_patch(kinds.LEASES, "spoilt", sound, namespace=namespace)
-        assert len(api.list(kinds.LEASES, namespace=namespace).items) == 2
+        pod = objects.Reference(kind="Pod", name="web-1", namespace=namespace, uid="uid", api_version="v1")
+        sound = events.event_body(
+            reason="Tried",
+            action="Try",
+            note="",
+            type_="Normal",
+            regarding=pod,
+            controller="evenload.io/test",
+            instance="test",
+            now_seconds=1e9,
+        )
+        before = api.list(kinds.EVENTS, namespace=namespace)
+        for name, body in (("sound", sound), ("spoilt", {**sound, "eventTime": "0000-01-01T00:00:00.000000Z"})):
+            named = {**body, "metadata": {"name": name, "namespace": namespace}}
+            api.create(kinds.EVENTS, named, namespace=namespace)
+        assert [one.name for one in api.list(kinds.EVENTS, namespace=namespace).items] == ["sound"]
+        with pytest.raises(errors.Undecodable, match="Event spoilt"):
+            api.get(kinds.EVENTS, "spoilt", namespace=namespace)
         watch = api.watch(
-            kinds.LEASES,
+            kinds.EVENTS,
             resource_version=before.resource_version,
             namespace=namespace,
             timeout_seconds=WATCH_SECONDS,
@@ -99,9 +107,28 @@ class DoorSuite:
         told = [next(watch) for _ in range(2)]
         watch.close()
         assert [(event.type, event.object and event.object.name) for event in told] == [
+            ("ADDED", "sound"),
             ("DELETED", "spoilt"),
-            ("MODIFIED", "spoilt"),
         ]
+
+    def test_a_lease_with_an_impossible_time_keeps_its_holder(self, api: door.KubeDoor, namespace: str) -> None:
+        spec = {"holderIdentity": "one", "renewTime": "0000-01-01T00:00:00.000000Z"}
+        api.create(kinds.LEASES, {"metadata": {"name": "ours"}, "spec": spec}, namespace=namespace)
+        candidate = lease.Election(
+            api,
+            namespace=namespace,
+            name="ours",
+            identity="two",
+            clock=(held_still := clocks.ManualClock()),
+            rng=random.Random(7),
+        )
+        candidate.attempt()
+        assert (candidate.is_leader(), candidate.holder) == (False, "one")
+        held_still.advance(15.1)
+        candidate.attempt()
+        assert candidate.is_leader()
+        held = api.get(kinds.LEASES, "ours", namespace=namespace)
+        assert (held.spec.holder_identity, held.undecodable) == ("two", "")
 
     def test_a_pod_that_cannot_be_decoded_is_read_in_part(self, api: door.KubeDoor, home: str) -> None:
         bound = running_pod(api, home, "web")

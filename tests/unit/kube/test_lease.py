@@ -31,7 +31,7 @@ class LeaseDoor:
         if self.body is None:
             raise errors.NotFound("get", status=404, reason="NotFound", message="")
         metadata = {**self.body["metadata"], "resourceVersion": str(self.version)}
-        return builders.decoded({**self.body, "metadata": metadata}, objects.Lease)
+        return builders.read({**self.body, "metadata": metadata}, objects.Lease)
 
     def create(self, kind: kinds.Kind[Any], body: Mapping[str, object], *, namespace: str = "") -> None:
         self._check("create")
@@ -54,6 +54,10 @@ class LeaseDoor:
 
     def _write(self, body: Mapping[str, object]) -> None:
         self.body, self.version = dict(body), self.version + 1
+
+    def spoil(self, field: str, value: object) -> None:
+        assert self.body is not None
+        self._write({**self.body, "spec": {**self.spec, field: value}})
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -174,6 +178,42 @@ def test_setting_the_machines_clock_back_does_not_prolong_a_lease(door: LeaseDoo
     one.clock.jump(-3600)
     one.clock.advance(11)
     assert not one.election.is_leader()
+
+
+@pytest.mark.parametrize("time", [*builders.IMPOSSIBLE_TIMES, "9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z"])
+@pytest.mark.parametrize("field", ["renewTime", "acquireTime"])
+def test_a_holder_renews_through_an_impossible_time(door: LeaseDoor, field: str, time: str) -> None:
+    """Whoever may write the Lease can store such a time."""
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    door.spoil(field, time)
+    assert not two.attempt()
+    one.clock.advance(8)
+    assert one.attempt()
+    assert (door.spec["renewTime"][:19], door.spec["leaseTransitions"]) == ("2026-11-21T04:00:08", 0)
+
+
+@pytest.mark.parametrize("time", builders.IMPOSSIBLE_TIMES)
+def test_a_follower_waits_the_whole_duration_for_an_impossible_time(door: LeaseDoor, time: str) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.attempt()
+    two.clock.advance(14.9)
+    door.spoil("renewTime", time)
+    assert not two.attempt(), "the Lease has changed, so its holder may live"
+    two.clock.advance(14.9)
+    assert not two.attempt()
+    two.clock.advance(0.2)
+    assert two.attempt()
+
+
+def test_a_lease_whose_holder_cannot_be_read_is_held(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    door.spoil("holderIdentity", 7)
+    assert not two.attempt()
+    two.clock.advance(15.1)
+    assert two.attempt()
 
 
 def test_of_two_who_take_a_free_lease_at_once_one_gets_a_conflict(door: LeaseDoor) -> None:

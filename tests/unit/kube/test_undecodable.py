@@ -17,8 +17,7 @@ from kube import client, config, decoding, errors, kinds, lean_pods, objects, te
 from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange
 
-# What kube-apiserver 1.36 stores and serves for anyone who may patch a status.
-TIMES = ["0000-01-01T00:00:00Z", "10000-01-01T00:00:00Z"]
+TIMES = builders.IMPOSSIBLE_TIMES
 POD_KINDS = [kinds.PODS, lean_pods.PODS, watched.PODS, listed.PODS]
 
 
@@ -226,6 +225,18 @@ def test_a_budget_that_cannot_be_decoded_says_so(wire: Wire) -> None:
     wire.answers(page(body))
     (budget,) = wire.door.list(kinds.BUDGETS).items
     assert (budget.key, budget.undecodable) == ("shop/web", "time")
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_lease_keeps_its_holder_without_its_time(wire: Wire, time: str, caplog: pytest.LogCaptureFixture) -> None:
+    spec = {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": time, "leaseTransitions": 3}
+    body = {"metadata": {"name": "ours", "namespace": "evenload", "resourceVersion": "9"}, "spec": spec}
+    wire.answers(json.dumps(body).encode())
+    for _ in range(2):
+        lease = wire.door.get(kinds.LEASES, "ours", namespace="evenload")
+    assert (lease.spec.holder_identity, lease.spec.lease_transitions, lease.spec.renew_time) == ("one", 3, None)
+    assert (lease.resource_version, lease.undecodable) == ("9", "time")
+    assert len([record for record in caplog.records if "cannot be decoded" in record.getMessage()]) == 1
 
 
 def test_names_that_are_logged_and_remembered_have_limits(caplog: pytest.LogCaptureFixture) -> None:
