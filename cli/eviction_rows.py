@@ -49,6 +49,11 @@ class Row(msgspec.Struct, frozen=True):
     load_30m_ratio: float | None = None
     returned: bool | None = None
 
+    def __post_init__(self) -> None:
+        for text in (self.intended_at, self.landed_at, self.ready_at):
+            if text is not None:
+                clock.from_rfc3339(text)
+
     @property
     def at_seconds(self) -> float:
         """When it was asked for (Unix seconds)."""
@@ -64,6 +69,33 @@ class Evictions(msgspec.Struct, frozen=True):
     """GET /evictions."""
 
     evictions: tuple[Row, ...]
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """One Event as it was posted."""
+
+    at: str
+    type: str
+    reason: str
+    kind: str
+    name: str
+    note: str
+    namespace: str = ""
+
+    def __post_init__(self) -> None:
+        clock.from_rfc3339(self.at)
+
+    @property
+    def about(self) -> str:
+        """The object, after its namespace where it has one."""
+        name = f"{self.kind}/{self.name}"
+        return f"{self.namespace} {name}" if self.namespace else name
+
+
+class Events(msgspec.Struct, frozen=True):
+    """GET /events."""
+
+    events: tuple[Posted, ...]
 
 
 class Raw(msgspec.Struct, frozen=True):

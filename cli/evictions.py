@@ -94,6 +94,7 @@ def _require_sense(wish: Wish, *, watch: bool, events: bool, timeline: Path | No
 
 def _rows(service: extender_http.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
     body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
+    service.decode(body, shown.Evictions)  # every row is one, whatever the format
     return service.decode(body, shown.Raw).evictions
 
 
@@ -158,21 +159,16 @@ def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:
 
 def _print_events(service: extender_http.Service, wish: Wish) -> None:
     body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
-    events: list[Json] = msgspec.json.decode(body)["events"]
+    found, document = service.decode(body, shown.Events).events, service.decode(body, dict[str, Any])
     if wish.output_format == "jsonl":
-        _print_lines(events)
+        _print_lines(document["events"])
     elif wish.output_format in ("json", "yaml"):
-        output.data(output.structured({"events": events}, wish.output_format))
+        output.data(output.structured({"events": document["events"]}, wish.output_format))
     else:
         now_seconds = clock.WallClock().now()
-        lines = [[_age(one, now_seconds), one["type"], one["reason"], _object(one), one["note"]] for one in events]
+        lines = [[_age(one, now_seconds), one.type, one.reason, one.about, one.note] for one in found]
         output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
 
 
-def _age(one: Json, now_seconds: float) -> str:
-    return extender_answers.age(now_seconds - clock.from_rfc3339(one["at"]))
-
-
-def _object(one: Json) -> str:
-    name = f"{one['kind']}/{one['name']}"
-    return f"{one['namespace']} {name}" if one["namespace"] else name
+def _age(one: shown.Posted, now_seconds: float) -> str:
+    return extender_answers.age(now_seconds - clock.from_rfc3339(one.at))

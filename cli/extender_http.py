@@ -66,6 +66,10 @@ class Unreachable(HttpError):
     """No answer, or none of a service of ours."""
 
 
+class Foreign(Unreachable):
+    """An answer that no service of ours gives."""
+
+
 class Refused(HttpError):
     """The service read the request and said no."""
 
@@ -99,12 +103,9 @@ class Service:
     def decode(self, body: bytes, kind: type[T]) -> T:
         """An answer as a struct; a page of something else is as good as no answer."""
         try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            named = f"{self.names.article} {self.names.service}"
-            raise Unreachable(
-                f"{self.url} answers, but not as {named} of this version: {error}; {self.names.next_step}"
-            ) from error
+            return decoded(body, kind, self.url, self.names)
+        except Foreign as error:
+            raise Foreign(f"{error}; {self.names.next_step}") from error
 
     def _send(self, path: str, body: bytes | None) -> bytes:
         url = f"{base_url(self.url, self.names)}{path}"
@@ -146,6 +147,14 @@ class Service:
         if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
             return Unreachable(f"{url} answers {error.code} {said or error.reason}; {self.names.next_step}")
         return Refused(f"{url} answers {error.code}: {said}")
+
+
+def decoded(body: bytes, kind: type[T], url: str, names: Names = EXTENDER) -> T:
+    """An answer of the service at a URL as a struct; Foreign where it is none of such a service."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Foreign(f"{url} answers, but not as {names.article} {names.service} of this version: {error}") from error
 
 
 def base_url(text: str, names: Names = EXTENDER) -> str:

@@ -10,7 +10,6 @@ import statistics
 from typing import Any, Final
 
 import click
-import msgspec
 
 from cli import extender_answers as answers
 from cli import extender_http, output
@@ -53,10 +52,10 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> No
     service = extender_http.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
     with exits.reported(extender_http.ERRORS):
         body = service.get("/nodes")
-        found = service.decode(body, answers.Nodes)
+        found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
     nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])
     if output_format in ("json", "yaml"):
-        output.data(output.structured(_ordered(body, nodes), output_format))
+        output.data(output.structured(_ordered(document, nodes), output_format))
     elif output_format == "name":
         _print(f"node/{node.name}" for node in nodes)
     else:
@@ -132,9 +131,8 @@ def _last(value: float | None, *, descending: bool = False) -> tuple[bool, float
     return value is None, 0.0 if value is None else -value if descending else value
 
 
-def _ordered(body: bytes, nodes: collections.abc.Iterable[answers.Node]) -> dict[str, object]:
+def _ordered(document: dict[str, Any], nodes: collections.abc.Iterable[answers.Node]) -> dict[str, object]:
     """The answer as it came, its nodes in the order asked for."""
-    document: dict[str, Any] = msgspec.json.decode(body)
     rows = {row["name"]: row for row in document["nodes"]}
     return document | {"nodes": [rows[node.name] for node in nodes]}
 

@@ -115,11 +115,11 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
     with exits.reported(extender_http.ERRORS):
         service = descheduler_http.service(**where)
         body = service.get("/plan")
-        found = service.decode(body, Plan)
+        found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
     _refuse_unknown(nodes, found)
     shown = [_narrowed(node, verdicts) for node in found.nodes if not nodes or node.node in nodes]
     if output_format in ("json", "yaml"):
-        output.data(output.structured(_document(body, shown), output_format))
+        output.data(output.structured(_narrowed_document(document, shown), output_format))
     else:
         output.data(text(found, shown, wide=output_format == "wide", no_headers=no_headers))
     _remarks(found)
@@ -197,15 +197,14 @@ def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:
     return msgspec.structs.replace(node, candidates=kept)
 
 
-def _document(body: bytes, shown: collections.abc.Sequence[Node]) -> dict[str, object]:
+def _narrowed_document(document: dict[str, Any], shown: collections.abc.Sequence[Node]) -> dict[str, object]:
     """The answer as it came, narrowed to the nodes and pods asked for."""
-    document: dict[str, Any] = msgspec.json.decode(body)
     kept = {(node.node, one.namespace, one.pod) for node in shown for one in node.candidates}
     names = {node.node for node in shown}
     nodes = [
         node
         | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in kept]}
-        for node in document["nodes"]
+        for node in document.get("nodes", ())
         if node["node"] in names
     ]
     return document | {"nodes": nodes}

@@ -113,15 +113,17 @@ def _proxied(kube: Client, place: Place) -> Get:
 
 def _asked(one: _Named) -> Replica | Finding:
     try:
-        nodes = msgspec.json.decode(one.get("/nodes"), type=_Nodes)
-        decisions = msgspec.json.decode(one.get("/decisions?limit=1"), type=_Decisions).decisions
+        nodes = extender_http.decoded(one.get("/nodes"), _Nodes, one.name)
+        decisions = extender_http.decoded(one.get("/decisions?limit=1"), _Decisions, one.name).decisions
         counted = _counted(one.get("/metrics").decode())
     except extender_http.BadUrl:
         raise
+    except extender_http.Foreign as error:
+        return findings.fail(str(error), "check --extender and versions")
     except (extender_http.HttpError, errors.KubeError) as error:
         return findings.fail(f"{one.name} gives no answer: {error}", f"is {one.name} running and ready? its log says")
-    except (msgspec.MsgspecError, ValueError) as error:
-        return findings.fail(f"{one.name} answers, but not as an extender: {error}", "check --extender and versions")
+    except ValueError as error:
+        return findings.fail(f"{one.name}/metrics is not an extender's: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
     asked, since_seconds, ages = counted
     seen = nodes.policy, nodes.heartbeat.matches, nodes.view.view
@@ -139,7 +141,7 @@ def _counted(exposition: str) -> tuple[float, float, dict[str, float]]:
             asked += sample.value if sample.name == _REQUESTS else 0.0
             since_seconds = sample.value if sample.name == _SINCE else since_seconds
             if sample.name == _WATCH_AGE:
-                ages[sample.labels["watch"]] = sample.value
+                ages[sample.labels.get("watch", "")] = sample.value
     return asked, since_seconds, ages
 
 

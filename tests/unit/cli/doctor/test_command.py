@@ -12,6 +12,7 @@ import pytest
 import cli.__main__
 from cli.doctor import checks
 from policy import annotations
+from tests import scripted_http
 from tests.unit.cli.doctor import clusters
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -119,6 +120,20 @@ def test_no_extender_anywhere_is_said(tmp_path: pathlib.Path) -> None:
     said = found(run(tmp_path, cluster, "-o", "json"))
     assert "none behind Service evenload-system/evenload-extender" in said["extender views"]["seen"]
     assert said["extender asked"]["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff", b"[" * 5000])
+def test_another_server_at_an_extenders_url_is_named(tmp_path: pathlib.Path, body: bytes) -> None:
+    with scripted_http.serving(lambda exchange: exchange.answer(body)) as other:
+        result = run(tmp_path, clusters.Cluster(), "--extender", other.url, "-o", "json")
+    one = found(result)["extender views"]
+    assert one["verdict"] == "fail"
+    assert one["seen"].startswith(f"{other.url} answers, but not as an extender of this version: ")
+
+
+def test_a_watch_age_without_its_label_costs_no_answer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "EXPOSITION", f"{clusters.EXPOSITION}evenload_kube_watch_age_seconds 3\n")
+    assert found(run(tmp_path, clusters.Cluster(), "-o", "json"))["extender views"]["verdict"] == "ok"
 
 
 def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib.Path) -> None:
