@@ -8,7 +8,6 @@ import pathlib
 from typing import Final
 
 import click
-from rich import console as rich_console
 
 from cli import demo_screen, output, simulate, studies
 from runtime import exits
@@ -50,7 +49,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
     )
     with exits.reported({ValueError: exits.Exit.BAD_INPUT}):
         told = studies.facts(source.scenario(seed), wish)
-    screen = rich_console.Console(stderr=True)
+    screen = output.console(stderr=True)
     output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")
     with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
         study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, told)

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 import click
 import yaml
 from rich import console as rich_console
+from rich import segment
 from rich import table as rich_table
 from rich import text as rich_text
 
@@ -97,6 +98,21 @@ def table(
     )
 
 
+class _Console(rich_console.Console):
+    """Rich's console with the rule of this module: texts are written out, its own cursor movements and colours pass."""
+
+    def render(
+        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
+    ) -> collections.abc.Iterator[segment.Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=terminal.escaped_lines(part.text))
+
+
+def console(*, stderr: bool = False, width: int | None = None, colours: bool = True) -> rich_console.Console:
+    """Where tables, bars and pages are drawn; text is no markup, for names of others may look like it."""
+    return _Console(stderr=stderr, width=width, color_system="auto" if colours else None, markup=False, emoji=False)
+
+
 class Cell(NamedTuple):
     """A text in a colour."""
 
@@ -113,16 +129,14 @@ def wrapped_table(
     """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
     several lines.
     """
-    console = rich_console.Console(
-        width=shutil.get_terminal_size((_WIDTH, 24)).columns, color_system="standard" if _colours() else None
-    )
+    shown_on = console(width=shutil.get_terminal_size((_WIDTH, 24)).columns, colours=_colours())
     grid = rich_table.Table(
         *(header.upper() for header in headers), box=None, pad_edge=False, header_style="", show_header=not no_headers
     )
     for *cells, last in rows:
         grid.add_row(*(_styled(cell, terminal.escaped) for cell in cells), _styled(last, terminal.escaped_lines))
-    with console.capture() as captured:
-        console.print(grid, end="")
+    with shown_on.capture() as captured:
+        shown_on.print(grid, end="")
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

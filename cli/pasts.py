@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
-from rich import console as rich_console
 from rich import progress as rich_progress
 
 from cli import durations, output, prometheus_finding
@@ -112,7 +111,7 @@ def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, n
 @contextlib.contextmanager
 def _watched() -> Iterator[reading.Progress]:
     """A bar on a terminal; elsewhere a line for each subject."""
-    console = rich_console.Console(stderr=True)
+    console = output.console(stderr=True)
     if not console.is_terminal:
         yield _say
         return

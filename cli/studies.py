@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
-from rich import console as rich_console
 from rich import progress as rich_progress
 
 from cli import output, policy_files, policy_presets
@@ -156,7 +155,7 @@ def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, told:
 @contextlib.contextmanager
 def watched(wish: Wish) -> Iterator[runs.Watch]:
     """A bar on a terminal; elsewhere a line for each run that is over."""
-    console = rich_console.Console(stderr=True)
+    console = output.console(stderr=True)
     amount = len(wish.variants) * len(wish.seeds)
     if not console.is_terminal:
         yield _Lines(amount).watch
@@ -208,7 +207,7 @@ def show(study: Study, wish: Wish) -> None:
 
 
 def _print(study: Study) -> None:
-    console = rich_console.Console(width=None if sys.stdout.isatty() else WIDE)
+    console = output.console(width=None if sys.stdout.isatty() else WIDE)
     table.print_table(study.comparison, study.facts, console, title=study.title)
     console.print("what this rests on:", style="dim", highlight=False)
     for sentence in study.assumptions:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
-from rich import console as rich_console
 from rich import progress as rich_progress
 
 from cli import output, pasts, policy_files, simulate, studies
@@ -195,7 +194,7 @@ def _ignore(_variant: str, _seed: int, _progress: Progress) -> None:
 @contextlib.contextmanager
 def _watched(wanted: Goal) -> Iterator[searching.Progress]:
     """A bar on a terminal with the best so far; elsewhere a line for each ten trials."""
-    console = rich_console.Console(stderr=True)
+    console = output.console(stderr=True)
     if not console.is_terminal:
         yield lambda done, trials, best: output.say(_standing(done, trials, best, wanted)) if done % 10 == 0 else None
         return

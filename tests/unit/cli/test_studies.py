@@ -97,6 +97,16 @@ def test_machine_formats_carry_the_document(output_format: str, capsys: pytest.C
     assert found["figures"]["evictions"]["variants"]["policy.yaml"]["median"] == 9
 
 
+def test_names_in_others_files_do_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "trace\x1b]52;c;eA==\x07\x9b2J\u202e [link=http://evil]"
+    study = dataclasses.replace(outcomes.made(), title=name)
+    studies.show(study, wish())
+    printed = capsys.readouterr().out
+    assert not set(printed) & set("\x07\x1b\x9b\u202e")
+    assert "trace\\u001b]52;c;eA==" in printed
+    assert "[link=http://evil]" in printed, "markup of others is text"
+
+
 def test_a_finding_is_said_on_stderr_and_in_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     ours = dataclasses.replace(outcomes.outcome("policy.yaml"), violations=("shop/web: 1 of 2 ready",))
     with pytest.raises(SystemExit) as ended:
