@@ -232,8 +232,8 @@ def test_a_lease_keeps_its_holder_without_its_time(wire: Wire, time: str, caplog
     spec = {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": time, "leaseTransitions": 3}
     body = {"metadata": {"name": "ours", "namespace": "evenload", "resourceVersion": "9"}, "spec": spec}
     wire.answers(json.dumps(body).encode())
-    for _ in range(2):
-        lease = wire.door.get(kinds.LEASES, "ours", namespace="evenload")
+    lease, again = (wire.door.get(kinds.LEASES, "ours", namespace="evenload") for _ in range(2))
+    assert lease == again
     assert (lease.spec.holder_identity, lease.spec.lease_transitions, lease.spec.renew_time) == ("one", 3, None)
     assert (lease.resource_version, lease.undecodable) == ("9", "time")
     assert len([record for record in caplog.records if "cannot be decoded" in record.getMessage()]) == 1
