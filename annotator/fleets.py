@@ -44,7 +44,7 @@ class Fleets:
 
     @property
     def claims(self) -> str:
-        """Which addresses of other nodes some nodes claim, in words; "" for none."""
+        """Describe the addresses that nodes claim from others; "" for none."""
         return matching.claims(self._directory)
 
     def rules(self, policy: LoadPolicy) -> publishing.Rules:

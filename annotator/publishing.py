@@ -143,7 +143,7 @@ def weigh(fleet: Fleet, book: Book, *, carried: Carried, rules: Rules, now_secon
 
 
 class Readings(NamedTuple):
-    """What is held of all nodes, as it would be written: `ratios` [nodes, metrics], NaN where there is none;
+    """Annotation content held for all nodes: `ratios` [nodes, metrics], NaN where there is none;
     `at_seconds` [nodes] is the oldest confirmation of each.
     """
 

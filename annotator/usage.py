@@ -33,7 +33,7 @@ LABELS: Final = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/compon
 
 
 class Answered(NamedTuple):
-    """What pods use of a resource: cores or bytes. `empty` says that it is of no pod at all, `refused` whose was not
+    """Pods' use of a resource: cores or bytes. `empty` says that it is of no pod at all, `refused` whose was not
     believed and why.
     """
 
@@ -47,7 +47,7 @@ Write = Callable[[owner_usage.Published], None]  # raises KubeError
 
 
 def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *, selector: str = "") -> Answered:
-    """What Prometheus says that pods use; `selector` is further matchers."""
+    """Query Prometheus for pods' use; `selector` is further matchers."""
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
     answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
@@ -120,7 +120,7 @@ class OwnerUsage:
         return self._publish(owner_usage.Published(now_seconds, kept))
 
     def _read(self, pods: Followed, policy: LoadPolicy) -> owners.PodUsage | str:
-        """What pods use, or why the answers are not to be used. Raises PromqlError, also for a partial answer: a mean
+        """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
         windows = _windows_seconds(policy)

@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; for an unknown name it suggests near ones, which click looks for among imported commands."""
+        """Resolve a command; an unknown name gets suggestions, which click looks for among imported commands."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:

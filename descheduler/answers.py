@@ -59,7 +59,7 @@ def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:
 
 
 def refused_by(told: Told) -> str | None:
-    """What kept an eviction from taking place, one of REFUSERS: a `budget`, the `guard`, else the `apiserver` (RBAC,
+    """Name the refuser of an eviction, one of REFUSERS: a `budget`, the `guard`, else the `apiserver` (RBAC,
     another admission policy, a webhook), or that there was no answer to rely on (`unanswered`). None: nothing did.
     """
     if told.result in ("refused", "unknown"):
@@ -70,7 +70,7 @@ def refused_by(told: Told) -> str | None:
 
 
 def of_error(error: errors.KubeError) -> Told:
-    """What a failure means: an answer of the apiserver by its status; where there is none, the eviction may have taken
+    """Classify a failure: an answer of the apiserver by its status; where there is none, the eviction may have taken
     place.
     """
     if not isinstance(error, errors.ApiError):

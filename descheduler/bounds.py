@@ -22,8 +22,8 @@ _SHARE: Final = 256  # of a cache that one entry may take
 
 
 class Remembered(Generic[V]):
-    """What was made of texts, by the text: as many as fit, then from the beginning. A cache of so many entries would be
-    as large as the authors of the texts like.
+    """Cache of values by the text they came from, bounded in bytes and emptied when full. With a bound on entries alone
+    the authors of the texts would decide its size.
     """
 
     def __init__(self, make: Callable[[bytes], V], most_bytes: int = MOST_REMEMBERED_BYTES) -> None:
@@ -50,7 +50,7 @@ class Remembered(Generic[V]):
 
 
 def exceeded(spec: PodSpec) -> str:
-    """Which rules of a pod are more than are taken in, "" for none."""
+    """Name the rules of a pod that exceed their bound, "" for none."""
     if len(spec.tolerations) > MOST_RULES:
         return f"{len(spec.tolerations)} tolerations"
     if len(spec.volumes) > MOST_RULES:

@@ -28,7 +28,7 @@ _NOTHING: Final = msgspec.Raw()
 
 
 class Sort(NamedTuple):
-    """What pods of equal specs have in common: the spec without a node, its requests and host ports, and which of its
+    """Shared part of equal pod specs: the spec without a node, its requests and host ports, and which of its
     rules are left out as too many.
     """
 

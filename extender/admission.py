@@ -1,4 +1,4 @@
-"""Which connections stay and whose turn it is, so that no client's address keeps the others from the port.
+"""Admission of connections and order of requests, so that no client's address keeps the others from the port.
 
 `worker` asks `Open` after every new connection and every byte that it holds, and `Turns` for the next request that a
 thread is to answer. Both are fair by address: who has most must give way. kube-scheduler, the kubelet and Prometheus

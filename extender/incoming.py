@@ -45,7 +45,7 @@ class Socket(Protocol):
 
 
 class Head(enum.Enum):
-    """What the end of a request is found by."""
+    """Framing of a request: how its end is found."""
 
     OPEN = enum.auto()  # no head yet
     LENGTH = enum.auto()
@@ -55,7 +55,7 @@ class Head(enum.Enum):
 
 
 class Incoming:
-    """What came on a connection and no answer has used up."""
+    """Unanswered bytes of a connection."""
 
     def __init__(self, settings: Any, client: Any) -> None:
         self.buffer = bytearray()

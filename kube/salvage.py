@@ -86,7 +86,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def identified(text: bytes, error: Exception) -> UndecodableObject | None:
-    """Which object was refused with `error`; None where its name cannot be read."""
+    """Identify the object that was refused with `error`; None where its name cannot be read."""
     try:
         own = _named.decode(text).metadata
     except REFUSALS:

@@ -21,7 +21,7 @@ SHOWN_MOST: Final = 5
 
 
 class Source(NamedTuple):
-    """What was listed or watched: a kind, under a selection."""
+    """Source of objects: a kind under a selection."""
 
     kind: str
     namespace: str = ""
