@@ -58,9 +58,12 @@ def version_of(go: pathlib.Path) -> Version | None:
 
 
 def environment(go: pathlib.Path) -> dict[str, str]:
-    """The build's environment: pure Go (no C compiler needed), this toolchain only, nothing of the user's flags."""
+    """The build's environment: pure Go (no C compiler needed), this toolchain only, nothing of the user's flags.
+
+    The compiler's own collector runs less often than by default: a build takes less CPU for some 200 MB of memory.
+    """
     ours = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false -mod=readonly"}
-    return {**os.environ, **ours, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    return {"GOGC": "400", **os.environ, **ours, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
 def _numbers(found: re.Match[str]) -> Version:

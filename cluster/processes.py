@@ -22,6 +22,8 @@ STOP_SECONDS = 15.0
 KILLED_SECONDS = 120.0  # nothing survives SIGKILL, but a busy machine may take its time over the end
 POLL_SECONDS = 0.03
 CLASH_ATTEMPTS = 5
+# Go's collector runs when the heap has grown fourfold, not twofold: a start takes a quarter less CPU for some 100 MB.
+GO_COLLECTOR = {"GOGC": "400"}
 _NEVER = threading.Event()
 
 
@@ -86,7 +88,13 @@ class Process:
             self._log_offset = log.tell()
             try:
                 self._popen = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, start_new_session=True
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=ROOT,
+                    env={**GO_COLLECTOR, **os.environ},
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise errors.ComponentError(

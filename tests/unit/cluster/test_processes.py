@@ -54,6 +54,25 @@ def server(chosen: ports.Ports) -> processes.Component:
     )
 
 
+ENVIRONMENT = "import os, time; print('GOGC', os.environ['GOGC'], flush=True); time.sleep(600)"
+
+
+@pytest.mark.parametrize(("exported", "effective"), [(None, "400"), ("50", "50")])
+def test_go_collects_garbage_less_often_unless_the_user_says_how_often(
+    exported: str | None, effective: str, tmp_path: pathlib.Path, chosen: ports.Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
+    if exported:
+        monkeypatch.setenv("GOGC", exported)
+    log = tmp_path / "logs" / "it.log"
+    component = processes.Component(
+        "printer", lambda: [sys.executable, "-c", ENVIRONMENT], lambda: log.read_text(encoding="utf-8").endswith("\n")
+    )
+    with handled(component, tmp_path, chosen) as process:
+        process.start()
+    assert log.read_text(encoding="utf-8") == f"GOGC {effective}\n"
+
+
 def test_it_starts_stops_and_starts_again_on_the_same_port(tmp_path: pathlib.Path, chosen: ports.Ports) -> None:
     with handled(server(chosen), tmp_path, chosen) as process:
         process.start()
