@@ -182,8 +182,11 @@ class Ledger:
         return str(found[0]) if found else ""
 
     def _since(self, mode: str, since_seconds: float) -> list[Row]:
-        """Oldest first."""
-        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, since_seconds])
+        """Oldest first: intents since then, and those of an hour before. The index is by the start of the run, and the
+        intents of a run that stalls come later.
+        """
+        began_seconds = since_seconds - HOUR_SECONDS
+        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, began_seconds])
 
     def _failing(self, mode: str) -> list[Row]:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any

@@ -16,6 +16,7 @@ from descheduler.plans import EvictionPlan
 
 DOORS: Final = ("apiserver", "prometheus", "ledger")
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
+CUTS: Final = ("policy", "lease", "stopping", "snapshot_age")
 
 
 class Telemetry:
@@ -88,6 +89,14 @@ class Telemetry:
             ("door",),
             registry=registry,
         )
+        self._cut_short = Counter(
+            "evenload_descheduler_runs_cut_short_total",
+            "Runs that ended before their last eviction, by why; snapshot_age: limits.maxSnapshotAge, doors are slow.",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in CUTS:
+            self._cut_short.labels(reason)
         for result in RUN_RESULTS:
             self._runs.labels(result)
         for door in DOORS:
@@ -135,6 +144,10 @@ class Telemetry:
             refuser = answers.refused_by(outcome.told)
             if refuser is not None:
                 self._refusals.labels(refuser).inc()
+
+    def cut_short(self, reason: str) -> None:
+        """A run that ended before its last eviction, because of one of CUTS."""
+        self._cut_short.labels(reason).inc()
 
     def owners_failed(self, failures: collections.abc.Iterable[owners.Failure]) -> None:
         """Owners that a run could not look up."""

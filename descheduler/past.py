@@ -1,7 +1,7 @@
 """From rows of the ledger to what they say to the next plan: the one place where an outcome becomes a reason to wait.
 
-`ledger.py` selects the rows, `planning.py` and `limits.py` decide by the `History`. Pure: the same rows give the same
-history.
+`ledger.py` selects the rows, `planning.py` and `limits.py` decide by the `History`. Times are those of the intents: a
+run that stalls asks for its evictions long after it began. Pure: the same rows give the same history.
 """
 
 import collections
@@ -28,11 +28,11 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
     return History(
-        in_last_hour=sum(1 for row in counted if row.at_seconds > now_seconds - HOUR_SECONDS),
-        last_by_workload={row.workload_uid: row.at_seconds for row in counted},
-        last_by_node={row.node: row.at_seconds for row in counted},
+        in_last_hour=sum(1 for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS),
+        last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
+        last_by_node={row.node: row.intended_at_seconds for row in counted},
         returned=collections.Counter(
-            row.workload_uid for row in done if row.returned and row.at_seconds > now_seconds - window_seconds
+            row.workload_uid for row in done if row.returned and row.intended_at_seconds > now_seconds - window_seconds
         ),
         failures=_failures(kept.failing, resets),
         in_vain=_in_vain(rows, resets),
@@ -44,7 +44,7 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
 
 
 def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
-    return row.at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+    return row.intended_at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
 
 
 def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
@@ -55,7 +55,7 @@ def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappi
             found.pop(row.workload_uid, None)
         elif row.result in FAILED and _since_reset(row, resets):
             before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
-            found[row.workload_uid] = Failures(before + 1, row.at_seconds)
+            found[row.workload_uid] = Failures(before + 1, row.intended_at_seconds)
     return found
 
 
@@ -65,7 +65,7 @@ def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappin
     for row in rows:
         if row.result in IN_VAIN and _since_reset(row, resets):
             before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
-            found[row.pod_uid] = Failures(before + 1, row.at_seconds)
+            found[row.pod_uid] = Failures(before + 1, row.intended_at_seconds)
     return found
 
 
@@ -85,5 +85,5 @@ def _in_flight(row: Row) -> bool:
 
 
 def _departed(row: Row) -> Departed:
-    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.at_seconds
+    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
     return Departed(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)

@@ -1,4 +1,4 @@
-"""What the service may do at this moment: the policy's mode and its time windows.
+"""What the service may do at this moment: the policy's mode, its time windows, and how old a snapshot may be.
 
 `service.py` asks before every run, and before every eviction of a run.
 """
@@ -19,6 +19,22 @@ class Permission(NamedTuple):
 
     mode: Mode
     why: str = ""
+
+
+class Cut(NamedTuple):
+    """Why a run ended before its last eviction: one of `metrics.CUTS`, and in words."""
+
+    reason: str
+    words: str
+
+
+def too_old(policy: LoadPolicy, age_seconds: float) -> Cut | None:
+    """Why nothing more is evicted by a snapshot of that age, None if it may be acted on."""
+    most_seconds = policy.descheduler.limits.max_snapshot_age_seconds
+    if age_seconds <= most_seconds:
+        return None
+    words = f"the snapshot is {age_seconds:.0f} s old, {most_seconds:g} s allowed (limits.maxSnapshotAge)"
+    return Cut("snapshot_age", words)
 
 
 def permission(policy: LoadPolicy, now_seconds: float) -> Permission:

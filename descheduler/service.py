@@ -51,6 +51,7 @@ class Report:
     hour_left: int = 0
     outcomes: tuple[EvictionOutcome, ...] | None = None  # None: a preview, nothing was tried
     partial: bool = False
+    cut_short: str = ""  # why it ended before its last eviction
 
     @property
     def summary(self) -> str:
@@ -60,7 +61,8 @@ class Report:
         accepted = sum(1 for one in self.outcomes if one.accepted)
         others = collections.Counter(one.result for one in self.outcomes if not one.accepted)
         verb = ", ".join([VERBS[self.run.mode], *(f"{count} {result}" for result, count in sorted(others.items()))])
-        return self.plan.summary(verb=verb, count=accepted)
+        cut_short = f"; cut short: {self.cut_short}" if self.cut_short else ""
+        return self.plan.summary(verb=verb, count=accepted) + cut_short
 
 
 class Rules(NamedTuple):
@@ -152,7 +154,7 @@ class Service:
             parts.telemetry.owners_failed(seen.whole.owner_failures.values())
         self._follow(policy, now_seconds, seen)
         self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
-        report = self._act(self._decided(seen, rules, headroom=headroom), policy)
+        report = self._act(self._decided(seen, rules, headroom=headroom), policy, began)
         self._record(report)
         if self._clock_is_confirmed(seen.nodes, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
@@ -243,7 +245,7 @@ class Service:
             return Report(Run("", now_seconds, permission.mode, rules.name), permission.why, plan, partial=True)
 
     def _rules(self) -> Rules:
-        """The policy in force. Its name is read first: a file that changes between the two ends a run in `_may_go_on`,
+        """The policy in force. Its name is read first: a file that changes between the two ends a run in `_cut`,
         where the other order would give an old policy the new one's name.
         """
         return Rules(self._parts.policy.content_hash, self._parts.policy.current)
@@ -293,25 +295,37 @@ class Service:
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
-    def _act(self, report: Report, policy: LoadPolicy) -> Report:
-        parts = self._parts
+    def _act(self, report: Report, policy: LoadPolicy, began: float) -> Report:
+        parts, cuts = self._parts, list[schedule.Cut]()
+
+        def may_go_on() -> bool:
+            cut = self._cut(report.run, policy, began)
+            cuts.extend([cut] if cut is not None else [])
+            return cut is None
+
         parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        terms = Terms(report.run, relief_seconds(policy), lambda: self._may_go_on(report.run))
-        outcomes = parts.evicter.carry_out(report.plan, terms)
+        outcomes = parts.evicter.carry_out(report.plan, Terms(report.run, relief_seconds(policy), may_go_on))
+        for cut in cuts:
+            parts.telemetry.cut_short(cut.reason)
         parts.telemetry.carried_out(outcomes, report.run.mode)
         moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
         if moved and self._memory is not None:
             self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
-        return dataclasses.replace(report, outcomes=outcomes)
+        return dataclasses.replace(report, outcomes=outcomes, cut_short="".join(cut.words for cut in cuts))
 
-    def _may_go_on(self, run: Run) -> bool:
-        """Asked before every eviction: a lost Lease, SIGTERM, another policy (a pause, too) and the end of a time
-        window end a run in its middle.
+    def _cut(self, run: Run, policy: LoadPolicy, began: float) -> schedule.Cut | None:
+        """Why a run that began then (monotonic) ends before its next eviction: a lost Lease, SIGTERM, another policy
+        (a pause, too), the end of a time window, or a snapshot that is too old to be acted on; None if it goes on.
         """
         parts = self._parts
         mode = self._permission(parts.policy.current, parts.clock.now()).mode
-        same = parts.policy.content_hash == run.policy_hash and mode == run.mode
-        return same and parts.leads() and not parts.stopping.is_set()
+        if parts.policy.content_hash != run.policy_hash or mode != run.mode:
+            return schedule.Cut("policy", "the policy or its mode is another one")
+        if not parts.leads():
+            return schedule.Cut("lease", "another replica may lead")
+        if parts.stopping.is_set():
+            return schedule.Cut("stopping", "the service stops")
+        return schedule.too_old(policy, parts.clock.monotonic() - began)
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)

@@ -63,6 +63,11 @@ class Limits(sections.Section):
         description="Pods of one workload away at a time, with its unavailable ones; bySize: under 4 replicas 1, "
         "4 to 10: 2, above: 10 %.",
     )
+    max_snapshot_age_seconds: units.Duration = pydantic.Field(
+        default=30.0,
+        alias="maxSnapshotAge",
+        description="A run that began to read the cluster longer ago ends before its next eviction.",
+    )
 
 
 class Protect(sections.Section):

@@ -76,6 +76,7 @@ def _limits(limits: descheduling.Limits) -> Sentences:
         yield "of one workload at most 1 pod is away at a time, 2 of 4 to 10 replicas, 10 % of more"
     else:
         yield f"of one workload at most {wording.count(float(limits.per_workload), 'pod')} may be away at a time"
+    yield f"a run evicts nothing by what it began to read more than {wording.span(limits.max_snapshot_age_seconds)} ago"
 
 
 def _protect(protect: descheduling.Protect) -> Sentences:

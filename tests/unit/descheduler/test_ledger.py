@@ -131,6 +131,18 @@ def test_the_past_counts_what_was_done_and_what_may_have_been(ledger: Ledger) ->
     assert history.last_by_node == {"hot": NOW - 60}
 
 
+def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledger: Ledger) -> None:
+    for began_seconds, stalled_seconds in ((NOW - 3610, 20), (NOW - 10, 3)):
+        ledger.intend(run(began_seconds), eviction(), at_seconds=began_seconds + stalled_seconds)
+    failed = ledger.intend(run(NOW - 10), eviction("api"), at_seconds=NOW - 6)
+    ledger.decide(failed, "failed", status=403, message="", at_seconds=NOW - 5)
+    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
+    assert history.in_last_hour == ledger.in_last_hour("Enforce", now_seconds=NOW) == 2
+    assert history.last_by_workload == {"uid-web": NOW - 7}
+    assert history.last_by_node == {"hot": NOW - 7}
+    assert history.in_vain["uid-api-0"] == history.failures["uid-api"] == Failures(1, NOW - 6)
+
+
 def test_rows_of_another_mode_do_not_count(ledger: Ledger) -> None:
     record(ledger, "dry_run", mode="DryRun")
     assert ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY).in_last_hour == 0

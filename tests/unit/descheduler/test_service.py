@@ -179,6 +179,22 @@ def test_a_run_ends_in_its_middle(tmp_path: pathlib.Path, event: str) -> None:
     assert [name for name, _, _ in here.door.evictions] == ["default/a-0"]
 
 
+@pytest.mark.parametrize(("bound", "stalled_seconds", "evicted"), [(None, 31, 1), (None, 29, 2), ("1m", 59, 2)])
+def test_a_run_whose_snapshot_is_too_old_ends_before_its_next_eviction_and_says_so(
+    tmp_path: pathlib.Path, bound: str | None, stalled_seconds: float, evicted: int
+) -> None:
+    limits = {"perNode": 2, **({"maxSnapshotAge": bound} if bound else {})}
+    here = two_to_evict(tmp_path, limits=limits)
+    here.door.before_evict = lambda: here.clock.advance(stalled_seconds) if not here.door.evictions else None
+    report = here.service.run()
+    assert report is not None
+    assert (len(report.plan.evictions), len(here.door.evictions)) == (2, evicted)
+    said = "cut short: the snapshot is 31 s old, 30 s allowed (limits.maxSnapshotAge)"
+    assert (said in report.summary, said in here.ledger.last_summary()) == (evicted == 1, evicted == 1)
+    cut = here.metric("evenload_descheduler_runs_cut_short_total", reason="snapshot_age")
+    assert cut == (1 if evicted == 1 else 0)
+
+
 @pytest.mark.parametrize("rule", ["paused: true", "protect: {namespaces: [default]}"])
 def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its_first_eviction(
     tmp_path: pathlib.Path, rule: str
