@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from descheduler import usage
-from descheduler.history import HOUR_SECONDS
+from descheduler.history import FOLLOWED_SECONDS
 from descheduler.ledger import Ledger
 from descheduler.rows import Row
 from descheduler.usage import NodeUsage
@@ -23,7 +23,6 @@ from runtime import logs
 
 log = logs.get(__name__)
 
-FOLLOWED_SECONDS = 24 * HOUR_SECONDS
 # A request may be carried out after its sender has gone: the apiserver works on one for up to a minute (its
 # --request-timeout). Until then an intent whose pod still stands stays open, and its workload is left alone.
 ANSWER_SECONDS = 60.0

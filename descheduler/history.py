@@ -9,6 +9,7 @@ import dataclasses
 from typing import NamedTuple
 
 HOUR_SECONDS = 3600.0
+FOLLOWED_SECONDS = 24 * HOUR_SECONDS  # for so long it is learnt what became of an eviction
 
 
 class Departed(NamedTuple):
@@ -28,6 +29,15 @@ class Failures(NamedTuple):
     last_at_seconds: float
 
 
+class Awaited(NamedTuple):
+    """An eviction whose replacement was not seen Ready yet: of which workload ("Kind/name"), intended when."""
+
+    namespace: str
+    workload: str
+    workload_uid: str
+    at_seconds: float
+
+
 class Passed(NamedTuple):
     """What a flow rule let through: when (Unix seconds), and workloads whose replacement was not seen Ready yet."""
 
@@ -40,8 +50,8 @@ class History:
     """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload,
     evictions in vain per pod uid, what passed per flow rule (`flow.key`).
 
-    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `undecided` those with
-    an intent of which nobody knows yet how it ended.
+    `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `awaited` the evictions
+    of the last day behind that, oldest first, `undecided` the workloads with an intent whose end is not known yet.
     """
 
     in_last_hour: int = 0
@@ -52,5 +62,6 @@ class History:
     in_vain: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
     flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
+    awaited: tuple[Awaited, ...] = ()
     departed: tuple[Departed, ...] = ()
     undecided: frozenset[str] = frozenset()

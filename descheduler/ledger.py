@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from descheduler import past, schema_sql
-from descheduler.history import HOUR_SECONDS, History
+from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, History
 from descheduler.ledger_file import LedgerCorrupt, LedgerFile
 from descheduler.past import Kept
 from descheduler.plans import Eviction, EvictionPlan
@@ -149,8 +149,10 @@ class Ledger:
             return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
 
     def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
-        """What rows of this mode in the last `window_seconds` (at least an hour) say to the next plan."""
-        rows = self._since(mode, now_seconds - max(HOUR_SECONDS, window_seconds))
+        """What rows of this mode in the last `window_seconds` (at least as long as they are followed) say to the next
+        plan.
+        """
+        rows = self._since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
         kept = Kept(rows, self._failing(mode), self._resets())
         return past.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
 

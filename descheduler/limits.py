@@ -1,27 +1,35 @@
-"""Caps, cool-downs, the one-in-flight rule, back-off and breaker: how much may be disturbed, however hot the nodes are.
+"""Caps, cool-downs, replacements that are waited for, back-off and breaker: how much may be disturbed, however hot the nodes are.
 
 `planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
 the ledger.
 """
 
 import collections
+import collections.abc
 import hashlib
 import math
 
-from descheduler.history import History
+from descheduler import workloads
+from descheduler.history import HOUR_SECONDS, Awaited, History
 from descheduler.verdicts import Cause, Verdict
-from descheduler.workloads import Standing
+from descheduler.workloads import Standing, Standings
 from kube.objects import Pod
 from policy.descheduling import Breaker, Descheduler
 from policy.schema import LoadPolicy
 
 BY_SIZE = "bySize"
+NAMED = 3  # so many workloads are named where evictions wait for replacements
 
 
 class Caps:
     """Counts what a plan has chosen so far and says whether one more is allowed."""
 
-    def __init__(self, policy: LoadPolicy, history: History, *, now_seconds: float) -> None:
+    def __init__(
+        self, policy: LoadPolicy, history: History, standings: Standings | None = None, *, now_seconds: float
+    ) -> None:
+        self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
+        self._waiting = len(self.unreplaced)
+        self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
         self._policy = policy.descheduler
         self._history = history
         self._now_seconds = now_seconds
@@ -29,6 +37,16 @@ class Caps:
         self._by_node: collections.Counter[str] = collections.Counter()
         self._by_namespace: collections.Counter[str] = collections.Counter()
         self._by_workload: collections.Counter[str] = collections.Counter()
+
+    @property
+    def brake(self) -> Verdict | None:
+        """Why no pod at all may leave: so many evictions before this run wait for a Ready replacement."""
+        count, most = len(self.unreplaced), self._policy.limits.unreplaced
+        if count < most:
+            return None
+        evictions = "1 eviction waits" if count == 1 else f"{count} evictions wait"
+        waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
+        return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
 
     def node_verdict(self, node: str) -> Verdict | None:
         """Why the node as a whole must wait, if it must: its cool-down, its own cap, or the caps of the run and the
@@ -39,6 +57,8 @@ class Caps:
             return Verdict(Cause.RUN_CAP, f"{self._chosen} of {limits.per_run} a run")
         if self._history.in_last_hour + self._chosen >= limits.per_hour:
             return Verdict(Cause.HOUR_CAP, f"{self._history.in_last_hour + self._chosen} of {limits.per_hour} an hour")
+        if self._waiting >= limits.unreplaced:
+            return Verdict(Cause.UNREPLACED, f"{self._waiting} of {limits.unreplaced} without a Ready replacement")
         if self._by_node[node] >= limits.per_node:
             return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {limits.per_node} a run and node")
         last = self._history.last_by_node.get(node)
@@ -64,6 +84,12 @@ class Caps:
             return Verdict(
                 Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
             )
+        waiting, most = self._waiting_by_namespace[pod.namespace], self._policy.limits.unreplaced_per_namespace
+        if standing is not None and waiting >= most:
+            return Verdict(
+                Cause.UNREPLACED,
+                f"{waiting} of {most} in {pod.namespace} without a Ready replacement (limits.unreplacedPerNamespace)",
+            )
         if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
             name = standing.workload if standing is not None else "it"
             return Verdict(Cause.IN_FLIGHT, f"{name} has an eviction of which no answer was seen yet")
@@ -76,6 +102,8 @@ class Caps:
         self._by_namespace[pod.namespace] += 1
         if standing is not None:
             self._by_workload[standing.workload.uid] += 1
+            self._waiting += 1
+            self._waiting_by_namespace[pod.namespace] += 1
 
     def _workload_verdict(self, standing: Standing) -> Verdict | None:
         workload = standing.workload
@@ -122,6 +150,33 @@ class Caps:
 
     def _left(self, since: float | None, span_seconds: float) -> float:
         return 0.0 if since is None else since + span_seconds - self._now_seconds
+
+
+def unreplaced(
+    awaited: collections.abc.Iterable[Awaited], standings: collections.abc.Mapping[str, Standing], now_seconds: float
+) -> tuple[Awaited, ...]:
+    """The evictions whose workload still misses a pod for them, oldest first; of each workload no more than it misses.
+
+    One that was rolled out, scaled down or is done misses none; a deleted one neither. Where the scale of an owner of
+    another kind was not read in this run, an eviction waits for an hour.
+    """
+    by_workload: dict[str, list[Awaited]] = collections.defaultdict(list)
+    for one in awaited:
+        by_workload[one.workload_uid].append(one)
+    found: list[Awaited] = []
+    for uid, several in by_workload.items():
+        standing = standings.get(uid)
+        if standing is not None:
+            found += several[max(0, len(several) - standing.unavailable) :]
+        elif several[0].workload.partition("/")[0] not in workloads.LISTED:
+            found += [one for one in several if now_seconds - one.at_seconds <= HOUR_SECONDS]
+    return tuple(sorted(found, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
+
+
+def _named(waiting: collections.abc.Iterable[Awaited]) -> str:
+    names = list(dict.fromkeys(f"{one.workload} in {one.namespace}" for one in waiting))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def workload_cap(per_workload: str | int, replicas: int) -> int:

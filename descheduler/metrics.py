@@ -69,6 +69,11 @@ class Telemetry:
             ("scope",),
             registry=registry,
         )
+        self._unreplaced = Gauge(
+            "evenload_evictions_unreplaced",
+            "Evictions whose replacement is not Ready yet, in the last run with an overload; see limits.unreplaced.",
+            registry=registry,
+        )
         self._set_aside = Gauge(
             "evenload_ledger_set_aside_timestamp_seconds",
             "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
@@ -129,12 +134,14 @@ class Telemetry:
         for cause, count in collections.Counter(plan.causes).items():
             self._candidates.labels(str(cause)).set(count)
         self._overloaded.set(len(plan.nodes))
+        self._unreplaced.set(math.nan if plan.unreplaced is None else len(plan.unreplaced))
         self._left.labels("hour").set(hour_left)
 
     def nothing_seen(self) -> None:
         """A pause: no run looks, so what the last one saw does not stand for the cluster, and no alert may go by it."""
         self._candidates.clear()
         self._overloaded.set(math.nan)
+        self._unreplaced.set(math.nan)
         self._left.labels("hour").set(math.nan)
 
     def carried_out(self, outcomes: collections.abc.Iterable[EvictionOutcome], mode: str) -> None:

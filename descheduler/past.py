@@ -8,7 +8,7 @@ import collections
 import collections.abc
 from typing import NamedTuple
 
-from descheduler.history import HOUR_SECONDS, Departed, Failures, History, Passed
+from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, Awaited, Departed, Failures, History, Passed
 from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
 
 
@@ -38,6 +38,11 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
         in_vain=_in_vain(rows, resets),
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
+        awaited=tuple(
+            Awaited(row.namespace, row.workload, row.workload_uid, row.intended_at_seconds)
+            for row in counted
+            if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
+        ),
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )

@@ -51,10 +51,11 @@ def plan(
     resources = usage.resources_of(policy)
     known = (name for name in by_node if name in nodes)
     ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
-    draft.blocked = why_blocked
+    draft.blocked = why_blocked = why_blocked or draft.brake
     plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
     left = draft.headroom() if headroom else NO_HEADROOM
-    return EvictionPlan(taken.at_seconds, plans, tuple(draft.evictions), _words(why_blocked), left)
+    evictions = tuple(draft.evictions)
+    return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, draft.unreplaced)
 
 
 def idle(seen: Overview, policy: LoadPolicy) -> EvictionPlan:
@@ -116,7 +117,8 @@ class _Draft:
         self._standings = taken.standings()
         self._movable_claims = taken.movable_claims()
         self._headroom = budgets.Headroom(taken.budgets)
-        self._caps = limits.Caps(policy, history, now_seconds=taken.at_seconds)
+        self._caps = limits.Caps(policy, history, self._standings, now_seconds=taken.at_seconds)
+        self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
         self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
         self._overloaded = overloaded
         self._resources = usage.resources_of(policy)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from descheduler import verdicts
 from descheduler.budgets import BudgetLeft
+from descheduler.history import Awaited
 from descheduler.overload import Overload
 from descheduler.usage import PodUsage
 from descheduler.verdicts import Cause, Verdict
@@ -87,13 +88,16 @@ class NodePlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionPlan:
-    """Everything one run decided; `blocked` says why the run as a whole does nothing ("" if it may act)."""
+    """Everything one run decided; `blocked` says why the run as a whole does nothing ("" if it may act), `unreplaced`
+    which evictions before it still wait for a Ready replacement (None: workloads were not read).
+    """
 
     at_seconds: float
     nodes: tuple[NodePlan, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     blocked: str = ""
     headroom: Headroom = NO_HEADROOM
+    unreplaced: tuple[Awaited, ...] | None = None
 
     @property
     def causes(self) -> tuple[Cause, ...]:

@@ -330,14 +330,13 @@ class Service:
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)
         for node in report.plan.nodes:
-            self._complain(node, report.run)
+            self._complain(telling.stuck(node, report.run, run_evicts=bool(report.plan.evictions)), node, report.run)
         mode = report.run.mode if not report.why else f"{report.run.mode} ({report.why})"
         log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
         self.last = report
 
-    def _complain(self, node: NodePlan, run: Run) -> None:
+    def _complain(self, said: telling.Announcement | None, node: NodePlan, run: Run) -> None:
         """An Event on a node that cannot be relieved, once per reason and half hour."""
-        said = telling.stuck(node, run)
         if said is None:
             return
         before = self._told.get(node.node.name)

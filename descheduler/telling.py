@@ -160,24 +160,29 @@ def _owner_of(row: Row) -> Reference | None:
     return Reference(kind, name, row.namespace, row.workload_uid, API_VERSIONS.get(kind, ""))
 
 
-def stuck(plan: NodePlan, run: Run) -> Announcement | None:
-    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting."""
+def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> Announcement | None:
+    """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting.
+
+    `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
+    """
     reason = stuck_reason(one.verdict.cause for one in plan.candidates)
-    if plan.chosen or plan.left_alone or reason is None:
+    if plan.chosen or plan.left_alone or reason is None or (run_evicts and reason in AFTER_EVICTIONS):
         return None
     over = max(plan.overloads, key=lambda one: one.excess_ratio)
     note = (
-        f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}; "
+        f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}{_detail(plan, reason)}; "
         f"run {run.run}, policy {run.policy_hash}"
     )
     return Announcement(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
 
 
 def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
-    """Which reason tells why a node got no relief: no destination before budgets before protections; None while it
-    only waits.
+    """Which reason tells why a node got no relief: replacements that are not Ready, no destination, budgets,
+    protections; None while it only waits.
     """
     found = set(causes)
+    if Cause.UNREPLACED in found:
+        return Reason.REPLACEMENTS_NOT_READY
     if Cause.NOT_NEEDED in found or found & WAITING:
         return None
     if Cause.NO_DESTINATION in found:
@@ -187,6 +192,13 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
     return Reason.NODE_OVERLOADED
 
 
+def _detail(plan: NodePlan, reason: Reason) -> str:
+    cause = AFTER_EVICTIONS.get(reason)
+    details = (one.verdict.detail for one in plan.candidates if one.verdict.cause is cause)
+    return f"; {detail}" if (detail := next(details, "")) else ""
+
+
+AFTER_EVICTIONS = {Reason.REPLACEMENTS_NOT_READY: Cause.UNREPLACED}
 WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 

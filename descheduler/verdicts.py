@@ -44,6 +44,7 @@ class Cause(enum.StrEnum):
     NAMESPACE_CAP = "namespace_cap"
     HOUR_CAP = "hour_cap"
     WORKLOAD_CAP = "workload_cap"
+    UNREPLACED = "unreplaced"
     IN_FLIGHT = "in_flight"
     WORKLOAD_COOLDOWN = "workload_cooldown"
     NODE_COOLDOWN = "node_cooldown"
@@ -84,6 +85,7 @@ RULES: dict[Cause, str] = {
     Cause.NAMESPACE_CAP: "limits.perNamespace",
     Cause.HOUR_CAP: "limits.perHour",
     Cause.WORKLOAD_CAP: "limits.perWorkload",
+    Cause.UNREPLACED: "limits.unreplaced",
     Cause.WORKLOAD_COOLDOWN: "cooldown.workload",
     Cause.NODE_COOLDOWN: "cooldown.node",
     Cause.BREAKER: "breaker",
@@ -102,6 +104,7 @@ GROUPS: dict[str, frozenset[Cause]] = {
     "over a cap": frozenset({Cause.RUN_CAP, Cause.NODE_CAP, Cause.NAMESPACE_CAP, Cause.HOUR_CAP, Cause.WORKLOAD_CAP}),
     "waiting": frozenset(
         {
+            Cause.UNREPLACED,
             Cause.IN_FLIGHT,
             Cause.WORKLOAD_COOLDOWN,
             Cause.NODE_COOLDOWN,

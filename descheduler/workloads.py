@@ -10,11 +10,12 @@ import collections.abc
 import dataclasses
 import functools
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kube.objects import OwnerReference, Pod, StatefulSet
 
 REPLICA_SET = "ReplicaSet"
+LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationController", "Job")
 
 
 class Controller(Protocol):

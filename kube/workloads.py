@@ -6,7 +6,7 @@ available_replicas and selector. Read through `kube.objects`.
 
 import msgspec
 
-from kube.metadata import Object
+from kube.metadata import Condition, Object, holding
 from kube.selectors import LabelSelector
 
 
@@ -101,6 +101,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False):
     """spec of a Job."""
 
     parallelism: int | None = None
+    completions: int | None = None
     selector: LabelSelector | None = None
 
 
@@ -108,19 +109,28 @@ class JobStatus(msgspec.Struct, frozen=True, gc=False):
     """status of a Job."""
 
     active: int = 0
+    succeeded: int = 0
     ready: int | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class Job(Object, frozen=True, kw_only=True):
-    """A Job; its replicas are its parallelism."""
+    """A Job; its replicas are its parallelism, as long as so many are left to complete."""
 
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
     @property
     def spec_replicas(self) -> int:
-        """Pods wanted at a time."""
-        return 1 if self.spec.parallelism is None else self.spec.parallelism
+        """Pods wanted now: none of a Job that is complete, failed or suspended. Without `completions` its pods end it:
+        once one has succeeded, no other is made.
+        """
+        if any(holding(self.status.conditions, kind) for kind in ("Complete", "Failed", "Suspended")):
+            return 0
+        at_a_time, done = 1 if self.spec.parallelism is None else self.spec.parallelism, self.status.succeeded
+        if self.spec.completions is not None:
+            return min(at_a_time, max(0, self.spec.completions - done))
+        return self.status.active if done else at_a_time
 
     @property
     def ready_replicas(self) -> int:

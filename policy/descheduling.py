@@ -63,6 +63,12 @@ class Limits(sections.Section):
         description="Pods of one workload away at a time, with its unavailable ones; bySize: under 4 replicas 1, "
         "4 to 10: 2, above: 10 %.",
     )
+    unreplaced: units.Count = pydantic.Field(
+        default=5, description="Evictions whose replacement is not Ready yet; at so many nothing more leaves."
+    )
+    unreplaced_per_namespace: units.Count = pydantic.Field(
+        default=3, alias="unreplacedPerNamespace", description="The same within one namespace."
+    )
     max_snapshot_age_seconds: units.Duration = pydantic.Field(
         default=30.0,
         alias="maxSnapshotAge",

@@ -76,6 +76,11 @@ def _limits(limits: descheduling.Limits) -> Sentences:
         yield "of one workload at most 1 pod is away at a time, 2 of 4 to 10 replicas, 10 % of more"
     else:
         yield f"of one workload at most {wording.count(float(limits.per_workload), 'pod')} may be away at a time"
+    yield (
+        f"nothing leaves while {wording.count(limits.unreplaced, 'evicted pod')} "
+        f"{'has' if limits.unreplaced == 1 else 'have'} no Ready replacement, nor from a namespace with "
+        f"{limits.unreplaced_per_namespace} of these; of one workload each is waited for"
+    )
     yield f"a run evicts nothing by what it began to read more than {wording.span(limits.max_snapshot_age_seconds)} ago"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler import schema_sql
-from descheduler.history import Failures, Passed
+from descheduler.history import Awaited, Failures, Passed
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.plans import Eviction
@@ -141,6 +141,19 @@ def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledge
     assert history.last_by_workload == {"uid-web": NOW - 7}
     assert history.last_by_node == {"hot": NOW - 7}
     assert history.in_vain["uid-api-0"] == history.failures["uid-api"] == Failures(1, NOW - 6)
+
+
+def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
+    for mode, result in (("Enforce", "evicted"), ("Enforce", "unknown"), ("Enforce", "refused"), ("DryRun", "dry_run")):
+        record(ledger, result, at_seconds=NOW - 60, mode=mode)
+    record(ledger, "evicted", at_seconds=NOW - DAY + 60)
+    replaced = record(ledger, "evicted")
+    record(ledger, "evicted", at_seconds=NOW - DAY - 60)
+    ledger.fill(replaced, ready_at_seconds=NOW)
+    history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
+    awaited = Awaited("default", "ReplicaSet/web", "uid-web", NOW - 60)
+    assert history.awaited == (awaited._replace(at_seconds=NOW - DAY + 60), awaited, awaited)
+    assert ledger.history("DryRun", now_seconds=NOW, window_seconds=0.0).awaited == ()
 
 
 def test_rows_of_another_mode_do_not_count(ledger: Ledger) -> None:

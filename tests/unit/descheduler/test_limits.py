@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 
 from descheduler import limits, planning, workloads
-from descheduler.history import Failures, History
+from descheduler.history import Awaited, Failures, History
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -37,6 +38,65 @@ def test_a_cap_holds(caps: dict[str, object], history: History, chosen: int, cau
     plan = crowd().plan(scenes.policy(limits=caps), history)
     assert len(plan.evictions) == chosen
     assert list(scenes.causes(plan).values()).count(cause) == 4 - chosen
+
+
+def awaited(*workloads: str, age_seconds: float = 600.0, namespace: str = "default") -> tuple[Awaited, ...]:
+    """An eviction of each of these ReplicaSets whose replacement was not seen Ready."""
+    return tuple(Awaited(namespace, f"ReplicaSet/{name}", f"uid-{name}", NOW - age_seconds) for name in workloads)
+
+
+def missing(*names: str, **fields: Any) -> Scene:
+    """The crowd, and further workloads that miss one of three replicas each."""
+    scene = crowd(6)
+    for name in names:
+        scene.workload(name, on=["cool", "cool2"], replicas=3, **fields)
+    return scene
+
+
+FIVE = ("a", "b", "c", "d", "e")
+
+
+def test_at_the_cap_of_unreplaced_evictions_nothing_more_leaves() -> None:
+    plan = missing(*FIVE).plan(scenes.policy(limits=WIDE), History(awaited=awaited(*FIVE)))
+    assert (plan.evictions, set(scenes.causes(plan).values())) == ((), {"unreplaced"})
+    assert [one.workload for one in plan.unreplaced or ()] == [f"ReplicaSet/{name}" for name in FIVE]
+    assert plan.blocked == (
+        "5 evictions wait for a Ready replacement, 5 allowed (limits.unreplaced): ReplicaSet/a in default, "
+        "ReplicaSet/b in default, ReplicaSet/c in default and 2 more"
+    )
+
+
+def test_what_a_run_chooses_counts_as_unreplaced() -> None:
+    limits = {**WIDE, "unreplacedPerNamespace": 9}
+    plan = missing("a", "b").plan(scenes.policy(limits=limits), History(awaited=awaited("a", "b")))
+    assert (len(plan.evictions), plan.blocked) == (3, "")
+    assert list(scenes.causes(plan).values()).count("unreplaced") == 3
+
+
+@pytest.mark.parametrize(("namespace", "chosen"), [("default", 1), ("other", 3)])
+def test_a_namespace_has_a_cap_of_its_own(namespace: str, chosen: int) -> None:
+    scene = missing("a", "b", namespace=namespace)
+    plan = scene.plan(scenes.policy(limits=WIDE), History(awaited=awaited("a", "b", namespace=namespace)))
+    assert len(plan.evictions) == chosen
+
+
+@pytest.mark.parametrize(
+    ("scene", "waiting"),
+    [
+        pytest.param(crowd().workload("a", on=["cool"], replicas=3), 2, id="it misses two, and three were evicted"),
+        pytest.param(crowd().workload("a", on=["cool", "cool2"]), 0, id="it misses none: rolled out, or scaled down"),
+        pytest.param(crowd(), 0, id="it was deleted"),
+    ],
+)
+def test_an_eviction_waits_only_for_what_its_workload_misses(scene: Scene, waiting: int) -> None:
+    plan = scene.plan(scenes.policy(limits=WIDE), History(awaited=awaited("a", "a", "a")))
+    assert len(plan.unreplaced or ()) == waiting
+
+
+@pytest.mark.parametrize(("age_seconds", "waiting"), [(3599.0, 1), (3601.0, 0)])
+def test_where_the_owners_scale_was_not_read_an_eviction_waits_for_an_hour(age_seconds: float, waiting: int) -> None:
+    history = History(awaited=(Awaited("default", "CloneSet/a", "uid-a", NOW - age_seconds),))
+    assert len(crowd().plan(history=history).unreplaced or ()) == waiting
 
 
 def test_what_the_plan_leaves_of_its_caps() -> None:

@@ -273,6 +273,29 @@ def test_a_node_that_cannot_be_relieved_is_told_once(tmp_path: pathlib.Path) -> 
     assert "2 without a destination" in here.door.created[0]["note"]
 
 
+def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Path) -> None:
+    scene = scenes.Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    for name in "abcd":
+        scene.workload(name, on=["hot", "cool"], gib=2, namespace=name)
+    quick = {"cooldown": {"workload": "1s", "node": "1s"}, "limits": {"unreplaced": 2}}
+    here = World(scene, tmp_path, mode="Enforce", **quick)
+    for _ in range(4):
+        here.service.run()
+        gone = {name.partition("/")[2] for name, _, _ in here.door.evictions}
+        scene.pods = [pod for pod in scene.pods if pod.name not in gone]
+        here.show(scene)
+        here.clock.advance(10)
+        here.prometheus.age_seconds -= 10
+    assert len(here.door.evictions) == 2
+    assert here.service.last is not None
+    assert "blocked: 2 evictions wait for a Ready replacement" in here.service.last.summary
+    assert here.metric("evenload_evictions_unreplaced") == 2
+    assert here.metric("evenload_eviction_candidates", verdict="unreplaced") == 2
+    (told,) = [body for body in here.door.created if body["reason"] == "ReplacementsNotReady"]
+    assert (told["regarding"]["name"], told["type"]) == ("hot", "Warning")
+    assert "2 allowed (limits.unreplaced): ReplicaSet/a in a, ReplicaSet/b in b" in told["note"]
+
+
 def test_an_intent_left_by_a_crash_is_closed_before_anything_else(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()

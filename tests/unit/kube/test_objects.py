@@ -255,6 +255,23 @@ def test_workloads_say_how_many_they_want_and_have(kind: Any, spec: dict[str, An
     assert (found.spec_replicas, found.ready_replicas, found.available_replicas) == (wanted, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "wanted"),
+    [
+        ({"parallelism": 4, "completions": 6}, {"succeeded": 1}, 4),
+        ({"parallelism": 4, "completions": 6}, {"succeeded": 5}, 1),
+        ({"parallelism": 4}, {"succeeded": 1, "active": 2}, 2),
+        ({}, {"conditions": [{"type": "Complete", "status": "True"}]}, 0),
+        ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, 0),
+        ({}, {"conditions": [{"type": "Suspended", "status": "True"}]}, 0),
+        ({}, {"conditions": [{"type": "Suspended", "status": "False"}]}, 1),
+    ],
+)
+def test_a_job_wants_no_pod_for_what_is_done(spec: dict[str, Any], status: dict[str, Any], wanted: int) -> None:
+    job = builders.decoded({"metadata": {"name": "w"}, "spec": spec, "status": status}, objects.Job)
+    assert job.spec_replicas == wanted
+
+
 def test_a_replication_controllers_label_map_selects() -> None:
     body = {"spec": {"selector": {"app": "web"}}}
     assert builders.decoded(body, objects.ReplicationController).selector.matches({"app": "web", "tier": "1"})
