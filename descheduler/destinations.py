@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from descheduler import admission, attachments, neighbours, placement, snapshot, usage
+from descheduler.history import Measured
 from descheduler.neighbours import Judgement
 from descheduler.rooms import Room
 from descheduler.snapshot import Snapshot
@@ -55,7 +56,14 @@ class Ranking(NamedTuple):
 class Destinations:
     """The nodes that could take pods, with the room that this plan has not given away yet."""
 
-    def __init__(self, taken: Snapshot, policy: LoadPolicy, *, excluded: collections.abc.Collection[str]) -> None:
+    def __init__(
+        self,
+        taken: Snapshot,
+        policy: LoadPolicy,
+        *,
+        excluded: collections.abc.Collection[str],
+        landed: collections.abc.Mapping[str, Measured],
+    ) -> None:
         self._bands = policy.descheduler.thresholds
         self._resources = usage.resources_of(policy)
         self._neighbours = neighbours.Neighbours(taken)
@@ -68,7 +76,7 @@ class Destinations:
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
         nodes = [every[name] for name in sorted(every) if not closed[name]]
-        expected = expected_ratios(nodes, taken, policy)
+        expected = expected_ratios(nodes, taken, policy, landed)
         self._filter = admission.LoadFilter(nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         self._rooms = {
@@ -209,17 +217,23 @@ def _judged(
     }
 
 
-def expected_ratios(nodes: collections.abc.Sequence[Node], taken: Snapshot, policy: LoadPolicy) -> admission.Floats:
+def expected_ratios(
+    nodes: collections.abc.Sequence[Node],
+    taken: Snapshot,
+    policy: LoadPolicy,
+    landed: collections.abc.Mapping[str, Measured],
+) -> admission.Floats:
     """What recent pods will add before the windows show it [nodes, metrics in force]: est(p) * decay / allocatable.
 
-    A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
+    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
-    pods = _lately_bound(taken, longest_seconds) if policy.recent_pods.enabled else ()
+    estimated = policy.recent_pods.enabled  # else only what was measured counts
+    pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
     ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in pods)
     recents = [
-        (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy))
+        (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy, landed))
         for pod, age_seconds in ages
         if age_seconds is not None
         and age_seconds < longest_seconds
@@ -262,7 +276,9 @@ def _age_seconds(pod: Pod, now_seconds: float) -> float | None:
     return None if bound_at_seconds is None else now_seconds - bound_at_seconds
 
 
-def _load(pod: Pod, policy: LoadPolicy) -> recent.Load:
+def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Measured]) -> recent.Load:
+    if (measured := landed.get(pod.uid)) is not None:
+        return recent.Load(*measured)
     request = recent.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
     return recent.estimate(request, policy.recent_pods).load
 

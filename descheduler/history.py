@@ -29,6 +29,13 @@ class Failures(NamedTuple):
     last_at_seconds: float
 
 
+class Measured(NamedTuple):
+    """What an evicted pod used where it was: millicores and bytes."""
+
+    cpu_millicores: float
+    memory_bytes: float
+
+
 class Awaited(NamedTuple):
     """An eviction whose replacement was not seen Ready yet: of which workload ("Kind/name"), intended when."""
 
@@ -52,6 +59,7 @@ class History:
 
     `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `awaited` the evictions
     of the last day behind that, oldest first, `undecided` the workloads with an intent whose end is not known yet.
+    `landed` is by the uid of a replacement what the pod used that it replaces.
     """
 
     in_last_hour: int = 0
@@ -63,5 +71,6 @@ class History:
     flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
     awaited: tuple[Awaited, ...] = ()
+    landed: collections.abc.Mapping[str, Measured] = dataclasses.field(default_factory=dict)
     departed: tuple[Departed, ...] = ()
     undecided: frozenset[str] = frozenset()

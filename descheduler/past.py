@@ -8,7 +8,7 @@ import collections
 import collections.abc
 from typing import NamedTuple
 
-from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, Awaited, Departed, Failures, History, Passed
+from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, Awaited, Departed, Failures, History, Measured, Passed
 from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
 
 
@@ -43,6 +43,9 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
             for row in counted
             if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
         ),
+        landed={
+            row.landed_pod: Measured(row.cpu_millicores, row.memory_bytes) for row in done if row.landed_pod is not None
+        },
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )

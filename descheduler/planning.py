@@ -121,6 +121,7 @@ class _Draft:
         self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
         self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
         self._overloaded = overloaded
+        self._landed = history.landed
         self._resources = usage.resources_of(policy)
         self._longest_window_seconds = max(
             (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
@@ -129,7 +130,7 @@ class _Draft:
     @functools.cached_property
     def _destinations(self) -> destinations.Destinations:
         """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
-        return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded)
+        return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded, landed=self._landed)
 
     def headroom(self) -> Headroom:
         """What the plan so far leaves."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from descheduler import snapshot
+from descheduler.history import History, Measured
 from kube import objects
 from policy import schema
 from runtime import clock
@@ -302,6 +303,28 @@ def test_pods_bound_a_moment_ago_count_with_their_expected_load() -> None:
     scene = scenes.hot_and_cool().workload("new", on=["cool"], mutate=fresh)
     assert scenes.causes(scene.plan())["web-0"] == "no_destination"  # 0.1 + 0.7 * 18/32 + 4/32 > 0.6
     assert scenes.causes(scenes.hot_and_cool().workload("new", on=["cool"], memory="18Gi").plan())["web-0"] == "chosen"
+
+
+@pytest.mark.parametrize("recent_pods", [{}, {"enabled": False}], ids=["with estimates", "without"])
+@pytest.mark.parametrize(
+    ("landed", "age_seconds", "expected"),
+    [
+        pytest.param({}, 120, "chosen", id="by its request of next to nothing"),
+        pytest.param({"uid-new-0": Measured(0.0, 4 * scenes.GIB)}, 120, "no_destination", id="by what it used before"),
+        pytest.param({"uid-new-0": Measured(0.0, 4 * scenes.GIB)}, 290, "chosen", id="the window shows it by now"),
+    ],
+)
+def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
+    landed: dict[str, Measured], age_seconds: float, expected: str, recent_pods: dict[str, object]
+) -> None:
+    def bound(body: builders.Body) -> None:
+        body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+
+    scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
+    scene.workload("new", on=["cool"], memory="64Mi", mutate=bound)
+    obeyed = schema.LoadPolicy.of({"recentPods": recent_pods})
+    plan = scene.plan(obeyed, History(landed=landed))  # 0.45 + 0.6 * 4/32 + 4/32 > 0.6
+    assert scenes.causes(plan)["web-0"] == expected
 
 
 def test_a_node_without_a_fresh_reading_is_no_destination() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from descheduler import schema_sql
-from descheduler.history import Awaited, Failures, Passed
+from descheduler.history import Awaited, Failures, Measured, Passed
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.plans import Eviction
@@ -141,6 +141,14 @@ def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledge
     assert history.last_by_workload == {"uid-web": NOW - 7}
     assert history.last_by_node == {"hot": NOW - 7}
     assert history.in_vain["uid-api-0"] == history.failures["uid-api"] == Failures(1, NOW - 6)
+
+
+def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger: Ledger) -> None:
+    row_id = record(ledger, "evicted")
+    record(ledger, "evicted", name="api")
+    ledger.fill(row_id, landed_pod="uid-web-9")
+    landed = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).landed
+    assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB)}
 
 
 def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
