@@ -225,7 +225,8 @@ def expected_ratios(
 ) -> admission.Floats:
     """What recent pods will add before the windows show it [nodes, metrics in force]: est(p) * decay / allocatable.
 
-    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
+    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod
+    that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
     """
     rows = {node.metadata.name: row for row, node in enumerate(nodes)}
     longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from descheduler import usage
 from descheduler.history import FOLLOWED_SECONDS
 from descheduler.ledger import Ledger
-from descheduler.rows import Row
+from descheduler.rows import LOOK_BACKS, Row
 from descheduler.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
@@ -26,7 +26,6 @@ log = logs.get(__name__)
 # A request may be carried out after its sender has gone: the apiserver works on one for up to a minute (its
 # --request-timeout). Until then an intent whose pod still stands stays open, and its workload is left alone.
 ANSWER_SECONDS = 60.0
-LOOK_BACKS = (("load_5m_ratio", 300.0), ("load_30m_ratio", 1800.0))
 MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however long nobody looked
 
 # Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.

@@ -29,6 +29,19 @@ class Failures(NamedTuple):
     last_at_seconds: float
 
 
+class Relieved(NamedTuple):
+    """An eviction that took place: the node's ratio before it, the pod's share of it, when the pod had gone, and the
+    node's ratio at some moments after (Unix seconds; None: not known).
+    """
+
+    run: str
+    metric: str
+    before_ratio: float
+    share_ratio: float
+    gone_at_seconds: float | None
+    looks: tuple[tuple[float, float | None], ...]
+
+
 class Measured(NamedTuple):
     """What an evicted pod used where it was: millicores and bytes."""
 
@@ -59,7 +72,8 @@ class History:
 
     `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `awaited` the evictions
     of the last day behind that, oldest first, `undecided` the workloads with an intent whose end is not known yet.
-    `landed` is by the uid of a replacement what the pod used that it replaces.
+    `landed` is by the uid of a replacement what the pod used that it replaces, `relieved` by node the
+    evictions of the last day, oldest first.
     """
 
     in_last_hour: int = 0
@@ -72,5 +86,6 @@ class History:
     in_flight: frozenset[str] = frozenset()
     awaited: tuple[Awaited, ...] = ()
     landed: collections.abc.Mapping[str, Measured] = dataclasses.field(default_factory=dict)
+    relieved: collections.abc.Mapping[str, tuple[Relieved, ...]] = dataclasses.field(default_factory=dict)
     departed: tuple[Departed, ...] = ()
     undecided: frozenset[str] = frozenset()

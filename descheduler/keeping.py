@@ -43,7 +43,8 @@ class Pruning:
 def looks_back_seconds(policy: "LoadPolicy") -> float:
     """How far back caps, pauses and the count of returns look; of rows that are older only breakers say anything."""
     cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
-    longest_seconds = max(cooldown.workload_seconds, cooldown.node_seconds, breaker.max_seconds)
+    plain_seconds = cooldown.workload_seconds, cooldown.node_seconds, cooldown.ineffective.max_seconds
+    longest_seconds = max(*plain_seconds, breaker.max_seconds)
     return max(HOUR_SECONDS, cooldown.returned.window_seconds, longest_seconds)
 
 

@@ -1,4 +1,5 @@
-"""Caps, cool-downs, replacements that are waited for, back-off and breaker: how much may be disturbed, however hot the nodes are.
+"""Caps, cool-downs, replacements that are waited for, back-off and breaker: how much may be disturbed, however hot the
+nodes are.
 
 `planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
 the ledger.
@@ -9,12 +10,12 @@ import collections.abc
 import hashlib
 import math
 
-from descheduler import workloads
+from descheduler import effect, workloads
 from descheduler.history import HOUR_SECONDS, Awaited, History
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing, Standings
 from kube.objects import Pod
-from policy.descheduling import Breaker, Descheduler
+from policy.descheduling import Breaker, Descheduler, Growing
 from policy.schema import LoadPolicy
 
 BY_SIZE = "bySize"
@@ -30,6 +31,7 @@ class Caps:
         self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
         self._waiting = len(self.unreplaced)
         self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
+        self._whole = policy
         self._policy = policy.descheduler
         self._history = history
         self._now_seconds = now_seconds
@@ -48,9 +50,9 @@ class Caps:
         waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
         return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
 
-    def node_verdict(self, node: str) -> Verdict | None:
-        """Why the node as a whole must wait, if it must: its cool-down, its own cap, or the caps of the run and the
-        hour.
+    def node_verdict(self, node: str, metric: str) -> Verdict | None:
+        """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
+        or a load that does not fall.
         """
         limits = self._policy.limits
         if self._chosen >= limits.per_run:
@@ -63,7 +65,9 @@ class Caps:
             return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {limits.per_node} a run and node")
         last = self._history.last_by_node.get(node)
         left_seconds = self._left(last, self._policy.cooldown.node_seconds)
-        return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left") if left_seconds > 0 else None
+        if left_seconds > 0:
+            return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
+        return self._effect_verdict(node, metric)
 
     @property
     def run_left(self) -> int:
@@ -104,6 +108,21 @@ class Caps:
             self._by_workload[standing.workload.uid] += 1
             self._waiting += 1
             self._waiting_by_namespace[pod.namespace] += 1
+
+    def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
+        """Why evictions that did not lower the node's load are not followed by others yet."""
+        found = effect.ineffective(self._history.relieved.get(node, ()), metric, self._whole)
+        if found is None:
+            return None
+        rest = self._policy.cooldown.ineffective
+        left_seconds = self._left(self._history.last_by_node.get(node), grown_seconds(rest, found.in_a_row))
+        if left_seconds <= 0:
+            return None
+        return Verdict(
+            Cause.LOAD_NOT_FALLING,
+            f"{found.evictions} evictions should have lowered {metric} by {found.expected_ratio:.2f} and lowered it by "
+            f"{found.measured_ratio:.2f}: its load is not its pods'; {left_seconds:.0f} s left",
+        )
 
     def _workload_verdict(self, standing: Standing) -> Verdict | None:
         workload = standing.workload
@@ -199,9 +218,12 @@ def workload_cooldown_seconds(descheduler: Descheduler, returned: int) -> float:
     cooldown = descheduler.cooldown
     if returned == 0:
         return cooldown.workload_seconds
-    back = cooldown.returned
-    grown_seconds = min(back.max_seconds, back.initial_seconds * back.factor ** min(returned - 1, 64))
-    return max(cooldown.workload_seconds, grown_seconds)
+    return max(cooldown.workload_seconds, grown_seconds(cooldown.returned, returned))
+
+
+def grown_seconds(rest: Growing, times: int) -> float:
+    """initial * factor^(n-1), at most max."""
+    return min(rest.max_seconds, rest.initial_seconds * rest.factor ** min(times - 1, 64))
 
 
 def breaker_seconds(descheduler: Descheduler, uid: str, in_a_row: int) -> float:

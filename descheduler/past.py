@@ -8,8 +8,18 @@ import collections
 import collections.abc
 from typing import NamedTuple
 
-from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, Awaited, Departed, Failures, History, Measured, Passed
-from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
+from descheduler.history import (
+    FOLLOWED_SECONDS,
+    HOUR_SECONDS,
+    Awaited,
+    Departed,
+    Failures,
+    History,
+    Measured,
+    Passed,
+    Relieved,
+)
+from descheduler.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, LOOK_BACKS, OPEN, Row
 
 
 class Kept(NamedTuple):
@@ -46,6 +56,7 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
         landed={
             row.landed_pod: Measured(row.cpu_millicores, row.memory_bytes) for row in done if row.landed_pod is not None
         },
+        relieved=_relieved(row for row in done if row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS),
         departed=tuple(_departed(row) for row in done),
         undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
     )
@@ -90,6 +101,17 @@ def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
 
 def _in_flight(row: Row) -> bool:
     return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
+
+
+def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, ...]]:
+    """The evictions by node, with the load that the node had afterwards."""
+    found: dict[str, list[Relieved]] = collections.defaultdict(list)
+    for row in done:
+        looks = tuple((row.at_seconds + after_seconds, getattr(row, column)) for column, after_seconds in LOOK_BACKS)
+        share_ratio = row.before_ratio - row.projected_ratio
+        one = Relieved(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
+        found[row.node].append(one)
+    return {node: tuple(several) for node, several in found.items()}
 
 
 def _departed(row: Row) -> Departed:

@@ -177,7 +177,7 @@ class _Draft:
         """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
         if not ordering.worthwhile(*self._used_and_excess(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
-        refused = self.blocked or self._caps.node_verdict(work.node.name)
+        refused = self.blocked or self._caps.node_verdict(work.node.name, overload.metric)
         standing = self._standing(pod)
         refused = refused or self._caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
         refused = refused or self._headroom.verdict(pod)

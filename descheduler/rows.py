@@ -22,6 +22,8 @@ FAILED: Final = ("failed", "refused")
 # After what a pod is left alone for a while; an answer of 404 or 409 about a pod that is still there is a webhook's.
 IN_VAIN: Final = (*FAILED, "gone", "replaced")
 ENDS_FAILURES: Final = (*DONE, "dry_run")
+# The columns with a node's load after an eviction, and how long after the start of its run.
+LOOK_BACKS: Final = (("load_5m_ratio", 300.0), ("load_30m_ratio", 1800.0))
 RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
 
 

@@ -166,23 +166,25 @@ def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> Announcement
     `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
     """
     reason = stuck_reason(one.verdict.cause for one in plan.candidates)
-    if plan.chosen or plan.left_alone or reason is None or (run_evicts and reason in AFTER_EVICTIONS):
+    if plan.chosen or plan.left_alone or reason is None or (run_evicts and reason is Reason.REPLACEMENTS_NOT_READY):
         return None
     over = max(plan.overloads, key=lambda one: one.excess_ratio)
     note = (
-        f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}{_detail(plan, reason)}; "
-        f"run {run.run}, policy {run.policy_hash}"
+        f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}"
+        f"{_detail(plan, reason)}; run {run.run}, policy {run.policy_hash}"
     )
     return Announcement(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
 
 
 def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
-    """Which reason tells why a node got no relief: replacements that are not Ready, no destination, budgets,
-    protections; None while it only waits.
+    """Which reason tells why a node got no relief: replacements that are not Ready, a load that does not fall, no
+    destination, budgets, protections; None while it only waits.
     """
     found = set(causes)
     if Cause.UNREPLACED in found:
         return Reason.REPLACEMENTS_NOT_READY
+    if Cause.LOAD_NOT_FALLING in found:
+        return Reason.NODE_LOAD_NOT_FALLING
     if Cause.NOT_NEEDED in found or found & WAITING:
         return None
     if Cause.NO_DESTINATION in found:
@@ -193,12 +195,15 @@ def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:
 
 
 def _detail(plan: NodePlan, reason: Reason) -> str:
-    cause = AFTER_EVICTIONS.get(reason)
+    cause = DETAILED.get(reason)
     details = (one.verdict.detail for one in plan.candidates if one.verdict.cause is cause)
     return f"; {detail}" if (detail := next(details, "")) else ""
 
 
-AFTER_EVICTIONS = {Reason.REPLACEMENTS_NOT_READY: Cause.UNREPLACED}
+DETAILED = {
+    Reason.REPLACEMENTS_NOT_READY: Cause.UNREPLACED,
+    Reason.NODE_LOAD_NOT_FALLING: Cause.LOAD_NOT_FALLING,
+}
 WAITING = verdicts.GROUPS["waiting"] | verdicts.GROUPS["over a cap"]
 
 

@@ -48,6 +48,7 @@ class Cause(enum.StrEnum):
     IN_FLIGHT = "in_flight"
     WORKLOAD_COOLDOWN = "workload_cooldown"
     NODE_COOLDOWN = "node_cooldown"
+    LOAD_NOT_FALLING = "load_not_falling"
     BREAKER = "breaker"
     BACKOFF = "backoff"
     FLOW_NEVER = "flow_never"
@@ -88,6 +89,7 @@ RULES: dict[Cause, str] = {
     Cause.UNREPLACED: "limits.unreplaced",
     Cause.WORKLOAD_COOLDOWN: "cooldown.workload",
     Cause.NODE_COOLDOWN: "cooldown.node",
+    Cause.LOAD_NOT_FALLING: "cooldown.ineffective",
     Cause.BREAKER: "breaker",
     Cause.BACKOFF: "breaker.backoff",
     Cause.FLOW_NEVER: "flow",
@@ -108,6 +110,7 @@ GROUPS: dict[str, frozenset[Cause]] = {
             Cause.IN_FLIGHT,
             Cause.WORKLOAD_COOLDOWN,
             Cause.NODE_COOLDOWN,
+            Cause.LOAD_NOT_FALLING,
             Cause.BREAKER,
             Cause.BACKOFF,
             Cause.FLOW_IN_FLIGHT,

@@ -39,7 +39,8 @@ class Reason(enum.StrEnum):
     EVICTION_LOOP = "EvictionLoop"  # the replacement came back to the node it left
     EVICTION_FAILED = "EvictionFailed"  # the apiserver refused for another reason
     NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go
-    REPLACEMENTS_NOT_READY = "ReplacementsNotReady"  # nothing more leaves: too many evicted pods have no Ready successor
+    REPLACEMENTS_NOT_READY = "ReplacementsNotReady"  # nothing more leaves: too many evicted pods are not replaced
+    NODE_LOAD_NOT_FALLING = "NodeLoadNotFalling"  # evictions lowered a node's load by less than half of the expected
     POLICY_REFUSED = "PolicyRefused"  # the changed policy file is invalid, the last good one stays in force
     POLICY_ACCEPTED = "PolicyAccepted"  # a changed policy file is in force, or a refused one was put back as it was
 

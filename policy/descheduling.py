@@ -117,14 +117,30 @@ class Protect(sections.Section):
     )
 
 
-class Returned(sections.Section):
-    """Cool-down of a workload whose replacement landed on the relieved node again."""
+class Growing(sections.Section):
+    """A cool-down that grows each time its reason holds again."""
 
     initial_seconds: units.Duration = pydantic.Field(default=900.0, alias="initial", description="The first cool-down.")
-    factor: Factor = pydantic.Field(default=2.0, description="Each return multiplies it by this.")
+    factor: Factor = pydantic.Field(default=2.0, description="Each further time multiplies it by this.")
     max_seconds: units.Duration = pydantic.Field(
         default=21600.0, alias="max", description="It grows no longer than this."
     )
+
+
+class Ineffective(Growing):
+    """Cool-down of a node whose load does not fall when pods leave it."""
+
+    evictions: units.Count = pydantic.Field(
+        default=3, description="So many evictions together that lower it by less than half of the expected."
+    )
+    initial_seconds: units.Duration = pydantic.Field(
+        default=1800.0, alias="initial", description="The first cool-down."
+    )
+
+
+class Returned(Growing):
+    """Cool-down of a workload whose replacement landed on the relieved node again."""
+
     window_seconds: units.Duration = pydantic.Field(
         default=86400.0, alias="window", description="Returns count this long."
     )
@@ -138,6 +154,9 @@ class Cooldown(sections.Section):
     )
     node_seconds: units.DurationOrZero = pydantic.Field(default=300.0, alias="node", description="Per node.")
     returned: Returned = pydantic.Field(default_factory=Returned, description="After a replacement came back.")
+    ineffective: Ineffective = pydantic.Field(
+        default_factory=Ineffective, description="Per node and metric, where its load does not fall."
+    )
 
 
 class Breaker(sections.Section):

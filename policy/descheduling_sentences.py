@@ -127,6 +127,12 @@ def _cooldown(rest: descheduling.Cooldown) -> Sentences:
         f"{wording.number(back.factor)} times as long with each further return within "
         f"{wording.span(back.window_seconds)}, at most {wording.span(back.max_seconds)}"
     )
+    vain = rest.ineffective
+    yield (
+        f"a node whose load falls by less than half of what {wording.count(vain.evictions, 'eviction')} should have "
+        f"taken off is left alone for {wording.span(vain.initial_seconds)}, "
+        f"{wording.number(vain.factor)} times as long after each further one, at most {wording.span(vain.max_seconds)}"
+    )
 
 
 def _breaker(breaker: descheduling.Breaker) -> str:

@@ -1,11 +1,19 @@
-"""What earlier evictions came to decides about the next, on the real control plane: a quota that allows no new pod."""
+"""What earlier evictions came to decides about the next, on the real control plane: a quota that allows no new pod, and
+a node whose load is not its pods'.
+"""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
+from descheduler.ledger import Ledger
+from descheduler.rows import Run
+from kube import kinds
+from runtime import clock
 from tests.contract import descheduler_site
-from tests.contract.descheduler_site import LIMIT, NAMESPACE, Site, Watcher
+from tests.contract import test_descheduler_evicting as by_hand
+from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, Site, Watcher
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
@@ -32,6 +40,46 @@ def watcher(site: Site) -> Iterator[Watcher]:
         yield made
 
 
+def in_vain(site: Site, count: int) -> None:
+    """A ledger with so many evictions from the hot node after which its load was as high as before."""
+    pods = [pod for pod in site.door.list(kinds.PODS, namespace=NAMESPACE).items if pod.node_name == HOT]
+    began_seconds = clock.WallClock().now() - 600 * (count + 1)
+    with contextlib.closing(Ledger(site.ledger).open()) as ledger:
+        for number, pod in enumerate(pods[:count]):
+            at_seconds = began_seconds + 600 * number
+            run = Run(f"run-{number}", at_seconds, "Enforce", "9c1e")
+            (eviction,) = by_hand.by_hand(pod, site.door.get(kinds.NODES, HOT)).evictions
+            row = ledger.intend(run, eviction, at_seconds=at_seconds)
+            ledger.decide(row, "evicted", status=201, message="", at_seconds=at_seconds)
+            learnt = {
+                "gone_at_seconds": at_seconds + 10,
+                "ready_at_seconds": at_seconds + 10,
+                "landed_pod": f"{number}",
+            }
+            ledger.fill(row, **learnt, load_5m_ratio=0.9, load_30m_ratio=0.9)
+
+
+def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watcher) -> None:
+    in_vain(site, 3)
+    site.heat()
+    site.first.service.start()
+    site.judged(site.first, "load_not_falling")
+    site.first.more_runs(RUNS)
+    watcher.look()
+    assert not watcher.left
+    (told,) = [one for one in events(site) if one["reason"] == "NodeLoadNotFalling"]
+    assert (told["kind"], told["name"]) == ("Node", HOT)
+    assert "3 evictions should have lowered memory_avg_5m by 0.30 and lowered it by 0.00" in told["note"]
+
+
+def events(site: Site) -> list[dict[str, str]]:
+    """GET /events."""
+    answer = site.first.service.json("/events")
+    assert isinstance(answer, dict)
+    found: list[dict[str, str]] = answer["events"]
+    return found
+
+
 def test_evictions_that_are_never_replaced_end_the_relief(site: Site, watcher: Watcher) -> None:
     site.obey(descheduler__limits__unreplaced=1)
     site.cluster.api.create(QUOTAS, {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "1"}}})
@@ -46,9 +94,7 @@ def test_evictions_that_are_never_replaced_end_the_relief(site: Site, watcher: W
     assert len(watcher.left) == 1, "the other workload is whole, and its pods would help"
     assert site.plan(site.first)["blocked"].startswith("1 eviction waits for a Ready replacement, 1 allowed")
     assert site.first.service.metric("evenload_evictions_unreplaced") == 1
-    events = site.first.service.json("/events")
-    assert isinstance(events, dict)
-    assert "ReplacementsNotReady" in {one["reason"] for one in events["events"]}
+    assert "ReplacementsNotReady" in {one["reason"] for one in events(site)}
     site.cluster.api.delete(f"{QUOTAS}/full")
     waiting.eventually(lambda: len(watcher.left) > 1, waiting.START_SECONDS, "relief to go on")
     site.hold(watcher, site.first)

@@ -30,7 +30,8 @@ BASE: dict[str, object] = {
     "descheduler": {
         "interval": "2s",
         "overloadedFor": "4s",
-        "limits": {"perRun": 4},
+        # minutes, too: where other control planes start beside it, reading the cluster takes more than its 30 s
+        "limits": {"perRun": 4, "maxSnapshotAge": "5m"},
         "protect": {"minPodAge": "1s"},
         "cooldown": {"workload": "1s", "node": "1s", "returned": {"initial": "1s", "max": "5s", "window": "1m"}},
     },

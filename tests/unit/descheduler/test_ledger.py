@@ -151,6 +151,16 @@ def test_a_replacement_that_landed_is_known_by_what_the_evicted_pod_used(ledger:
     assert landed == {"uid-web-9": Measured(500.0, 4 * scenes.GIB)}
 
 
+def test_what_a_node_showed_after_its_evictions_is_known_for_a_day(ledger: Ledger) -> None:
+    record(ledger, "evicted", at_seconds=NOW - DAY - 60)
+    row_id = record(ledger, "evicted", at_seconds=NOW - 600)
+    ledger.fill(row_id, gone_at_seconds=NOW - 590, load_5m_ratio=0.88)
+    (one,) = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0).relieved["hot"]
+    assert (one.metric, one.before_ratio, one.gone_at_seconds) == ("memory_avg_5m", 0.9, NOW - 590)
+    assert one.share_ratio == pytest.approx(0.125)
+    assert one.looks == ((NOW - 300, 0.88), (NOW + 1200, None))
+
+
 def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
     for mode, result in (("Enforce", "evicted"), ("Enforce", "unknown"), ("Enforce", "refused"), ("DryRun", "dry_run")):
         record(ledger, result, at_seconds=NOW - 60, mode=mode)

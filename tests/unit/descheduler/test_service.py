@@ -296,6 +296,31 @@ def test_evictions_without_a_replacement_brake_and_are_told(tmp_path: pathlib.Pa
     assert "2 allowed (limits.unreplaced): ReplicaSet/a in a, ReplicaSet/b in b" in told["note"]
 
 
+def test_a_node_whose_load_does_not_fall_is_left_alone_and_told(tmp_path: pathlib.Path) -> None:
+    scene = scenes.Scene().node("hot", memory=0.99).node("cool")
+    for name in "abcdef":
+        scene.workload(name, on=["hot", "cool"], gib=2, namespace=name)
+    here = World(scene, tmp_path, mode="Enforce", limits={"unreplaced": 99})
+    ask = here.prometheus.query
+
+    def as_it_was_and_is(expression: str, *, at_seconds: float | None = None) -> Answer:
+        here.prometheus.age_seconds = 10.0 if at_seconds is not None else 10.0 - (here.clock.now() - scenes.NOW)
+        return ask(expression, at_seconds=at_seconds)
+
+    here.prometheus.query = as_it_was_and_is  # type: ignore[method-assign]
+    for _ in range(12):
+        here.service.run()
+        gone = {name.partition("/")[2] for name, _, _ in here.door.evictions}
+        scene.pods = [pod for pod in scene.pods if pod.name not in gone]
+        here.show(scene)
+        here.clock.advance(120)
+    assert len(here.door.evictions) == 3
+    assert here.metric("evenload_eviction_candidates", verdict="load_not_falling") == 3
+    (told,) = [body for body in here.door.created if body["reason"] == "NodeLoadNotFalling"]
+    assert (told["regarding"]["name"], told["type"]) == ("hot", "Warning")
+    assert "3 evictions should have lowered memory_avg_5m by 0.1" in told["note"]
+
+
 def test_an_intent_left_by_a_crash_is_closed_before_anything_else(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()

@@ -102,6 +102,7 @@ def test_reasons_are_pinned() -> None:
         "EvictionLoop",
         "EvictionFailed",
         "NoFittingNode",
+        "NodeLoadNotFalling",
         "ReplacementsNotReady",
         "PolicyRefused",
         "PolicyAccepted",
