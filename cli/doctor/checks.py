@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from cli.doctor import clocks, rights, rules, services, sources, workloads
+from cli.doctor import clocks, relief, rights, rules, services, sources, workloads
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Named
 
@@ -25,6 +25,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "policy in force": services.policy_in_force,
     "extender views": services.extender_views,
     "extender asked": services.extender_called,
+    "relief": relief.effective,
     "policy rules": rules.consistent,
     "disruption budgets": workloads.budgets,
     "placeholders": workloads.placeholders,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from cli import extender_http, output, policy_files
+from cli import descheduler_http, extender_http, output, policy_files
 from cli.doctor import checks, facts, findings, gathering, measuring, replicas
 from kube import client, config, errors, kinds
 from policy import loading, problems, schema
@@ -47,7 +47,8 @@ _FILE: Final = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--extender", "extenders", multiple=True, metavar="URL", help="Each replica. Default: its Service's pods."
 )
-@click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the extenders at those URLs.")
+@click.option("--descheduler", default="", metavar="URL", help="Default: its Service's pods.")
+@click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the services at those URLs.")
 @click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate for them.")
 @click.option("--key-file", type=_FILE, metavar="FILE", help="Its key.")
 @click.option(
@@ -116,6 +117,9 @@ def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
         wall,
         measuring.Means(given["prometheus"], given["connection"], kube, wall, given["labels"]),
         replicas.Means(services, kube, pause),
+        [extender_http.Service(given["descheduler"], *tls, descheduler_http.DESCHEDULER)]
+        if given["descheduler"]
+        else (),
         pause,
     )
 

@@ -101,6 +101,22 @@ class Replica(NamedTuple):
     watch_ages: Mapping[str, float] = {}
 
 
+class HeldBack(NamedTuple):
+    """An overloaded node that earlier evictions keep from relief: the verdict on its pods, and the figures."""
+
+    node: str
+    verdict: str
+    detail: str
+
+
+class Relief(NamedTuple):
+    """A descheduler's plan of this moment ("" for none that is deployed), in one line, and what is held back."""
+
+    name: str
+    summary: str
+    held_back: tuple[HeldBack, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The snapshot. Times are Unix seconds; `now_seconds` is this machine's clock corrected by the apiserver's.
@@ -129,4 +145,5 @@ class Facts:
     scrape_seconds: tuple[float, ...] | Finding
     origins: tuple[Origin, ...] | Finding
     replicas: tuple[Replica | Finding, ...] | Finding
+    relief: Relief | Finding
     undecodable: str = ""

@@ -4,11 +4,12 @@
 extenders). Nothing is written to the cluster; the reviews of rights are answered and not stored.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from cli.doctor import findings, measuring, replicas, rights
+from cli import extender_http
+from cli.doctor import findings, measuring, relief, replicas, rights
 from cli.doctor.facts import ClockSeen, Facts, Held, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
@@ -33,6 +34,7 @@ class Means:
     clock: clocks.Clock
     prometheus: measuring.Means
     extenders: replicas.Means
+    deschedulers: Sequence[extender_http.Service]
     pause: Callable[[float], object]
 
 
@@ -72,6 +74,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         scrape_seconds=seen.scrape_seconds,
         origins=seen.origins,
         replicas=asked,
+        relief=relief.ask(kube, means.deschedulers, namespace),
         undecodable=kube.undecodable.line() if kube.undecodable.present() else "",  # last: after all lists
     )
 

@@ -19,7 +19,6 @@ from kube import errors, kinds
 from kube.client import Client, Place
 
 SERVICE: Final = "evenload-extender"
-SLICE_SELECTOR: Final = f"kubernetes.io/service-name={SERVICE}"
 ROUNDS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
@@ -62,14 +61,16 @@ class _Decisions(msgspec.Struct, frozen=True):
     decisions: tuple[_Decision, ...] = ()
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
+    """A replica by its name, and how to ask it."""
+
     name: str
     get: Get
 
 
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    found = [_at_url(one) for one in means.given] or _behind_service(means.kube, namespace)
+    found = [at_url(one) for one in means.given] or _behind_service(means.kube, namespace)
     if isinstance(found, Finding):
         return found
     answers: tuple[Replica | Finding, ...] = ()
@@ -81,17 +82,15 @@ def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding
     return answers
 
 
-def _at_url(service: extender_http.Service) -> _Named:
-    return _Named(service.url, service.get)
+def at_url(service: extender_http.Service) -> Named:
+    """The replica at a URL given."""
+    return Named(service.url, service.get)
 
 
-def _behind_service(kube: Client, namespace: str) -> list[_Named] | Finding:
-    nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{SERVICE}"
-    fix = "deploy the extender (docs/extender.md), or say where it is: --extender URL for each replica"
-    try:
-        slices = kube.list(kinds.ENDPOINT_SLICES, namespace=namespace, label_selector=SLICE_SELECTOR).items
-    except errors.KubeError as error:
-        return findings.unknown(f"the extenders could not be looked for: {error}", "--extender URL for each replica")
+def behind(kube: Client, service: str, namespace: str) -> list[Named]:
+    """The pods behind a Service, asked through the apiserver; raises KubeError."""
+    selector = f"kubernetes.io/service-name={service}"
+    slices = kube.list(kinds.ENDPOINT_SLICES, namespace=namespace, label_selector=selector).items
     places = [
         Place(kinds.PODS, namespace, endpoint.target_ref.name, str(port.port), port.name or "http")
         for one in slices
@@ -99,7 +98,16 @@ def _behind_service(kube: Client, namespace: str) -> list[_Named] | Finding:
         for port in (one.ports or ())[:1]
         if endpoint.target_ref is not None and endpoint.target_ref.kind == "Pod"
     ]
-    return [_Named(place.name, _proxied(kube, place)) for place in places] or findings.fail(nowhere, fix)
+    return [Named(place.name, _proxied(kube, place)) for place in places]
+
+
+def _behind_service(kube: Client, namespace: str) -> list[Named] | Finding:
+    nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{SERVICE}"
+    fix = "deploy the extender (docs/extender.md), or say where it is: --extender URL for each replica"
+    try:
+        return behind(kube, SERVICE, namespace) or findings.fail(nowhere, fix)
+    except errors.KubeError as error:
+        return findings.unknown(f"the extenders could not be looked for: {error}", "--extender URL for each replica")
 
 
 def _proxied(kube: Client, place: Place) -> Get:
@@ -111,7 +119,7 @@ def _proxied(kube: Client, place: Place) -> Get:
     return get
 
 
-def _asked(one: _Named) -> Replica | Finding:
+def _asked(one: Named) -> Replica | Finding:
     try:
         nodes = extender_http.decoded(one.get("/nodes"), _Nodes, one.name)
         decisions = extender_http.decoded(one.get("/decisions?limit=1"), _Decisions, one.name).decisions

@@ -3,10 +3,13 @@ a node whose load is not its pods'.
 """
 
 import contextlib
+import json
 from collections.abc import Iterator
 
+import click.testing
 import pytest
 
+import cli.__main__
 from descheduler.ledger import Ledger
 from descheduler.rows import Run
 from kube import kinds
@@ -51,12 +54,8 @@ def in_vain(site: Site, count: int) -> None:
             (eviction,) = by_hand.by_hand(pod, site.door.get(kinds.NODES, HOT)).evictions
             row = ledger.intend(run, eviction, at_seconds=at_seconds)
             ledger.decide(row, "evicted", status=201, message="", at_seconds=at_seconds)
-            learnt = {
-                "gone_at_seconds": at_seconds + 10,
-                "ready_at_seconds": at_seconds + 10,
-                "landed_pod": f"{number}",
-            }
-            ledger.fill(row, **learnt, load_5m_ratio=0.9, load_30m_ratio=0.9)
+            ledger.fill(row, gone_at_seconds=at_seconds + 10, ready_at_seconds=at_seconds + 10)
+            ledger.fill(row, landed_pod=f"{number}", load_5m_ratio=0.9, load_30m_ratio=0.9)
 
 
 def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watcher) -> None:
@@ -70,6 +69,11 @@ def test_a_node_whose_load_did_not_fall_is_left_alone(site: Site, watcher: Watch
     (told,) = [one for one in events(site) if one["reason"] == "NodeLoadNotFalling"]
     assert (told["kind"], told["name"]) == ("Node", HOT)
     assert "3 evictions should have lowered memory_avg_5m by 0.30 and lowered it by 0.00" in told["note"]
+    words = ["doctor", "--kubeconfig", str(site.cluster.kubeconfig), "--prometheus", site.cluster.prometheus_url]
+    words += ["--descheduler", site.first.service.url, "-o", "json"]
+    result = click.testing.CliRunner().invoke(cli.__main__.main, words)
+    (found,) = [one for one in json.loads(result.stdout)["checks"] if one["check"] == "relief"]
+    assert (found["verdict"], found["seen"].partition(":")[0]) == ("warn", HOT)
 
 
 def events(site: Site) -> list[dict[str, str]]:

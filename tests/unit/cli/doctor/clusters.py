@@ -97,6 +97,8 @@ class Cluster:
             left = self.views[pod]
             digest = left.pop(0) if len(left) > 1 else left[0]
             return {"policy": "0123456789ab", "heartbeat": {"matches": True}, "view": {"view": digest}, "nodes": []}
+        if path == "plan":
+            return {"summary": "0 evicted", "nodes": []}
         if path == "metrics":
             return EXPOSITION.format(since=self.since_seconds)
         return {"decisions": [{"at_seconds": self.since_seconds + 50}]}

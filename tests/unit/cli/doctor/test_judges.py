@@ -388,6 +388,18 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "unknown",
         ("no extender was reached",),
     ),
+    "a node whose load does not fall": (
+        "relief",
+        {"relief": facts.Relief("d", "", (facts.HeldBack("node-1", "load_not_falling", "3 evictions should …"),))},
+        "warn",
+        ("node-1: 3 evictions should …", "kubectl debug node/node-1"),
+    ),
+    "evicted pods that are not replaced": (
+        "relief",
+        {"relief": facts.Relief("d", "", (facts.HeldBack("node-1", "unreplaced", "5 evictions wait …"),))},
+        "warn",
+        ("nothing leaves node-1: 5 evictions wait …", "EvenloadEvictionsUnreplaced.md"),
+    ),
     "a filter line over the eviction line": (
         "policy rules",
         {"settings": worlds.settings(filter={"thresholds": {"cpu_avg_5m": 0.9, "memory_avg_5m": 0.65}})},
@@ -507,6 +519,7 @@ MISSING = {
     "disruption budgets": "budgets",
     "placeholders": "pods",
     "extender asked": "pods",
+    "relief": "relief",
 }
 
 

@@ -43,6 +43,7 @@ def well(**changes: Any) -> facts.Facts:
             facts.Origin("cAdvisor", "--pod-selector", ({"instance": "10.0.0.2:10250"},)),
         ),
         replicas=(replica("extender-a"), replica("extender-b")),
+        relief=facts.Relief("descheduler-0", "0 evicted"),
     )
     return dataclasses.replace(healthy, **changes)
 

@@ -1,0 +1,83 @@
+"""Judge of the descheduler: whether what earlier evictions came to holds the relief of hot nodes back.
+
+`gathering` asks with `ask`; any replica answers GET /plan, since they share the ledger.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from cli import descheduler_http, extender_http
+from cli.doctor import findings, replicas
+from cli.doctor.facts import Facts, HeldBack, Relief
+from cli.doctor.findings import Finding
+from descheduler.verdicts import Cause
+from kube import errors
+from kube.client import Client
+
+SERVICE: Final = "evenload-descheduler"
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    verdict: str
+    detail: str
+
+
+class _Node(msgspec.Struct, frozen=True):
+    node: str
+    candidates: tuple[_Candidate, ...] = ()
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """GET /plan, as far as it is judged."""
+
+    summary: str
+    evictions: tuple[msgspec.Raw, ...] = ()
+    nodes: tuple[_Node, ...] = ()
+
+
+def ask(kube: Client, given: Sequence[extender_http.Service], namespace: str) -> Relief | Finding:
+    """What the descheduler holds back at this moment, or the Finding that tells why it could not be asked."""
+    try:
+        found = [replicas.at_url(one) for one in given] or replicas.behind(kube, SERVICE, namespace)
+    except errors.KubeError as error:
+        return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
+    unanswered = ""
+    for one in found:
+        try:
+            plan = extender_http.decoded(one.get("/plan"), _Plan, one.name, descheduler_http.DESCHEDULER)
+        except extender_http.BadUrl:
+            raise
+        except (extender_http.HttpError, errors.KubeError) as error:
+            unanswered = f"{one.name} gives no plan: {error}"
+            continue
+        return Relief(one.name, plan.summary, _held_back(plan))
+    if unanswered:
+        return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")
+    return Relief("", f"no descheduler behind Service {namespace}/{SERVICE}: nothing is evicted")
+
+
+def _held_back(plan: _Plan) -> tuple[HeldBack, ...]:
+    """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
+    causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if plan.evictions else {str(Cause.UNREPLACED)})
+    firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in plan.nodes)
+    return tuple(HeldBack(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)
+
+
+def effective(facts: Facts) -> Finding:
+    """Evictions lower the load of nodes, and evicted pods are replaced."""
+    if isinstance(facts.relief, Finding):
+        return facts.relief
+    resting = [one for one in facts.relief.held_back if one.verdict == Cause.LOAD_NOT_FALLING]
+    waiting = [one for one in facts.relief.held_back if one.verdict == Cause.UNREPLACED]
+    found = []
+    if resting:
+        told = findings.few(f"{one.node}: {one.detail}" for one in resting)
+        fix = f"what else runs on it? kubectl debug node/{resting[0].node}, steal time, the kernel; not its pods"
+        found.append(findings.warn(told, fix))
+    if waiting:
+        fix = "why are they not Ready? evenload evictions --since 1d; docs/runbooks/EvenloadEvictionsUnreplaced.md"
+        found.append(findings.warn(f"nothing leaves {waiting[0].node}: {waiting[0].detail}", fix))
+    told = f"{facts.relief.name}: {facts.relief.summary}" if facts.relief.name else facts.relief.summary
+    return findings.worst(found or [findings.ok(told)])
