@@ -327,6 +327,34 @@ def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
     assert scenes.causes(plan)["web-0"] == expected
 
 
+def filled_ratio(*, by_ledger: bool) -> float:
+    """What the only destination shows in the end after twenty runs, 30 s apart, that each may send it a pod of 2 GiB
+    that requests next to nothing; its window shows a pod the more, the longer it is there.
+    """
+    share_ratio, landed_seconds = 2 / 32, list[float]()
+    for now_seconds in range(0, 600, 30):
+        ages = [now_seconds - at_seconds for at_seconds in landed_seconds]
+        shown_ratio = 0.4 + sum(share_ratio * min(1.0, age / 300) for age in ages)
+        scene = (
+            Scene().node("hot", memory=0.95).node("cool", memory=shown_ratio).workload("web", on=["hot", "hot"], gib=2)
+        )
+        for number, age in enumerate(ages):
+
+            def bound(body: builders.Body, age_seconds: float = age) -> None:
+                body["status"]["conditions"][0]["lastTransitionTime"] = clock.to_rfc3339(NOW - age_seconds)
+
+            scene.workload(f"landed{number}", on=["cool"], memory="64Mi", mutate=bound)
+        known = {f"uid-landed{number}-0": Measured(500.0, 2 * scenes.GIB) for number in range(len(ages))}
+        plan = scene.plan(scenes.policy(), History(landed=known if by_ledger else {}))
+        landed_seconds += [now_seconds] * len(plan.evictions)
+    return 0.4 + share_ratio * len(landed_seconds)
+
+
+def test_run_after_run_a_destination_ends_under_its_line() -> None:
+    assert filled_ratio(by_ledger=True) == pytest.approx(0.5875)
+    assert filled_ratio(by_ledger=False) > 0.8, "by requests every run finds room until the window shows the pods"
+
+
 def test_a_node_without_a_fresh_reading_is_no_destination() -> None:
     scene = scenes.hot_and_cool()
     del scene.readings["cool"]["cpu_avg_5m"]
