@@ -3,8 +3,12 @@
 A gate must say the same twice: an example that nobody has drawn before is for those who look for one, not for whoever
 lands a change that day. What is found is kept as an `@example`. No deadline, no limit on drawing: the machine is
 shared, and no test is about time spent.
+
+Python's garbage collector leaves alone what was imported and collected before the first test: a million objects, which
+live until the run ends. Looking through them again and again is a tenth of the run.
 """
 
+import gc
 import os
 from typing import Any
 
@@ -21,6 +25,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("evenload")
+gc.disable()  # until all is imported
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test._hypothesis_internal_use_settings = hypothesis.settings(
                 own, max_examples=max(EXAMPLES, own.max_examples), derandomize=False
             )
+
+
+def pytest_collection_finish() -> None:
+    """From here on there is garbage to look for, among what tests make."""
+    #    gc.freeze()
+    gc.enable()
