@@ -6,6 +6,7 @@ are built, is `excluded`: no image of ours holds it. The hashes of a package are
 that pip installs must be among them.
 """
 
+import collections
 import collections.abc
 import datetime
 import pathlib
@@ -72,9 +73,12 @@ def _add_packages(
     added = [(one, _package(one, scope)) for one in packages]
     made.components.update(component for _, component in added)
     root = made.metadata.component
+    named: dict[str, list[components.Component]] = collections.defaultdict(list)
+    for component in made.components:
+        named[component.name].append(component)
     for one, component in added:
         for asker in one.via:
-            askers = [root] if asker.startswith("-r ") else [other for other in made.components if other.name == asker]
+            askers = [root] if asker.startswith("-r ") else named[asker]
             for wanting in filter(None, askers):
                 made.register_dependency(wanting, [component])
 
