@@ -18,6 +18,7 @@ from tests import clocks
 
 LIMIT_SECONDS: Final = 60
 LINGER_SECONDS: Final = 2
+TURN_SECONDS: Final = 0.02
 SCHEDULER: Final = "127.0.0.1"
 STRANGER: Final = "127.0.0.2"  # another pod, which means harm
 
@@ -26,6 +27,14 @@ def hello(_environment: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
     """Answers everything."""
     start_response("200 OK", [("Content-Length", "2")])
     return [b"hi"]
+
+
+class Poller(selectors.DefaultSelector):
+    """Begins a turn of the worker's loop soon after the test moved the clock, instead of in up to a second."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready, after TURN_SECONDS at the latest."""
+        return super().select(TURN_SECONDS if timeout is None else min(timeout, TURN_SECONDS))
 
 
 class Working:
@@ -64,7 +73,7 @@ class Working:
 
     def _run(self) -> None:
         self.worker.tpool = self.worker.get_thread_pool()
-        self.worker.poller = selectors.DefaultSelector()
+        self.worker.poller = Poller()
         self.worker.method_queue.init()
         self.worker.run()
         self.worker.tmp.close()
