@@ -353,7 +353,7 @@ class DoorSuite:
             resource_version=since,
             namespace=namespace,
             label_selector="suite=none",
-            timeout_seconds=5,
+            timeout_seconds=self.quiet_seconds,
         )
         seen = list(watch)
         assert {event.type for event in seen} <= {"BOOKMARK"}
