@@ -2,7 +2,8 @@
 # Everything lives in .venv and in a user cache (~/.cache/evenload); no root, nothing by hand.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+# Most of what is installed is never imported, and Python compiles the rest when it is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
 RUNTIME := .venv/runtime-$(shell cksum < requirements.txt | cut -d' ' -f1)
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime simulator
@@ -64,10 +65,10 @@ sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment
-# What runs, first and alone: `make demo` has a minute. The pins are complete, and most of what is installed is never imported.
+# What runs, first and alone: `make demo` has a minute. The pins are complete.
 $(RUNTIME): requirements.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) --no-deps --no-compile -r requirements.txt
+	$(PIP) --no-deps -r requirements.txt
 	@rm -f .venv/runtime-* && touch $@
 $(STAMP): $(RUNTIME) requirements-dev.txt
 	$(PIP) -r requirements.txt -r requirements-dev.txt
