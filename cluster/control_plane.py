@@ -25,6 +25,7 @@ from cluster.processes import Process
 
 OBSERVERS = ("prometheus", "node-exporter")
 EXPORTERS = ("node-exporter", "load-exporter")
+KUBERNETES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "load-exporter")
 SETTLE_SECONDS = 180.0
 CLOSE_GRACE_SECONDS = 0.0  # nothing of a closed cluster is used again but its logs, and those are not buffered
 TOKEN_SECONDS = 24 * 3600
@@ -35,7 +36,8 @@ class Cluster:
 
     nodes: how many fake nodes, or their shapes. directory: where all state goes (a temporary one, removed at the end,
     by default). scheduler, prometheus, node_exporter, exporter: False leaves that component out; `exporter` may also
-    be extra arguments of `python -m cluster.exporter`. scheduler_gates: kube-scheduler's feature gates. detached: the
+    be extra arguments of `python -m cluster.exporter`. kubernetes: False leaves out all but Prometheus and the
+    node_exporter; then there are no nodes and no `api`. scheduler_gates: kube-scheduler's feature gates. detached: the
     processes outlive this one (`python -m cluster down` ends them). Errors: errors.ClusterError from `start` and
     `__enter__`; what had been started is ended, the logs stay.
     """
@@ -45,6 +47,7 @@ class Cluster:
         nodes: int | collections.abc.Sequence[NodeShape] = 0,
         *,
         directory: pathlib.Path | None = None,
+        kubernetes: bool = True,
         scheduler: bool = True,
         scheduler_gates: collections.abc.Mapping[str, bool] | None = None,
         prometheus: bool = True,
@@ -64,7 +67,9 @@ class Cluster:
         )
         left_out = {"kube-scheduler": scheduler, "prometheus": prometheus, "node-exporter": node_exporter}
         left_out["load-exporter"] = exporter is not False
-        self._names = tuple(name for name in site.ORDER if left_out.get(name, True))
+        there = (name for name in site.ORDER if left_out.get(name, True))
+        self._names = tuple(name for name in there if kubernetes or name not in KUBERNETES)
+        self._kubernetes = kubernetes
         self._detached = detached
         self._node_names: list[str] = []
         self._processes: dict[str, Process] = {}
@@ -217,6 +222,22 @@ class Cluster:
         here = self._here
         here.prepare(now_seconds=time.time())
         here.write_targets([name for name in EXPORTERS if name in self._names])
+        if self._kubernetes:
+            self._start_apiserver()
+        self._spawn(*self._names)
+        if self._kubernetes:
+            nodes.create(self.api, self._shapes)
+            self._node_names = [shape.name for shape in self._shapes]
+        for process in self._processes.values():
+            process.wait_ready()
+        here.write_targets([name for name in EXPORTERS if name in self._names])
+        if self._kubernetes:
+            nodes.wait_ready(self.api, self._node_names)
+            self._wait_for_service_account()
+        self._record()
+
+    def _start_apiserver(self) -> None:
+        here = self._here
         self._spawn("etcd")
         self._processes["etcd"].wait_ready()
         self._spawn("kube-apiserver", *OBSERVERS)
@@ -224,15 +245,6 @@ class Cluster:
         self._api = here.admin()
         here.write_kubeconfigs()
         here.write_scheduler(())
-        self._spawn(*self._names)
-        nodes.create(self.api, self._shapes)
-        self._node_names = [shape.name for shape in self._shapes]
-        for process in self._processes.values():
-            process.wait_ready()
-        here.write_targets([name for name in EXPORTERS if name in self._names])
-        nodes.wait_ready(self.api, self._node_names)
-        self._wait_for_service_account()
-        self._record()
 
     def _spawn(self, *names: str) -> None:
         for name in names:

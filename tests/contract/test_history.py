@@ -48,7 +48,7 @@ def happened(end_seconds: float) -> tuple[Scenario, list[str]]:
 def recorded() -> collections.abc.Iterator[tuple[Scenario, list[str], client.Client]]:
     end_seconds = math.floor((time.time() - AGO_SECONDS) / STEP_SECONDS) * STEP_SECONDS
     truth, nodes = happened(end_seconds)
-    with cluster.Cluster(nodes=0, scheduler=False, exporter=False, node_exporter=False) as running:
+    with cluster.Cluster(kubernetes=False, node_exporter=False) as running:
         running.backfill(past.openmetrics(truth, nodes))
         with contextlib.closing(client.connect(running.prometheus_url, timeout_seconds=60.0)) as door:
             yield truth, nodes, door

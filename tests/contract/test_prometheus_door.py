@@ -132,7 +132,7 @@ def test_a_frozen_prometheus_is_given_up_and_asked_again_later(control_plane: cl
 def alone() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client, float]]:
     """A Prometheus of its own with a real node_exporter, and the past of `same_life` until an instant hours ago."""
     end_seconds = (time.time() - AGO_SECONDS) // ALIGNED_SECONDS * ALIGNED_SECONDS + BETWEEN_SECONDS
-    with cluster.Cluster(nodes=0, scheduler=False, exporter=False) as running:
+    with cluster.Cluster(kubernetes=False) as running:
         running.backfill(same_life.pages(end_seconds))
         started_seconds = time.time()
         with contextlib.closing(connect(running)) as made:
