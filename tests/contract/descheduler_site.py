@@ -8,10 +8,11 @@ import contextlib
 import functools
 import json
 import pathlib
+import random
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import yaml
@@ -20,9 +21,10 @@ import cluster
 from cluster.demo import permissions
 from descheduler.rows import DONE
 from descheduler.wiring import LEASE
-from kube import config, errors, kinds
+from kube import config, errors, kinds, reflector
 from kube.door import KubeDoor
 from kube.objects import Pod
+from runtime import clock
 from tests import gate
 from tests.contract import shifted
 from tests.e2e import bodies, policies, services, waiting
@@ -63,22 +65,27 @@ class Replica(NamedTuple):
 
 
 class Watcher:
-    """Lists the pods many times a second: which there were, and the fewest that were ready of each workload.
-
-    One look after the other, whoever looks: by an older list than the last, pods made since would seem to have left.
-    """
+    """Follows the pods: which there were, which left, and the fewest ready ones of each workload after a change."""
 
     def __init__(self, door: KubeDoor) -> None:
         self._door = door
-        self._looking = threading.Lock()
+        self._counting = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._pods = reflector.Reflector(
+            door,
+            kinds.PODS,
+            clock=clock.WallClock(),
+            rng=random.Random(0),
+            namespace=NAMESPACE,
+            on_change=self._changed,
+            direct=True,  # so that what is counted is the picture right after the change
+        )
         self.seen: dict[str, Pod] = {}
         self.left: set[str] = set()
         self.fewest: dict[str, int] = {}
 
     def __enter__(self) -> "Watcher":
-        self._thread.start()
+        self._thread = self._pods.start(self._stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,23 +93,26 @@ class Watcher:
         self._thread.join()
 
     def look(self) -> None:
-        """Once."""
-        with self._looking:
-            self._look()
+        """Lists the pods: what has left by now is known when this returns, whatever the watch still has to bring."""
+        with self._counting:
+            before = set(self.seen)  # what is made after the list has not left
+        pods = self._door.list(kinds.PODS, namespace=NAMESPACE).items
+        with self._counting:
+            self._count(pods)
+            self.left |= before - {pod.uid for pod in pods}
 
-    def _look(self) -> None:
-        pods = {pod.uid: pod for pod in self._door.list(kinds.PODS, namespace=NAMESPACE).items}
-        staying = {uid for uid, pod in pods.items() if not pod.deleting}
-        self.left |= set(self.seen) - staying
-        self.seen |= pods
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        with self._counting:
+            self._count(tuple(self._pods.snapshot().values()))
+            if old is not None and (new is None or new.uid != old.uid):
+                self.left.add(old.uid)
+
+    def _count(self, pods: Collection[Pod]) -> None:
+        self.seen |= {pod.uid: pod for pod in pods}
+        self.left |= {pod.uid for pod in pods if pod.deleting}
         for app in {pod.labels["app"] for pod in self.seen.values()}:
-            ready = sum(pod.ready and uid in staying for uid, pod in pods.items() if pod.labels["app"] == app)
+            ready = sum(pod.ready and not pod.deleting for pod in pods if pod.labels["app"] == app)
             self.fewest[app] = min(self.fewest.get(app, REPLICAS), ready)
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.05):
-            with contextlib.suppress(errors.KubeError):  # the apiserver is killed under it: it looks again
-                self.look()
 
 
 class Site:
