@@ -19,53 +19,60 @@ from tests import patience
 
 pytest.register_assert_rewrite("tests.door_suite")  # tests that are not in a test module
 
-# The files that use the shared control plane are one for xdist: dealt out apart, each worker would start it anew.
-SHARED = "control_plane"
-SHARING = (
-    "test_bad_input",
-    "test_descheduler_evicting",
-    "test_descheduler_kills",
-    "test_guard",
-    "test_hostile_pods",
-    "test_kube_credentials",
-    "test_kube_door",
-    "test_load_exporter",
-    "test_prometheus_door",
-    "test_victoria_metrics",
-)
-# Files of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to nobody.
+# The files that use the shared control plane, in groups that are one for xdist: dealt out apart, each worker would
+# start it anew. Those that have it for themselves for a while (tests/e2e/lent.py) make a group of their own.
+SHARED = {
+    "control_plane": (
+        "test_bad_input",
+        "test_descheduler_evicting",
+        "test_descheduler_kills",
+        "test_guard",
+        "test_hostile_pods",
+        "test_kube_credentials",
+        "test_kube_door",
+        "test_load_exporter",
+        "test_prometheus_door",
+        "test_victoria_metrics",
+    ),
+    "control_plane, lent": (
+        "test_explain_cli",
+        "test_extender_rbac",
+        "test_extender_replicas",
+        "test_extender_scheduler",
+        "test_policy_events",
+        "test_recording_rules",
+    ),
+    "fleet": ("test_doctor", "test_effectiveness", "test_extra_metrics"),
+}
+# Files and groups of half a minute and more, the longest first, by `--durations=0`. The order of the others matters to
+# nobody.
 LONGEST_FIRST = (
     "test_annotator_faults",
+    "control_plane, lent",
     "test_descheduler_faults",
     "test_relief",
-    SHARED,
+    "control_plane",
     "test_annotator_writes",
-    "test_extender_replicas",
     "test_descheduler_starving",
     "test_extender_connections",
+    "fleet",
     "test_guide",
     "test_placing",
     "test_kustomize",
     "test_demo",
     "test_scheduler_model",
     "test_cluster",
-    "test_extender_scheduler",
-    "test_doctor",
     "test_placeholders",
     "test_kube_reflector",
     "test_rights",
-    "test_recording_rules",
-    "test_extra_metrics",
-    "test_explain_cli",
     "test_undecodable_objects",
     "test_no_secrets",
-    "test_effectiveness",
 )
 
 
 def _dealt_as(path: str | pathlib.Path) -> str:
     stem = pathlib.PurePath(path).stem
-    return SHARED if stem in SHARING else stem
+    return next((group for group, stems in SHARED.items() if stem in stems), stem)
 
 
 class Dealer(xdist.scheduler.LoadFileScheduling):  # type: ignore[misc] # xdist has no types
@@ -93,6 +100,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def control_plane() -> collections.abc.Iterator[cluster.Cluster]:
     """Three fake nodes under a real apiserver, scheduler, controller-manager and Prometheus, until the run ends."""
     with cluster.Cluster(nodes=3) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fleet() -> collections.abc.Iterator[cluster.Cluster]:
+    """The same without the real node_exporter, for stacks of our services (`tests.e2e.stack.started` says why)."""
+    with cluster.Cluster(nodes=3, node_exporter=False) as running:
         yield running
 
 

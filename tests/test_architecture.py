@@ -96,6 +96,8 @@ def test_only_the_clock_reads_the_time_and_only_the_loop_catches_everything() ->
 
 def test_the_files_that_are_dealt_out_first_exist_and_those_that_share_a_cluster_do() -> None:
     paths = [path for folder in ("contract", "e2e") for path in (ROOT / "tests" / folder).glob("test_*.py")]
-    assert set(conftest.LONGEST_FIRST) - {conftest.SHARED} <= {path.stem for path in paths}
-    sharing = {path.stem for path in paths if re.search(r"\bcontrol_plane\b|\badmin: ", path.read_text("utf-8"))}
-    assert sharing == set(conftest.SHARING)
+    assert set(conftest.LONGEST_FIRST) - set(conftest.SHARED) <= {path.stem for path in paths}
+    sharing = {
+        path.stem for path in paths if re.search(r"\bcontrol_plane\b|\bfleet: |\badmin: ", path.read_text("utf-8"))
+    }
+    assert sharing == {stem for stems in conftest.SHARED.values() for stem in stems}

@@ -1,10 +1,9 @@
 """`evenload doctor` on a real control plane: a healthy one is well, and each thing broken is named with its fix.
 
-One cluster with the real services; a test for the healthy state, then one that breaks several things at once. The
-extender and Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
+The real services; a test for the healthy state, then one that breaks several things at once. The extender and
+Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
 """
 
-import contextlib
 import itertools
 import json
 import pathlib
@@ -16,46 +15,50 @@ import click.testing
 import pytest
 
 import cli.__main__
+import cluster
 from cli.doctor import services
 from cluster.demo import permissions
 from kube import kinds
 from tests.e2e import bodies, policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 Checks = dict[str, dict[str, Any]]
 
 
-@contextlib.contextmanager
-def at_work() -> Iterator[stack.Stack]:
-    """Annotator and extender at work, the shipped rights in place, and kube-scheduler asking about pods."""
-    with stack.started(3, policies.write) as made:
-        made.start(made.annotator, made.extender)
-        made.use_extender()
-        numbers = itertools.count()
+def scheduling(made: stack.Stack) -> None:
+    """Waits until kube-scheduler asks the extender about pods."""
+    made.use_extender()
+    numbers = itertools.count()
 
-        def asked() -> bool:
-            """An extender that is late is passed over; the next pod asks it again."""
-            prefix = f"first-{next(numbers)}-"
-            made.create_pods(prefix, 1)
-            made.placed(prefix, 1)
-            return made.extender.metric("evenload_extender_request_duration_seconds_count") > 0
+    def asked() -> bool:
+        """An extender that is late is passed over; the next pod asks it again."""
+        prefix = f"first-{next(numbers)}-"
+        made.create_pods(prefix, 1)
+        made.placed(prefix, 1)
+        return made.extender.metric("evenload_extender_request_duration_seconds_count") > 0
 
-        waiting.eventually(asked, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", made.extender.log)
-        yield made
+    waiting.eventually(asked, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", made.extender.log)
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[stack.Stack]:
-    """A healthy one, which no test of it may break."""
-    with at_work() as made:
+def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
+    """Annotator and extender at work, the shipped rights in place, and kube-scheduler asking about pods."""
+    with lent(fleet), stack.started_on(fleet, policies.write) as made:
+        made.start(made.annotator, made.extender)
+        scheduling(made)
         yield made
 
 
 @pytest.fixture
-def breaking() -> Iterator[stack.Stack]:
-    """One to break."""
-    with at_work() as made:
-        yield made
+def breaking(running: stack.Stack) -> Iterator[stack.Stack]:
+    """The same, healthy again afterwards."""
+    yield running
+    running.stop()
+    permissions.apply(running.cluster)
+    running.start(running.annotator, running.extender)
+    running.reset()
+    scheduling(running)
 
 
 def examine(made: stack.Stack, *words: str, kubeconfig: pathlib.Path | None = None) -> tuple[int, Checks]:

@@ -13,10 +13,12 @@ import click.testing
 import pytest
 
 import cli.__main__
+import cluster
 from kube import kinds
 from promql import client
 from runtime import clock
 from tests.e2e import policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 PATIENCE_SECONDS = 180
@@ -26,18 +28,19 @@ COUNTED = 6
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[stack.Stack]:
+def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
     """Three nodes of different load, and the annotator among Prometheus' targets."""
-    with stack.started(3, policies.write) as made:
+    with lent(fleet), stack.started_on(fleet, policies.write) as made:
         targets = made.cluster.directory / "configuration" / "node-exporter-targets.json"
-        groups = json.loads(targets.read_text(encoding="utf-8"))
+        before = targets.read_text(encoding="utf-8")
         address = made.annotator.url.removeprefix("http://")
-        targets.write_text(json.dumps([*groups, {"targets": [address]}]), encoding="utf-8")
+        targets.write_text(json.dumps([*json.loads(before), {"targets": [address]}]), encoding="utf-8")
         made.start(made.annotator)
         for number, node in enumerate(sorted(made.nodes())):
             made.set_load(node, cpu_ratio=0.2 + 0.2 * number, memory_ratio=0.3)
         made.await_reading("node-2", "cpu_avg_5m", 0.5, 0.7, timeout_seconds=PATIENCE_SECONDS)
         yield made
+        targets.write_text(before, encoding="utf-8")
 
 
 def asked(made: stack.Stack, span: str = "10m") -> dict[str, Any]:

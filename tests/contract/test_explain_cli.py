@@ -1,7 +1,6 @@
 """`evenload explain` and `evenload nodes` beside a real kube-scheduler: what is told is what was decided.
 
-Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus; the control plane is its own,
-because its scheduler asks the extender.
+Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
 import json
@@ -19,6 +18,7 @@ from kube import config, kinds
 from policy import annotations
 from runtime import clock
 from tests.e2e import services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
@@ -79,9 +79,9 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The control plane with the extender in charge and the nodes annotated."""
-    with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
+    with lent(control_plane) as running:
         made = World(running, tmp_path_factory.mktemp("explain"))
         try:
             made.extender.start()

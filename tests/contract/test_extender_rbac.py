@@ -12,19 +12,24 @@ from cluster.demo import permissions
 from policy import annotations, heartbeat, owner_usage
 from runtime import clock
 from tests.e2e import services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
 NAMESPACE = permissions.NAMESPACE
+ADDED = ("node-3", "node-4")
+NODES = ("node-0", "node-1", "node-2", *ADDED)
 OLD_SECONDS = 200  # under staleAfter, and more than a test waits, so that only the heartbeat can make a reading younger
 
 
 @pytest.fixture
-def extender(tmp_path: pathlib.Path) -> Iterator[tuple[cluster.Cluster, services.Service]]:
-    """An extender that runs as its ServiceAccount, on a cluster of its own without load or scheduler."""
-    with cluster.Cluster(nodes=2, scheduler=False, prometheus=False, exporter=False) as running:
+def extender(
+    control_plane: cluster.Cluster, tmp_path: pathlib.Path
+) -> Iterator[tuple[cluster.Cluster, services.Service]]:
+    """An extender that runs as its ServiceAccount, and two nodes more than there were."""
+    with lent(control_plane) as running:
         for _ in range(2):  # what docker-compose.yml does once the apiserver answers, and may do again
-            containers.create_objects(running.api, 2)
+            containers.create_objects(running.api, len(NODES))
         kubeconfig = permissions.kubeconfig(running, "extender")
         policy = ROOT / "deploy" / "policies" / "default.yaml"
         arguments = ["--policy", str(policy), "--kubeconfig", str(kubeconfig), "--namespace", NAMESPACE]
@@ -34,6 +39,8 @@ def extender(tmp_path: pathlib.Path) -> Iterator[tuple[cluster.Cluster, services
             yield running, service
         finally:
             service.stop()
+            for name in ADDED:
+                running.api.delete(f"api/v1/nodes/{name}")
 
 
 def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
@@ -42,26 +49,26 @@ def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
     running, service = extender
     now_seconds = clock.WallClock().now()
     text = annotations.encode(annotations.Reading(now_seconds - OLD_SECONDS, {"cpu_avg_5m": 0.5}))
-    for name in ("node-0", "node-1"):
+    for name in NODES:
         running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {annotations.KEY: text}}})
-    data = heartbeat.encode(now_seconds, "hash", 2, heartbeat.digest({"node-0": text, "node-1": text}))
+    data = heartbeat.encode(now_seconds, "hash", len(NODES), heartbeat.digest(dict.fromkeys(NODES, text)))
     usage = owner_usage.encode(now_seconds, {"shop/ReplicaSet/web": owner_usage.Mean(120.0, None, 7)})
     for name, content in ((heartbeat.CONFIG_MAP, data), (owner_usage.CONFIG_MAP, usage)):
         body = {"metadata": {"name": name}, "data": content}
         running.api.create(f"api/v1/namespaces/{NAMESPACE}/configmaps", body)
     waiting.eventually(
-        lambda: confirmed(service), 90, "the heartbeat to confirm both nodes", lambda: service.json("/nodes")
+        lambda: confirmed(service), 90, "the heartbeat to confirm all nodes", lambda: service.json("/nodes")
     )
     waiting.eventually(lambda: service.metric("evenload_extender_owner_means") == 1, 90, "the owner's mean to be read")
     assert "Forbidden" not in service.log()
 
 
 def confirmed(service: services.Service) -> bool:
-    """Whether GET /nodes says that the heartbeat matches, and both readings are younger than their own time."""
+    """Whether GET /nodes says that the heartbeat matches, and all readings are younger than their own time."""
     answer = service.json("/nodes")
     assert isinstance(answer, dict)
     younger = [row["usable"] and row["age_seconds"] < OLD_SECONDS for row in answer["nodes"]]
-    return answer["heartbeat"]["matches"] and younger == [True, True]
+    return answer["heartbeat"]["matches"] and younger == [True] * len(NODES)
 
 
 @pytest.mark.parametrize("plural", ["secrets", "configmaps", "deployments"])

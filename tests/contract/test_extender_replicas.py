@@ -20,6 +20,7 @@ from policy import annotations, heartbeat
 from runtime import clock, reloading
 from tests import forwarding
 from tests.e2e import services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 NODES = ("node-0", "node-1", "node-2")
@@ -99,8 +100,8 @@ class World:
         self.cluster.api.patch(f"api/v1/namespaces/default/configmaps/{heartbeat.CONFIG_MAP}", {"data": data})
 
     def bind(self, name: str, node: str) -> None:
-        """A pod that the scheduler put on a node."""
-        spec = {"containers": [{"name": "main", "image": "pause"}]}
+        """A pod that a scheduler put on a node; the one that runs leaves it alone."""
+        spec = {"schedulerName": "test", "containers": [{"name": "main", "image": "pause"}]}
         self.cluster.api.create("api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         self.cluster.api.create(
@@ -182,8 +183,8 @@ def post(connection: http.client.HTTPConnection, verb: str, names: Sequence[str]
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with cluster.Cluster(nodes=3, scheduler=False, prometheus=False, exporter=False) as running:
+def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lent(control_plane) as running:
         apiserver = parse.urlsplit(yaml.safe_load(running.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         assert apiserver.port is not None
         body = {"metadata": {"name": heartbeat.CONFIG_MAP}, "data": {}}

@@ -1,7 +1,6 @@
 """The extender under a real kube-scheduler: what its answers make the scheduler do, read from the apiserver.
 
-Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus; it starts a control plane of
-its own, because it restarts the scheduler with other extender stanzas.
+Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
 import collections
@@ -26,6 +25,7 @@ from policy import annotations
 from runtime import clock, reloading
 from tests import builders
 from tests.e2e import services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 ROOT = pathlib.Path(__file__).parents[2]
@@ -152,9 +152,9 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def plane(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A control plane with three nodes and the extender in charge of them."""
-    with cluster.Cluster(nodes=3, prometheus=False, exporter=False) as running:
+    with lent(control_plane) as running:
         world = World(running, tmp_path_factory.mktemp("extender"))
         try:
             world.extender.start()

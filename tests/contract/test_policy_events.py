@@ -15,6 +15,7 @@ from cluster.demo import permissions
 from kube import config, errors, events, kinds, objects
 from runtime import reloading
 from tests.e2e import services, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 NAMES = ("annotator", "extender", "descheduler")
@@ -25,7 +26,7 @@ POD = "--pod-name=annotator-0", "--pod-uid=11111111-2222-3333-4444-555555555555"
 
 
 class World:
-    """A control plane without load or scheduler, and the services over one policy file."""
+    """A control plane, and the services over one policy file."""
 
     def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
         self.cluster = running
@@ -59,8 +60,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with cluster.Cluster(nodes=1, scheduler=False, prometheus=False, exporter=False) as running:
+def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with lent(control_plane) as running:
         running.api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
         permissions.apply(running)
         made = World(running, tmp_path_factory.mktemp("reloads"))

@@ -98,20 +98,29 @@ def test_containers_that_are_scraped_twice_count_once(promtool: str, tmp_path: p
 
 
 @pytest.fixture(scope="module")
-def recorded() -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client]]:
+def recorded(control_plane: cluster.Cluster) -> collections.abc.Iterator[tuple[cluster.Cluster, client.Client]]:
     """A Prometheus that evaluates the rules of short windows over three nodes of different, steady load."""
-    with cluster.Cluster(nodes=3, scheduler=False) as running:
-        set_loads(running, LOADS)
-        configuration = running.directory / "configuration" / "prometheus.yaml"
-        rules = configuration.with_name("rules.yaml")
-        document = recording_rules.document(recording_rules.groups(WINDOWS, selector=SELECTOR))
-        rules.write_text(yaml.safe_dump(document), encoding="utf-8")
-        given = yaml.safe_load(configuration.read_text(encoding="utf-8"))
-        configuration.write_text(yaml.safe_dump(given | {"rule_files": [str(rules)]}), encoding="utf-8")
-        reload = urllib.request.Request(f"{running.prometheus_url}/-/reload", method="POST")
-        urllib.request.urlopen(reload, timeout=ANSWER_SECONDS).close()
-        with contextlib.closing(client.connect(running.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
-            yield running, door
+    set_loads(control_plane, LOADS)
+    configuration = control_plane.directory / "configuration" / "prometheus.yaml"
+    rules = configuration.with_name("rules.yaml")
+    document = recording_rules.document(recording_rules.groups(WINDOWS, selector=SELECTOR))
+    rules.write_text(yaml.safe_dump(document), encoding="utf-8")
+    before = configuration.read_text(encoding="utf-8")
+    configuration.write_text(yaml.safe_dump(yaml.safe_load(before) | {"rule_files": [str(rules)]}), encoding="utf-8")
+    reload(control_plane)
+    try:
+        with contextlib.closing(client.connect(control_plane.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
+            yield control_plane, door
+    finally:
+        configuration.write_text(before, encoding="utf-8")
+        reload(control_plane)
+        control(control_plane, "*", cpu_ratio=None, memory_ratio=None, hidden=None)
+
+
+def reload(running: cluster.Cluster) -> None:
+    """Makes Prometheus read its configuration."""
+    asked = urllib.request.Request(f"{running.prometheus_url}/-/reload", method="POST")
+    urllib.request.urlopen(asked, timeout=ANSWER_SECONDS).close()
 
 
 def set_loads(running: cluster.Cluster, ratios: dict[str, float]) -> None:

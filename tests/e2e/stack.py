@@ -252,9 +252,18 @@ def started(
     goes on, and lose their values at once; an answer without any series is none, and the values are held.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name,
         cluster.Cluster(nodes=nodes, scheduler_gates=scheduler_gates, node_exporter=False) as running,
+        started_on(running, write_policy) as stack,
     ):
+        yield stack
+
+
+@contextlib.contextmanager
+def started_on(
+    running: cluster.Cluster, write_policy: collections.abc.Callable[[pathlib.Path], pathlib.Path]
+) -> typing.Iterator[Stack]:
+    """A stack on a cluster where nothing is of ours yet; no service of ours runs yet."""
+    with tempfile.TemporaryDirectory(prefix="evenload-e2e-") as name:
         directory = pathlib.Path(name)
         running.api.create("api/v1/namespaces", {"metadata": {"name": SYSTEM_NAMESPACE}})
         permissions.apply(running)

@@ -6,10 +6,13 @@ far under its threshold.
 """
 
 import collections.abc
+import functools
 
 import pytest
 
+import cluster
 from tests.e2e import policies, stack, waiting
+from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 NAME = "memory_not_free_5m"
@@ -27,17 +30,15 @@ BANDS = {CACHED: (0.67, 0.73), IDLE: (0.46, 0.52), OTHER: (0.46, 0.52)}
 
 
 @pytest.fixture(scope="module")
-def running() -> collections.abc.Iterator[stack.Stack]:
+def running(fleet: cluster.Cluster) -> collections.abc.Iterator[stack.Stack]:
     """Three nodes under a policy that filters and scores by the extra metric; one of them is full of page cache."""
-    with stack.started(
-        3,
-        lambda path: policies.write(
-            path,
-            metrics=[*policies.METRICS, EXTRA],
-            filter__thresholds={"memory_avg_5m": 0.65, NAME: 0.6},
-            score__weights={NAME: 1},
-        ),
-    ) as started:
+    write = functools.partial(
+        policies.write,
+        metrics=[*policies.METRICS, EXTRA],
+        filter__thresholds={"memory_avg_5m": 0.65, NAME: 0.6},
+        score__weights={NAME: 1},
+    )
+    with lent(fleet), stack.started_on(fleet, write) as started:
         for name in (IDLE, OTHER):
             started.set_load(name, cpu_ratio=0.1, memory_ratio=0.15)
         started.set_load(CACHED, cpu_ratio=0.1, memory_ratio=0.5)

@@ -1,0 +1,50 @@
+"""A shared control plane, lent to a file that has its nodes, pods and scheduler for itself: empty before and after.
+
+A pod, a reading or a Lease that another file left would count as its own.
+"""
+
+import contextlib
+import json
+import urllib.request
+from collections.abc import Iterator
+
+import cluster
+from cluster.demo import permissions
+from policy import annotations, heartbeat
+from tests.e2e import services, waiting
+
+SYSTEM = f"api/v1/namespaces/{permissions.NAMESPACE}"
+CONFIG_MAP = f"api/v1/namespaces/default/configmaps/{heartbeat.CONFIG_MAP}"
+UNCONTROLLED = {"cpu_ratio": None, "memory_ratio": None, "hidden": None}
+
+
+@contextlib.contextmanager
+def lent(control_plane: cluster.Cluster) -> Iterator[cluster.Cluster]:
+    """Gives it without pods, readings, heartbeat or `evenload-system`, its nodes at the exporter's own load; afterwards
+    its scheduler asks no extender.
+    """
+    _clear(control_plane)
+    try:
+        yield control_plane
+    finally:
+        control_plane.start_scheduler()
+        _clear(control_plane)
+
+
+def _clear(control_plane: cluster.Cluster) -> None:
+    api = control_plane.api
+    for namespace in {pod["metadata"]["namespace"] for pod in api.items("api/v1/pods")}:
+        api.delete(f"api/v1/namespaces/{namespace}/pods")
+    for path in (SYSTEM, CONFIG_MAP):
+        if api.exists(path):
+            api.delete(path)
+    for node in api.items("api/v1/nodes"):
+        api.patch(f"api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {annotations.KEY: None}}})
+    everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
+    urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
+    waiting.eventually(
+        lambda: not api.items("api/v1/pods") and not api.exists(SYSTEM),
+        waiting.LIMIT_SECONDS,
+        f"every pod and {permissions.NAMESPACE} to be gone",
+        lambda: [pod["metadata"]["name"] for pod in api.items("api/v1/pods")],
+    )
