@@ -8,7 +8,7 @@ RUNTIME := .venv/runtime-$(shell cksum < requirements.txt | cut -d' ' -f1)
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime simulator
 PYTEST := $(BIN)/python -m pytest
-REAL := $(PYTEST) -n 4 --dist loadfile
+REAL := $(PYTEST) -n 6 --dist loadfile
 .DEFAULT_GOAL := help
 # The suites start the services hundreds of times. Containers often forbid Python to keep what it compiled, and then
 # each start compiles everything again, which takes twice as long as starting.
@@ -49,7 +49,7 @@ fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time 
 	for round in $$(seq 1 100 $(or $(FUZZ),20000)); do FUZZ_EXAMPLES=100 $(PYTEST) tests/unit/fuzz -q -n 2 --timeout 0 || exit 1; done
 properties: $(STAMP) ## all property tests with other examples each time (FUZZ=1500 a test; `unit` takes the same 100 or so)
 	FUZZ_EXAMPLES=$(or $(FUZZ),1500) $(PYTEST) tests/unit -m hypothesis -q -n 2 --timeout 0
-real: binaries ## contract and end-to-end suites on the real control plane, four files at a time (they mostly wait), the longest first
+real: binaries ## contract and end-to-end suites on the real control plane, six files at a time (they mostly wait), the longest first
 	$(REAL) tests/contract tests/e2e --no-loadscope-reorder -p no:randomly
 shuffled: binaries ## the same in another order each time, which `real` does not do: a gate must say the same twice
 	$(REAL) tests/contract tests/e2e
