@@ -1,8 +1,8 @@
-"""deploy/guard on the real apiserver: what the descheduler's ServiceAccount may not evict, it cannot evict.
+"""deploy/guard on the real apiserver: what the descheduler's account may not do, it cannot do.
 
-The evictions come from the descheduler's own Evicter under its own ServiceAccount, but from plans made by hand: no
-protection of ours stands between them and the apiserver. The limit of age is 0 but in the test about it, since all pods
-here are young.
+RBAC gives both accounts every verb on pods and nodes here, so that the guard alone refuses. The evictions come from the
+descheduler's own Evicter, but from plans made by hand: no protection of ours stands between them and the apiserver. The
+limit of age is 0 but in the test about it, since all pods here are young.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import functools
 import pathlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -22,15 +22,17 @@ from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.ledger import Ledger
 from descheduler.rows import Run
 from descheduler.telling import CONTROLLER, Announcer
-from kube import errors, events, kinds, objects
+from kube import client, errors, events, kinds, objects
 from kube.door import KubeDoor
+from kube.request import Request
 from runtime import clock
 from tests import patience
 from tests.contract import test_descheduler_evicting as by_hand
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
-GUARD = pathlib.Path(__file__).parents[2] / "deploy" / "guard"
+DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
+GUARD = DEPLOY / "guard"
 REGISTRATION = "apis/admissionregistration.k8s.io/v1"
 RBAC = "apis/rbac.authorization.k8s.io/v1"
 PATHS = {
@@ -45,14 +47,32 @@ PROTECTED = {
     "high": "the pod's priority is 1000000000, protected from 1000000000 on",
     "guarded": "pods of namespace kube-system are protected",
 }
-DELETE = permissions.Right(f"system:serviceaccount:{permissions.NAMESPACE}:evenload-descheduler", "delete", "", "pods")
+ACCOUNTS = ("annotator", "descheduler")
+EVERYTHING = {
+    "apiGroups": [""],
+    "resources": [
+        *("nodes", "nodes/status", "nodes/proxy", "bindings", "pods", "pods/status", "pods/binding", "pods/eviction"),
+        *("pods/ephemeralcontainers", "pods/exec"),
+    ],
+    "verbs": ["*"],
+}
+OTHER_WRITE = "the descheduler evicts pods and does nothing else to them"
 Document = dict[str, Any]
 
 
 def documents() -> list[Document]:
-    """Every object of the kustomization."""
+    """Every object of the kustomization, with a least age of 0."""
     listed = yaml.safe_load((GUARD / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    return [each for name in listed for each in yaml.safe_load_all((GUARD / name).read_text(encoding="utf-8"))]
+    every = [each for name in listed for each in yaml.safe_load_all((GUARD / name).read_text(encoding="utf-8"))]
+    for one in every:
+        if one["kind"] == "ValidatingAdmissionPolicy" and one["metadata"]["name"] == "evenload-guard-evictions":
+            one["spec"]["variables"] = aged(one["spec"]["variables"], "0s")
+    return every
+
+
+def aged(given: list[Document], least_age: str) -> list[Document]:
+    """Variables with another least age."""
+    return [one | ({"expression": f'duration("{least_age}")'} if one["name"] == "minPodAge" else {}) for one in given]
 
 
 def variables(least_age: str) -> list[Document]:
@@ -62,30 +82,41 @@ def variables(least_age: str) -> list[Document]:
         for one in documents()
         if one["metadata"]["name"] == "evenload-guard-evictions" and "Bind" not in one["kind"]
     ]
-    given: list[Document] = policy["spec"]["variables"]
-    return [one | ({"expression": f'duration("{least_age}")'} if one["name"] == "minPodAge" else {}) for one in given]
+    return aged(policy["spec"]["variables"], least_age)
 
 
 @pytest.fixture(scope="module")
-def descheduler(control_plane: cluster.Cluster) -> Iterator[KubeDoor]:
-    """A door of the descheduler's ServiceAccount, which somebody has given the right to delete pods on top."""
+def doors(control_plane: cluster.Cluster) -> Iterator[dict[str, client.Client]]:
+    """A door of each account, with every right on nodes and pods on top of the shipped ones."""
     api = control_plane.api
     if not api.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):
         api.create("api/v1/namespaces", {"metadata": {"name": permissions.NAMESPACE}})
         permissions.apply(control_plane)
-    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "deletecollection"]}
-    subject = {"kind": "ServiceAccount", "name": "evenload-descheduler", "namespace": permissions.NAMESPACE}
+    users = [f"system:serviceaccount:{permissions.NAMESPACE}:evenload-{name}" for name in ACCOUNTS]
+    extra = [permissions.Right(user, "delete", "", "nodes") for user in users]
+    subjects = [
+        {"kind": "ServiceAccount", "name": f"evenload-{name}", "namespace": permissions.NAMESPACE} for name in ACCOUNTS
+    ]
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "guard-test"}
-    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "guard-test"}, "rules": [rule]})
-    bound = {"metadata": {"name": "guard-test"}, "roleRef": role, "subjects": [subject]}
+    api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "guard-test"}, "rules": [EVERYTHING]})
+    bound = {"metadata": {"name": "guard-test"}, "roleRef": role, "subjects": subjects}
     api.create(f"{RBAC}/clusterrolebindings", bound)
-    permissions.await_right(control_plane, DELETE)
-    door = patience.connect(permissions.kubeconfig(control_plane, "descheduler"))
-    yield door
-    door.close()
+    for right in extra:
+        permissions.await_right(control_plane, right)
+    opened = {name: patience.connect(permissions.kubeconfig(control_plane, name)) for name in ACCOUNTS}
+    yield opened
+    for door in opened.values():
+        door.close()
     for plural in ("clusterrolebindings", "clusterroles"):
         api.delete(f"{RBAC}/{plural}/guard-test")
-    permissions.await_right(control_plane, DELETE, allowed=False)  # other suites prove that it has none
+    for right in extra:
+        permissions.await_right(control_plane, right, allowed=False)  # other suites prove that they have none
+
+
+@pytest.fixture(scope="module")
+def descheduler(doors: Mapping[str, client.Client]) -> client.Client:
+    """The descheduler's door."""
+    return doors["descheduler"]
 
 
 Evict = Callable[..., EvictionOutcome]
@@ -143,34 +174,57 @@ def namespace(admin: KubeDoor, control_plane: cluster.Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def guard(
-    control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, descheduler: KubeDoor, namespace: str
+    control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> Iterator[None]:
     """The guard, in force: the apiserver takes up each policy and each pod that is judged by it some moments later."""
     pods = {app: found(admin, where(app, namespace), app) for app in ("plain", *PROTECTED)}
     with contextlib.ExitStack() as undo:
         undo.callback(lambda: refused(evict, pods["labelled"], ""))  # other suites use this control plane, too
         for body in documents():
-            if "variables" in body["spec"]:
-                body["spec"]["variables"] = variables("0s")
             control_plane.api.create(PATHS[body["kind"]], body)
             undo.callback(control_plane.api.delete, f"{PATHS[body['kind']]}/{body['metadata']['name']}")
         for app, why in PROTECTED.items():
             refused(evict, pods[app], why)
-        deletions = functools.partial(deletion, descheduler, pods["labelled"])
-        waiting.eventually(lambda: NEVER_DELETES in deletions(), waiting.LIMIT_SECONDS, "no deletions", deletions)
+        wait_refused(descheduler, Call("DELETE", f"{pod_path(pods['labelled'])}", query=DRY_RUN), OTHER_WRITE)
         yield
 
 
-NEVER_DELETES = "evicts pods, it never deletes them"
+DRY_RUN = (("dryRun", "All"),)
+MERGE_PATCH = "application/merge-patch+json"
 
 
-def deletion(door: KubeDoor, pod: objects.Pod) -> str:
-    """Why the pod could not be deleted, "" if it could."""
+class Call(NamedTuple):
+    """A request by hand; the content type of a PATCH is the merge patch's unless another is named."""
+
+    method: str
+    path: str
+    body: Document | None = None
+    query: tuple[tuple[str, str], ...] = ()
+    content_type: str = ""
+
+
+def refusal(door: client.Client, call: Call) -> str:
+    """The apiserver's status and message, "" if it did what was asked."""
+    content_type = call.content_type or (MERGE_PATCH if call.method == "PATCH" else "application/json")
+    asked = Request(call.method, call.path, call.query, call.body, content_type, waiting.LIMIT_SECONDS)
     try:
-        door.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, dry_run=True)
-    except errors.Forbidden as error:
-        return str(error)
+        door._transport.send(asked)
+    except errors.ApiError as error:
+        return f"{error.status} {error.message}"
     return ""
+
+
+def wait_refused(door: client.Client, call: Call, why: str) -> None:
+    """Wait until a call is refused for that reason; for "", until it is not refused."""
+    answer = functools.partial(refusal, door, call)
+    waiting.eventually(
+        lambda: why in answer() if why else not answer(), waiting.LIMIT_SECONDS, why or f"{call} to be free", answer
+    )
+
+
+def pod_path(pod: objects.Pod) -> str:
+    """The path of a pod."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
 def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
@@ -238,22 +292,152 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
     assert evict(plain).result == "evicted"
 
 
+ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]
+OF_PODS: dict[str, Callable[[str], Call]] = {
+    "a deletion": lambda pod: Call("DELETE", pod),
+    "a dry run of a deletion": lambda pod: Call("DELETE", pod, query=DRY_RUN),
+    "a deletion in the body of which the dry run stands": lambda pod: Call("DELETE", pod, {"dryRun": ["All"]}),
+    "a deletion of all": lambda pod: Call("DELETE", pod.rpartition("/")[0]),
+    "an owner that the garbage collector does not find": lambda pod: Call(
+        "PATCH", pod, {"metadata": {"ownerReferences": ORPHAN}}
+    ),
+    "no label of protection": lambda pod: Call("PATCH", pod, {"metadata": {"labels": {"evenload.io/protected": None}}}),
+    "no label of its budget": lambda pod: Call("PATCH", pod, {"metadata": {"labels": {"app": "other"}}}),
+    "an annotation": lambda pod: Call("PATCH", pod, {"metadata": {"annotations": {"evenload.io/evictable": "true"}}}),
+    "a deadline": lambda pod: Call("PATCH", pod, {"spec": {"activeDeadlineSeconds": 1}}),
+    "a status": lambda pod: Call("PATCH", f"{pod}/status", {"status": {"phase": "Failed"}}),
+    "an ephemeral container": lambda pod: Call(
+        "PATCH",
+        f"{pod}/ephemeralcontainers",
+        {"spec": {"ephemeralContainers": [{"name": "x", "image": "x", "targetContainerName": "main"}]}},
+        content_type="application/strategic-merge-patch+json",
+    ),
+    "a binding": lambda pod: Call("POST", f"{pod}/binding", binding(pod)),
+    "a binding of the old form": lambda pod: Call("POST", f"{pod.rsplit('/', 2)[0]}/bindings", binding(pod)),
+    "a new pod": lambda pod: Call("POST", pod.rpartition("/")[0], new_pod()),
+    "a command in it": lambda pod: Call("GET", f"{pod}/exec", query=(("command", "kill"), ("stdout", "true"))),
+}
+
+
+def binding(pod: str) -> Document:
+    """A binding to the first node."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.rpartition("/")[2]}, "target": target}
+
+
+def new_pod() -> Document:
+    """A pod that wants to be evicted for its priority."""
+    spec = {"containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}
+
+
 @pytest.mark.usefixtures("guard")
-def test_nothing_is_deleted_by_the_descheduler_and_others_are_not_concerned(
-    admin: KubeDoor, descheduler: KubeDoor, namespace: str
+@pytest.mark.parametrize("name", OF_PODS)
+def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
+    admin: KubeDoor, descheduler: client.Client, namespace: str, name: str
 ) -> None:
+    before = found(admin, namespace, "labelled")
+    answer = refusal(descheduler, OF_PODS[name](pod_path(before)))
+    assert answer.startswith("403 "), answer
+    assert OTHER_WRITE in answer
+    assert found(admin, namespace, "labelled").uid == before.uid
+
+
+def eviction(pod: objects.Pod, **changes: Any) -> Call:
+    """An eviction as our door writes it, with other parts."""
+    body: Document = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(client.EVICTED_BY)},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    }
+    return Call("POST", f"{pod_path(pod)}/eviction", body | changes)
+
+
+OLD: list[Document] = [
+    {"manager": "x", "operation": "Update", "apiVersion": "policy/v1", "time": "2001-01-01T00:00:00Z"}
+]
+FORMS: dict[str, Callable[[objects.Pod], Call]] = {
+    "policy/v1": eviction,
+    "policy/v1beta1": lambda pod: eviction(pod, apiVersion="policy/v1beta1"),
+    "a dry run": lambda pod: eviction(pod)._replace(query=DRY_RUN),
+    "a dry run by the body alone": lambda pod: eviction(
+        pod, deleteOptions={"preconditions": {"uid": pod.uid}, "dryRun": ["All"]}
+    ),
+    "a time of its own": lambda pod: eviction(
+        pod, metadata={"name": pod.name, "labels": client.EVICTED_BY, "managedFields": OLD}
+    ),
+}
+MALFORMED: dict[str, tuple[Callable[[objects.Pod], Call], str]] = {
+    "without options": (lambda pod: eviction(pod, deleteOptions=None), "must name the pod by"),
+    "without a uid": (lambda pod: eviction(pod, deleteOptions={}), "must name the pod by"),
+    "without grace": (
+        lambda pod: eviction(pod, deleteOptions={"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}),
+        "its own grace period",
+    ),
+    "without our label": (
+        lambda pod: eviction(pod, metadata={"name": pod.name}),
+        "must be labelled evenload.io/evicted-by=descheduler",
+    ),
+}
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_an_eviction_takes_what_is_protected(
+    admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
+) -> None:
+    pod = found(admin, namespace, "labelled")
+    answer = refusal(descheduler, FORMS[form](pod))
+    assert answer.startswith("403 "), answer
+    assert PROTECTED["labelled"] in answer
+    assert found(admin, namespace, "labelled").uid == pod.uid
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("form", MALFORMED)
+def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
+    admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
+) -> None:
+    make, why = MALFORMED[form]
+    pod = found(admin, namespace, "plain")
+    assert not refusal(descheduler, eviction(pod)._replace(query=DRY_RUN))
+    answer = refusal(descheduler, make(pod))
+    assert answer.startswith("403 "), answer
+    assert why in answer
+    assert found(admin, namespace, "plain").uid == pod.uid
+
+
+@pytest.mark.usefixtures("guard")
+def test_what_the_guard_cannot_judge_is_refused(
+    control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
+) -> None:
+    asked = eviction(found(admin, namespace, "plain"))._replace(query=DRY_RUN)
+    wait_refused(descheduler, asked, "")
+    broken = [
+        one | ({"expression": "int(request.name)"} if one["name"] == "priorityAtLeast" else {})
+        for one in variables("0s")
+    ]
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": broken}})
+    wait_refused(descheduler, asked, "'evenload-guard-evictions'")
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("0s")}})
+    wait_refused(descheduler, asked, "")
+
+
+@pytest.mark.usefixtures("guard")
+def test_others_are_not_concerned(admin: KubeDoor, namespace: str) -> None:
     labelled = found(admin, namespace, "labelled")
-    with pytest.raises(errors.Forbidden, match=NEVER_DELETES):
-        descheduler.delete(kinds.PODS, labelled.name, namespace=namespace)
+    admin.delete(kinds.PODS, labelled.name, namespace=namespace, dry_run=True)
     answer = admin.evict(namespace=namespace, name=labelled.name, uid=labelled.uid, dry_run=True)
     assert answer.accepted
 
 
 @pytest.mark.usefixtures("guard")
-def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: cluster.Cluster) -> None:
+@pytest.mark.parametrize("name", ["evictions", "pods"])
+def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: cluster.Cluster, name: str) -> None:
     def checked() -> list[dict[str, object]]:
         """Of the expressions as they are now: another test changes one."""
-        policy = control_plane.api.get(EVICTIONS)
+        policy = control_plane.api.get(f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-{name}")
         status = policy.get("status", {})
         known = status.get("observedGeneration") == policy["metadata"]["generation"] and "typeChecking" in status
         return [status["typeChecking"]] if known else []

@@ -1,15 +1,18 @@
-"""The guard's limits, keys and the account it watches are those that the descheduler and its policy speak of.
+"""The guard's limits, keys and the accounts it watches are those that the services and their policy speak of.
 
 What the expressions do is proved on the real apiserver (tests/contract/test_guard.py).
 """
 
 import json
 import pathlib
+import re
 from typing import Any
 
+import pytest
 import yaml
 
 from descheduler import keys, protections
+from kube import client
 from policy.schema import LoadPolicy
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
@@ -22,7 +25,7 @@ def documents(path: str) -> list[Document]:
 
 
 EVICTIONS, EVICTIONS_BINDING = documents("guard/evictions.yaml")
-DELETIONS, DELETIONS_BINDING = documents("guard/deletions.yaml")
+PODS, PODS_BINDING = documents("guard/pods.yaml")
 
 
 def limit(name: str) -> str:
@@ -33,27 +36,42 @@ def limit(name: str) -> str:
 
 def test_the_limits_are_the_defaults_of_the_policy_file() -> None:
     protect = LoadPolicy.of({}).descheduler.protect
-    assert set(protect.namespaces) <= set(json.loads(limit("protectedNamespaces")))
+    shipped, own = limit("protectedNamespaces").rsplit(", ", 1)
+    assert own == 'request.userInfo.username.split(":")[2]]'
+    assert set(protect.namespaces) <= {*json.loads(f"{shipped}]"), "evenload-system"}
     assert int(limit("priorityAtLeast")) == protect.priority_at_least
     assert limit("minPodAge") == f'duration("{protect.min_pod_age_seconds / 60:.0f}m")'
 
 
-def test_it_watches_the_account_of_the_shipped_rights() -> None:
-    account = next(one for one in documents("rbac/descheduler.yaml") if one["kind"] == "ServiceAccount")["metadata"]
-    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
-    for policy in (EVICTIONS, DELETIONS):
-        (condition,) = policy["spec"]["matchConditions"]
-        assert condition["expression"] == f'request.userInfo.username == "{user}"'
+@pytest.mark.parametrize("namespace", ["evenload-system", "load"])
+@pytest.mark.parametrize(
+    ("policy", "services"),
+    [(EVICTIONS, {"descheduler"}), (PODS, {"descheduler"})],
+    ids=["evictions", "pods"],
+)
+def test_it_watches_the_accounts_of_the_shipped_rights_in_every_namespace(
+    policy: Document, services: set[str], namespace: str
+) -> None:
+    expression = policy["spec"]["matchConditions"][0]["expression"]
+    (pattern,) = re.fullmatch(r'request\.userInfo\.username\.matches\("(.*)"\)', expression).groups()  # type: ignore[union-attr]
+    held = set()
+    for service in ("annotator", "extender", "descheduler"):
+        account = next(one for one in documents(f"rbac/{service}.yaml") if one["kind"] == "ServiceAccount")["metadata"]
+        held |= {service} if re.search(pattern, f"system:serviceaccount:{namespace}:{account['name']}") else set()
+    assert held == services
 
 
-def test_label_and_annotations_are_the_ones_that_the_descheduler_reads() -> None:
+def test_label_and_annotations_are_the_ones_that_the_services_read_and_write() -> None:
     rules = " ".join(one["expression"] for one in EVICTIONS["spec"]["validations"])
     for key in (protections.PROTECTED_LABEL, *keys.EVICTABLE):
         assert f'"{key}"' in rules
+    assert EVICTIONS["spec"]["matchConstraints"]["objectSelector"] == {"matchLabels": client.EVICTED_BY}
+    ((key, value),) = client.EVICTED_BY.items()
+    assert f'labels["{key}"].orValue("") == "{value}"' in PODS["spec"]["validations"][-1]["expression"]
 
 
 def test_what_cannot_be_judged_is_refused() -> None:
-    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (DELETIONS, DELETIONS_BINDING)):
+    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (PODS, PODS_BINDING)):
         assert policy["spec"]["failurePolicy"] == "Fail"
         assert binding["spec"]["validationActions"] == ["Deny"]
         assert binding["spec"]["policyName"] == policy["metadata"]["name"]

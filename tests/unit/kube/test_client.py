@@ -121,6 +121,9 @@ def test_an_eviction_names_pod_uid_and_dry_run_twice(wire: Wire) -> None:
     assert answer.accepted
     assert (wire.last.method, wire.last.path) == ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
     assert wire.last.body["deleteOptions"] == {"preconditions": {"uid": "u-1"}, "dryRun": ["All"]}
+    assert wire.last.body["metadata"]["labels"] == {
+        "evenload.io/evicted-by": "descheduler"
+    }  # else the guard refuses it
     assert wire.last.query["dryRun"] == "All"
 
 
