@@ -1,4 +1,4 @@
-"""deploy/guard on the real apiserver: what the descheduler's account may not do, it cannot do.
+"""deploy/guard on the real apiserver: what the accounts of descheduler and annotator may not do, they cannot do.
 
 RBAC gives both accounts every verb on pods and nodes here, so that the guard alone refuses. The evictions come from the
 descheduler's own Evicter, but from plans made by hand: no protection of ours stands between them and the apiserver. The
@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import cluster
+from annotator import crane
 from cluster.demo import permissions
 from descheduler import answers
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
@@ -33,6 +34,7 @@ from tests.e2e import waiting
 pytestmark = pytest.mark.cluster
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy"
 GUARD = DEPLOY / "guard"
+COMPONENTS = DEPLOY / "kustomize" / "components"
 REGISTRATION = "apis/admissionregistration.k8s.io/v1"
 RBAC = "apis/rbac.authorization.k8s.io/v1"
 PATHS = {
@@ -40,6 +42,7 @@ PATHS = {
     "ValidatingAdmissionPolicyBinding": f"{REGISTRATION}/validatingadmissionpolicybindings",
 }
 EVICTIONS = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-evictions"
+NODES = f"{PATHS['ValidatingAdmissionPolicy']}/evenload-guard-nodes"
 CLASS = "guard-test-high"
 PROTECTED = {
     "labelled": "the pod is labelled evenload.io/protected",
@@ -57,6 +60,11 @@ EVERYTHING = {
     "verbs": ["*"],
 }
 OTHER_WRITE = "the descheduler evicts pods and does nothing else to them"
+OTHER_FIELD = "no spec, status, label, owner or finalizer"
+OTHER_ANNOTATION = "only annotations evenload.io/* of nodes may be changed"
+OTHER_VERB = "only annotations of nodes may be changed by this account: "
+FOREIGN = "guard-test.example.com/owner"
+CRANE = "cpu_usage_avg_5m"
 Document = dict[str, Any]
 
 
@@ -179,18 +187,22 @@ def guard(
     """The guard, in force: the apiserver takes up each policy and each pod that is judged by it some moments later."""
     pods = {app: found(admin, where(app, namespace), app) for app in ("plain", *PROTECTED)}
     with contextlib.ExitStack() as undo:
+        labelled = Call("PATCH", a_node(admin), {"metadata": {"labels": {"guard-test": "on"}}}, DRY_RUN)
         undo.callback(lambda: refused(evict, pods["labelled"], ""))  # other suites use this control plane, too
+        undo.callback(wait_refused, descheduler, labelled, "")
         for body in documents():
             control_plane.api.create(PATHS[body["kind"]], body)
             undo.callback(control_plane.api.delete, f"{PATHS[body['kind']]}/{body['metadata']['name']}")
         for app, why in PROTECTED.items():
             refused(evict, pods[app], why)
         wait_refused(descheduler, Call("DELETE", f"{pod_path(pods['labelled'])}", query=DRY_RUN), OTHER_WRITE)
+        wait_refused(descheduler, Call("PATCH", a_node(admin), body=TAINT, query=DRY_RUN), OTHER_FIELD)
         yield
 
 
 DRY_RUN = (("dryRun", "All"),)
 MERGE_PATCH = "application/merge-patch+json"
+TAINT: Document = {"spec": {"taints": [{"key": "guard-test", "effect": "NoExecute"}]}}
 
 
 class Call(NamedTuple):
@@ -225,6 +237,11 @@ def wait_refused(door: client.Client, call: Call, why: str) -> None:
 def pod_path(pod: objects.Pod) -> str:
     """The path of a pod."""
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def a_node(admin: KubeDoor) -> str:
+    """The path of a node."""
+    return f"/api/v1/nodes/{min(node.name for node in admin.list(kinds.NODES).items)}"
 
 
 def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
@@ -432,8 +449,156 @@ def test_others_are_not_concerned(admin: KubeDoor, namespace: str) -> None:
     assert answer.accepted
 
 
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "guard-test"}}
+APPLY = "application/apply-patch+yaml"
+OF_NODES: dict[str, tuple[Callable[[str], Call], str]] = {
+    "a taint": (lambda node: Call("PATCH", node, TAINT), OTHER_FIELD),
+    "a dry run of a taint": (lambda node: Call("PATCH", node, TAINT, DRY_RUN), OTHER_FIELD),
+    "a cordon": (lambda node: Call("PATCH", node, {"spec": {"unschedulable": True}}), OTHER_FIELD),
+    "a provider's id": (lambda node: Call("PATCH", node, {"spec": {"providerID": "x://y"}}), OTHER_FIELD),
+    "a label": (lambda node: Call("PATCH", node, {"metadata": {"labels": {"pool": "x"}}}), OTHER_FIELD),
+    "no label": (
+        lambda node: Call("PATCH", node, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}),
+        OTHER_FIELD,
+    ),
+    "an owner": (lambda node: Call("PATCH", node, {"metadata": {"ownerReferences": ORPHAN}}), OTHER_FIELD),
+    "a finalizer": (lambda node: Call("PATCH", node, {"metadata": {"finalizers": ["x.io/y"]}}), OTHER_FIELD),
+    "another annotation": (
+        lambda node: Call("PATCH", node, {"metadata": {"annotations": {"x.io/y": "z"}}}),
+        OTHER_ANNOTATION,
+    ),
+    "another value": (
+        lambda node: Call("PATCH", node, {"metadata": {"annotations": {FOREIGN: "x"}}}),
+        OTHER_ANNOTATION,
+    ),
+    "no other annotation": (
+        lambda node: Call("PATCH", node, {"metadata": {"annotations": {FOREIGN: None}}}),
+        OTHER_ANNOTATION,
+    ),
+    "no annotations": (lambda node: Call("PATCH", node, {"metadata": {"annotations": None}}), OTHER_ANNOTATION),
+    "a key that begins almost like ours": (
+        lambda node: Call("PATCH", node, {"metadata": {"annotations": {"evenload.io.x/load": "z"}}}),
+        OTHER_ANNOTATION,
+    ),
+    "crane's key where crane's keys are off": (
+        lambda node: Call("PATCH", node, {"metadata": {"annotations": {CRANE: "0.1,x"}}}),
+        OTHER_ANNOTATION,
+    ),
+    "a taint beside our annotation": (
+        lambda node: Call("PATCH", node, {**TAINT, "metadata": {"annotations": {"evenload.io/load": "{}"}}}),
+        OTHER_FIELD,
+    ),
+    "a strategic merge patch": (
+        lambda node: Call("PATCH", node, TAINT, content_type="application/strategic-merge-patch+json"),
+        OTHER_FIELD,
+    ),
+    "an apply": (
+        lambda node: Call(
+            "PATCH",
+            node,
+            {**NODE, "metadata": {"name": node.rpartition("/")[2]}, **TAINT},
+            (("fieldManager", "x"), ("force", "true")),
+            APPLY,
+        ),
+        OTHER_FIELD,
+    ),
+    "an update": (
+        lambda node: Call("PUT", node, {**NODE, "metadata": {"name": node.rpartition("/")[2]}, **TAINT}),
+        OTHER_FIELD,
+    ),
+    "a status": (
+        lambda node: Call("PATCH", f"{node}/status", {"status": {"capacity": {"cpu": "999"}}}),
+        OTHER_VERB + "UPDATE of nodes/status",
+    ),
+    "an annotation by way of the status": (
+        lambda node: Call("PATCH", f"{node}/status", {"metadata": {"annotations": {"evenload.io/load": "{}"}}}),
+        OTHER_VERB + "UPDATE of nodes/status",
+    ),
+    "a request to its kubelet": (lambda node: Call("GET", f"{node}/proxy/pods"), OTHER_VERB + "CONNECT of nodes/proxy"),
+    "a creation": (lambda node: Call("POST", "/api/v1/nodes", NODE), OTHER_VERB + "CREATE of nodes"),
+    "a deletion": (lambda node: Call("DELETE", node, query=DRY_RUN), OTHER_VERB + "DELETE of nodes"),
+    "a deletion of all": (
+        lambda node: Call("DELETE", "/api/v1/nodes", query=DRY_RUN),
+        OTHER_VERB + "DELETE of nodes",
+    ),
+}
+
+
+@pytest.fixture
+def node(control_plane: cluster.Cluster, admin: KubeDoor) -> Iterator[str]:
+    """The path of a node with an annotation of others."""
+    path = a_node(admin)
+    control_plane.api.patch(path, {"metadata": {"annotations": {FOREIGN: "others"}}})
+    yield path
+    control_plane.api.patch(path, {"metadata": {"annotations": {FOREIGN: None, "evenload.io/load": None, CRANE: None}}})
+
+
 @pytest.mark.usefixtures("guard")
-@pytest.mark.parametrize("name", ["evictions", "pods"])
+@pytest.mark.parametrize("name", OF_NODES)
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_an_account_changes_nothing_of_a_node_but_our_annotations(
+    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str, name: str
+) -> None:
+    before = control_plane.api.get(node)
+    make, why = OF_NODES[name]
+    answer = refusal(doors[account], make(node))
+    assert answer.startswith("403 "), answer
+    assert why in answer
+    after = control_plane.api.get(node)
+    assert [before.get("spec"), before["metadata"]["labels"], before["metadata"]["annotations"]] == [
+        after.get("spec"),
+        after["metadata"]["labels"],
+        after["metadata"]["annotations"],
+    ]
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_our_annotations_are_written_changed_and_removed(
+    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str, account: str
+) -> None:
+    for value in ("{}", '{"v":1}', None):
+        doors[account].merge_patch(
+            kinds.NODES, node.rpartition("/")[2], {"metadata": {"annotations": {"evenload.io/load": value}}}
+        )
+        annotations = control_plane.api.get(node)["metadata"]["annotations"]
+        assert annotations.get("evenload.io/load") == value
+        assert annotations[FOREIGN] == "others"
+
+
+@pytest.mark.usefixtures("guard")
+def test_a_status_in_a_patch_of_the_node_itself_changes_nothing(
+    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str
+) -> None:
+    before = control_plane.api.get(node)["status"]["capacity"]
+    body = {"metadata": {"annotations": {"evenload.io/load": "{}"}}, "status": {"capacity": {"cpu": "999"}}}
+    assert not refusal(doors["annotator"], Call("PATCH", node, body))
+    assert control_plane.api.get(node)["status"]["capacity"] == before
+
+
+@pytest.mark.usefixtures("guard")
+def test_cranes_keys_are_written_where_the_component_crane_is_taken(
+    control_plane: cluster.Cluster, doors: Mapping[str, client.Client], node: str
+) -> None:
+    shipped = yaml.safe_load((COMPONENTS / "crane" / "kustomization.yaml").read_text(encoding="utf-8"))["patches"]
+    (patch,) = [yaml.safe_load(one["patch"]) for one in shipped if one["target"]["kind"] != "Deployment"]
+    before = control_plane.api.get(NODES)["spec"]["variables"]
+    keys = [one | ({"expression": patch[1]["value"]} if one["name"] == patch[0]["value"] else {}) for one in before]
+    asked = Call("PATCH", node, {"metadata": {"annotations": dict.fromkeys(crane.KEYS.values(), "0.1,x")}})
+    tried = asked._replace(query=DRY_RUN)
+    assert OTHER_ANNOTATION in refusal(doors["annotator"], tried)
+    control_plane.api.patch(NODES, {"spec": {"variables": keys}})
+    wait_refused(doors["annotator"], tried, "")
+    assert not refusal(doors["annotator"], asked)
+    assert control_plane.api.get(node)["metadata"]["annotations"][CRANE] == "0.1,x"
+    gone = dict.fromkeys(crane.KEYS.values())
+    assert not refusal(doors["annotator"], Call("PATCH", node, {"metadata": {"annotations": gone}}))
+    control_plane.api.patch(NODES, {"spec": {"variables": before}})
+    wait_refused(doors["annotator"], tried, OTHER_ANNOTATION)
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("name", ["evictions", "nodes", "pods"])
 def test_the_apiserver_found_nothing_wrong_with_the_expressions(control_plane: cluster.Cluster, name: str) -> None:
     def checked() -> list[dict[str, object]]:
         """Of the expressions as they are now: another test changes one."""

@@ -23,6 +23,7 @@ import cli.__main__
 import cluster
 from cluster import binaries
 from cluster.demo import permissions
+from kube import config, errors
 from tests.e2e import services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -217,6 +218,61 @@ def test_the_apiserver_complains_about_what_is_wrong(
     answer = site.checked(copied / "deploy/kustomize/overlays/observe")
     assert answer.returncode != 0
     assert complaint in answer.stderr
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_overlay_brings_the_guard(site: Site, overlay: str) -> None:
+    rendered = by_name(site.rendered(DEPLOY / "kustomize" / "overlays" / overlay))
+    for name in ("evictions", "nodes", "pods"):
+        policy = rendered["ValidatingAdmissionPolicy", f"evenload-guard-{name}"]
+        assert "namespace" not in policy["metadata"]
+        assert (
+            rendered["ValidatingAdmissionPolicyBinding", f"evenload-guard-{name}"]["spec"]["policyName"]
+            == (policy["metadata"]["name"])
+        )
+
+
+def test_the_guard_holds_in_another_namespace_too(site: Site, copied: pathlib.Path) -> None:
+    mine = copied / "mine"
+    mine.mkdir()
+    parts = ["namespace", "rbac", "guard"]
+    document = {"resources": [f"../deploy/{name}" for name in parts], "namespace": "load"}
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    site.apply(mine)
+    for right in permissions.granted(one for one in site.rendered(mine) if one["kind"] in permissions.PATHS):
+        permissions.await_right(site.cluster, right)
+    body = asking_for("default-scheduler")
+    body["metadata"]["labels"] = {"evenload.io/protected": "true"}
+    pods = "api/v1/namespaces/default/pods"
+    pod = site.cluster.api.create(pods, body)["metadata"]
+    door = config.connect(site.cluster.service_account_kubeconfig("load", "evenload-descheduler"))
+
+    def answer() -> str:
+        """Of a dry run, since the pod goes where the guard is off."""
+        try:
+            return str(door.evict(namespace="default", name=pod["name"], uid=pod["uid"], dry_run=True))
+        except errors.Forbidden as error:
+            return error.message
+
+    waiting.eventually(lambda: "is labelled evenload.io/protected" in answer(), waiting.LIMIT_SECONDS, "no", answer)
+    door.close()
+    site.cluster.api.delete(f"{pods}/{pod['name']}")
+    site.delete(mine)
+
+
+def test_the_component_crane_is_accepted_and_both_its_patches_apply(site: Site, copied: pathlib.Path) -> None:
+    mine = copied / "mine"
+    mine.mkdir()
+    kustomize = "../deploy/kustomize"
+    document = {"resources": [f"{kustomize}/overlays/observe"], "components": [f"{kustomize}/components/crane"]}
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    answer = site.checked(mine)
+    assert answer.returncode == 0, answer.stderr
+    rendered = by_name(site.rendered(mine))
+    container = rendered["Deployment", "evenload-annotator"]["spec"]["template"]["spec"]["containers"][0]
+    assert "--crane-annotations" in container["args"]
+    policy = rendered["ValidatingAdmissionPolicy", "evenload-guard-nodes"]
+    assert "cpu_usage_avg_5m" in policy["spec"]["variables"][0]["expression"]
 
 
 @pytest.mark.parametrize(("overlay", "component"), [("observe", "monitoring"), ("mtls", "monitoring-mtls")])

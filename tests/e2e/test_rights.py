@@ -1,6 +1,6 @@
 """Every right that we ask for is needed, and every right that is needed is asked for.
 
-All three services work under their own ServiceAccounts, with the rules of deploy/rbac and nothing beside, through a
+All three services work under their own ServiceAccounts, with the rules of deploy/rbac and deploy/guard, through a
 whole relief: readings, an overload, evictions, a crash in the middle of one, a refused policy. The apiserver's
 audit log says what they called; what they may call is read from the manifests.
 """
@@ -21,7 +21,7 @@ from descheduler.ledger import Ledger
 from descheduler.rows import Query
 from kube import config, kinds
 from policy import owner_usage
-from tests.contract import test_descheduler_evicting
+from tests.contract import test_descheduler_evicting, test_guard
 from tests.e2e import audited, bodies, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -78,6 +78,8 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
     with cluster.Cluster(nodes=3, audit=True, node_exporter=False) as running:
         running.api.create("api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         permissions.apply(running)
+        for body in test_guard.documents():  # which is part of every overlay
+            running.api.create(test_guard.PATHS[body["kind"]], body)
         made = World(running, tmp_path)
         try:
             yield made

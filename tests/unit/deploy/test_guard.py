@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from annotator import crane
 from descheduler import keys, protections
 from kube import client
+from policy import annotations, relief
 from policy.schema import LoadPolicy
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
@@ -26,6 +28,7 @@ def documents(path: str) -> list[Document]:
 
 EVICTIONS, EVICTIONS_BINDING = documents("guard/evictions.yaml")
 PODS, PODS_BINDING = documents("guard/pods.yaml")
+NODES, NODES_BINDING = documents("guard/nodes.yaml")
 
 
 def limit(name: str) -> str:
@@ -46,8 +49,8 @@ def test_the_limits_are_the_defaults_of_the_policy_file() -> None:
 @pytest.mark.parametrize("namespace", ["evenload-system", "load"])
 @pytest.mark.parametrize(
     ("policy", "services"),
-    [(EVICTIONS, {"descheduler"}), (PODS, {"descheduler"})],
-    ids=["evictions", "pods"],
+    [(EVICTIONS, {"descheduler"}), (PODS, {"descheduler"}), (NODES, {"annotator", "descheduler"})],
+    ids=["evictions", "pods", "nodes"],
 )
 def test_it_watches_the_accounts_of_the_shipped_rights_in_every_namespace(
     policy: Document, services: set[str], namespace: str
@@ -68,10 +71,19 @@ def test_label_and_annotations_are_the_ones_that_the_services_read_and_write() -
     assert EVICTIONS["spec"]["matchConstraints"]["objectSelector"] == {"matchLabels": client.EVICTED_BY}
     ((key, value),) = client.EVICTED_BY.items()
     assert f'labels["{key}"].orValue("") == "{value}"' in PODS["spec"]["validations"][-1]["expression"]
+    assert all(key.startswith("evenload.io/") for key in (annotations.KEY, relief.KEY))
+
+
+def test_the_component_crane_lets_the_annotator_write_all_of_cranes_keys_and_has_it_do_so() -> None:
+    (component,) = documents("kustomize/components/crane/kustomization.yaml")
+    deployment, guard = (yaml.safe_load(one["patch"]) for one in component["patches"])
+    assert deployment[-1]["value"] == "--crane-annotations"
+    assert guard[0]["value"] == NODES["spec"]["variables"][0]["name"]
+    assert json.loads(guard[1]["value"]) == list(crane.KEYS.values())
 
 
 def test_what_cannot_be_judged_is_refused() -> None:
-    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (PODS, PODS_BINDING)):
+    for policy, binding in ((EVICTIONS, EVICTIONS_BINDING), (PODS, PODS_BINDING), (NODES, NODES_BINDING)):
         assert policy["spec"]["failurePolicy"] == "Fail"
         assert binding["spec"]["validationActions"] == ["Deny"]
         assert binding["spec"]["policyName"] == policy["metadata"]["name"]
