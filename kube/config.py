@@ -28,12 +28,15 @@ def connect(
     kubeconfig: str | os.PathLike[str] | None = None,
     context: str | None = None,
     *,
+    impersonate: str = "",
     clock: clocks.Clock | None = None,
     environment: Mapping[str, str] | None = None,
     service_account: Path = SERVICE_ACCOUNT,
     watch_idle_seconds: float = client.WATCH_IDLE_SECONDS,
 ) -> client.Client:
-    """A Client for the cluster meant; ConfigError when the configuration cannot be used. Sends nothing yet."""
+    """A Client for the cluster meant, which asks as the user `impersonate` if one is named; ConfigError when the
+    configuration cannot be used. Sends nothing yet.
+    """
     environment = os.environ if environment is None else environment
     files = _files(kubeconfig, environment)
     if not files and SERVICE_HOST not in environment:
@@ -47,7 +50,7 @@ def connect(
     _check_url(settings.host, files)
     ticking = clock or clocks.WallClock()
     try:
-        sending = transport.Transport(settings, clock=ticking)
+        sending = transport.Transport(settings, clock=ticking, impersonate=impersonate)
     except ValueError:  # urllib3's, with the address in its text
         raise errors.ConfigError(
             "the proxy for the apiserver cannot be used: expected http://[USER:PASSWORD@]HOST:PORT, with signs such as "

@@ -49,9 +49,11 @@ def prepared(settings: "configuration.Configuration") -> "configuration.Configur
 class Transport:
     """Requests to one apiserver. Thread-safe; opens its first connection at the first request."""
 
-    def __init__(self, settings: "configuration.Configuration", *, clock: clocks.Clock) -> None:
+    def __init__(self, settings: "configuration.Configuration", *, clock: clocks.Clock, impersonate: str = "") -> None:
         self._api = api_client.ApiClient(prepared(settings))
         self._api.user_agent = f"evenload/{version.VERSION}"
+        if impersonate:
+            self._api.set_default_header("Impersonate-User", impersonate)
         self._clock = clock
         self._closed = threading.Event()
         self.url: str = settings.host

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from cli.doctor import clocks, relief, rights, rules, services, sources, workloads
+from cli.doctor import clocks, guard, relief, rights, rules, services, sources, workloads
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding, Named
 
@@ -21,6 +21,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Finding]]] = {
     "scrape interval": sources.scrapes,
     "clocks": clocks.skew,
     "service rights": rights.services,
+    "guard": guard.in_force,
     "annotator": services.annotator,
     "policy in force": services.policy_in_force,
     "extender views": services.extender_views,

@@ -112,8 +112,12 @@ def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
     def pause(seconds: float) -> None:
         wall.wait(never, seconds)
 
+    def impersonate(user: str) -> client.Client:
+        return config.connect(given["kubeconfig"], given["context"], impersonate=user)
+
     return gathering.Means(
         kube,
+        impersonate,
         wall,
         measuring.Means(given["prometheus"], given["connection"], kube, wall, given["labels"]),
         replicas.Means(services, kube, pause),

@@ -86,6 +86,21 @@ class Held(NamedTuple):
     allowed: bool
 
 
+class Trial(NamedTuple):
+    """A dry run of what the guard must refuse, whether it did (None: not tried), and the answer or why not."""
+
+    what: str
+    refused: bool | None
+    answer: str = ""
+
+
+class GuardSeen(NamedTuple):
+    """What each policy of deploy/guard lacks, by its name, and the dry runs."""
+
+    lacking: Mapping[str, str]
+    trials: tuple[Trial, ...]
+
+
 class Replica(NamedTuple):
     """An extender as it answered. `asked` counts kube-scheduler's requests since `since_seconds` at least (Unix);
     `watch_ages` are the seconds for which each of its watches has heard nothing.
@@ -136,6 +151,7 @@ class Facts:
     annotator_lease: Lease | Finding
     own_rights: tuple[Held, ...] | Finding
     account_rights: Mapping[str, tuple[Held, ...]] | Finding
+    guard: GuardSeen | Finding
     apiserver_clock: ClockSeen | Finding
     prometheus_clock: ClockSeen | Finding
     node_leases: Mapping[str, float] | Finding

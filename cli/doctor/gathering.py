@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from cli import extender_http
-from cli.doctor import findings, measuring, relief, replicas, rights
+from cli.doctor import findings, guard, measuring, relief, replicas, rights
 from cli.doctor.facts import ClockSeen, Facts, Held, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
@@ -28,9 +28,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What facts are gathered with."""
+    """What facts are gathered with; `impersonate` gives a Client that asks as the user named."""
 
     kube: Client
+    impersonate: Callable[[str], Client]
     clock: clocks.Clock
     prometheus: measuring.Means
     extenders: replicas.Means
@@ -53,11 +54,12 @@ def gather(means: Means, settings: Settings) -> Facts:
     nodes = vouched.nodes
     seen = measuring.measure(means.prometheus, settings, () if isinstance(nodes, Finding) else nodes)
     asked = replicas.ask(means.extenders, namespace)
+    pods = attempt(lambda: kube.list(kinds.PODS).items)
     return Facts(
         settings=settings,
         now_seconds=means.clock.now() + ahead_seconds,
         nodes=nodes,
-        pods=attempt(lambda: kube.list(kinds.PODS).items),
+        pods=pods,
         budgets=attempt(lambda: kube.list(kinds.BUDGETS).items),
         priority_classes=attempt(lambda: kube.list(kinds.PRIORITY_CLASSES).items),
         heartbeat=_heartbeat(vouched.heartbeat, namespace),
@@ -65,6 +67,7 @@ def gather(means: Means, settings: Settings) -> Facts:
         annotator_lease=attempt(lambda: kube.get(kinds.LEASES, ANNOTATOR_LEASE, namespace=namespace)),
         own_rights=attempt(lambda: _own(kube, namespace)),
         account_rights=attempt(lambda: _accounts(kube, namespace)),
+        guard=attempt(lambda: guard.look(kube, means.impersonate, namespace, pods, nodes)),
         apiserver_clock=apiserver_clock,
         prometheus_clock=seen.clock,
         node_leases=_node_leases(means, nodes, ahead_seconds),

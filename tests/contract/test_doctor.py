@@ -4,6 +4,7 @@ The real services; a test for the healthy state, then one that breaks several th
 Prometheus are given by URL, because nothing on this machine is reachable behind a Service.
 """
 
+import contextlib
 import itertools
 import json
 import pathlib
@@ -19,11 +20,16 @@ import cluster
 from cli.doctor import services
 from cluster.demo import permissions
 from kube import kinds
+from tests.contract import test_guard
 from tests.e2e import bodies, policies, stack, waiting
 from tests.e2e.lent import lent
 
 pytestmark = pytest.mark.cluster
 Checks = dict[str, dict[str, Any]]
+NOT_TRIED = (
+    "nothing was tried (you may not impersonate evenload-annotator; you may not impersonate evenload-descheduler)"
+)
+GUARD = {f"{test_guard.PATHS[body['kind']]}/{body['metadata']['name']}": body for body in test_guard.documents()}
 
 
 def scheduling(made: stack.Stack) -> None:
@@ -41,10 +47,28 @@ def scheduling(made: stack.Stack) -> None:
     waiting.eventually(asked, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", made.extender.log)
 
 
+def guard(running: cluster.Cluster) -> None:
+    """Creates what of the shipped guard is not there."""
+    for path, body in GUARD.items():
+        if not running.api.exists(path):
+            running.api.create(test_guard.PATHS[body["kind"]], body)
+
+
+@contextlib.contextmanager
+def guarded(running: cluster.Cluster) -> Iterator[None]:
+    """The guard as shipped, until the file ends."""
+    guard(running)
+    try:
+        yield
+    finally:
+        for path in GUARD:
+            running.api.delete(path)
+
+
 @pytest.fixture(scope="module")
 def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
-    """Annotator and extender at work, the shipped rights in place, and kube-scheduler asking about pods."""
-    with lent(fleet), stack.started_on(fleet, policies.write) as made:
+    """Annotator and extender at work, the shipped rights and guard in place, and kube-scheduler asking about pods."""
+    with lent(fleet), stack.started_on(fleet, policies.write) as made, guarded(fleet):
         made.start(made.annotator, made.extender)
         scheduling(made)
         yield made
@@ -56,6 +80,7 @@ def breaking(running: stack.Stack) -> Iterator[stack.Stack]:
     yield running
     running.stop()
     permissions.apply(running.cluster)
+    guard(running.cluster)
     running.start(running.annotator, running.extender)
     running.reset()
     scheduling(running)
@@ -78,6 +103,8 @@ def said(checks: Checks, name: str) -> str:
 
 
 def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
+    running.door.create(kinds.PODS, bodies.pod("proof"), namespace=stack.SYSTEM_NAMESPACE)
+
     def well() -> Checks:
         code, checks = examine(running)
         return checks if code == 0 else {}
@@ -90,6 +117,8 @@ def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
     assert "the shortest window holds" in checks["scrape interval"]["seen"]
     assert "annotator" in checks["policy in force"]["seen"]
     assert checks["extender asked"]["seen"].startswith("kube-scheduler asks: ")
+    assert "refused in a dry run: an eviction of evenload-system/proof by evenload-descheduler" in said(checks, "guard")
+    assert not running.door.get(kinds.PODS, "proof", namespace=stack.SYSTEM_NAMESPACE).deleting
 
 
 def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) -> None:
@@ -103,7 +132,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
 
     def well() -> bool:
         code, checks = examine(running, kubeconfig=jane)
-        return code == 0 and checks["your rights"]["verdict"] == "ok"
+        return code == 0 and checks["your rights"]["verdict"] == "ok" and NOT_TRIED in checks["guard"]["seen"]
 
     waiting.eventually(well, 240, "jane to find nothing", lambda: examine(running, kubeconfig=jane))
     nobody = running.cluster.kubeconfig_for("nobody")
@@ -128,6 +157,8 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     breaking.annotator.kill()
     api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
     breaking.use_no_extender()
+    api.delete(f"{test_guard.PATHS['ValidatingAdmissionPolicyBinding']}/evenload-guard-nodes")
+    api.delete(test_guard.NODES)
     address = next(one.address for one in breaking.nodes()["node-1"].addresses if one.type == "InternalIP")
     wanted = {**BROKEN, "nodes matched": (*BROKEN["nodes matched"], f"no target with instance {address}")}
     numbers = itertools.count()
@@ -165,6 +196,7 @@ BROKEN = {
     "policy in force": ("fail", "annotator obeys", "kubectl create configmap evenload-policy"),
     "extender asked": ("fail", "kube-scheduler does not ask", "evenload scheduler-config"),
     "policy rules": ("warn", "placed where others are evicted", "set filter.thresholds.cpu_avg_5m lower"),
+    "guard": ("fail", "evenload-guard-nodes is missing", "was not refused", "kubectl apply -k deploy/guard"),
     "disruption budgets": ("warn", "default/never (maxUnavailable 0", "kubectl -n default patch pdb never"),
 }
 

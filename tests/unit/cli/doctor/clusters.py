@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib import parse
 
+from cli.doctor import guard
 from policy import annotations, heartbeat
 from runtime import clock
 from tests import builders, scripted_http
@@ -50,6 +51,15 @@ class Cluster:
                 {"metadata": {"name": "node-1"}, "spec": {"renewTime": clock.to_rfc3339(now_seconds, micros=True)}}
             ],
         }
+        for name in guard.ROLES:
+            self.lists.setdefault(f"/{guard.POLICIES.path}/{guard.POLICIES.plural}", []).append(
+                {"metadata": {"name": name}, "spec": {"failurePolicy": "Fail"}}
+            )
+            self.lists.setdefault(f"/{guard.BINDINGS.path}/{guard.BINDINGS.plural}", []).append(
+                {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+            )
+        self.guard_holds = True
+        self.impersonated: list[str | None] = []
         self.single: dict[str, Any] = {
             f"{PREFIX}/evenload-system/configmaps/evenload-heartbeat": {"data": beat},
             "/version": {},
@@ -65,6 +75,12 @@ class Cluster:
         path = parse.unquote(exchange.path)
         if path in self.forbidden:
             exchange.status(403, "Forbidden", f"you may not {exchange.method} {path}")
+        elif exchange.method == "PATCH" or path.endswith("/eviction"):
+            self.impersonated.append(exchange.headers.get("Impersonate-User"))
+            if self.guard_holds:
+                exchange.status(403, "Forbidden", "ValidatingAdmissionPolicy 'evenload-guard-nodes' denied request: no")
+            else:
+                exchange.answer({})
         elif path.startswith(PROMETHEUS):
             exchange.answer(self._prometheus(exchange))
         elif path.startswith(PODS + "/"):

@@ -12,7 +12,7 @@ import pytest
 import cli.__main__
 from cli.doctor import checks
 from policy import annotations
-from tests import scripted_http
+from tests import builders, scripted_http
 from tests.unit.cli.doctor import clusters
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -80,6 +80,21 @@ def test_the_table_wraps_and_carries_no_colour_into_a_pipe(
     assert max(map(len, lines)) <= width
     assert result.exit_code == 1
     assert "CHECK" not in run(tmp_path, cluster, "--no-headers").stdout
+
+
+def test_the_guard_is_tried_by_dry_runs_as_the_accounts_that_it_holds(tmp_path: pathlib.Path) -> None:
+    cluster = clusters.Cluster()
+    pod = builders.pod_body("descheduler-0", namespace="evenload-system")
+    cluster.lists["/api/v1/pods"] = [pod]
+    said = found(run(tmp_path, cluster, "-o", "json"))["guard"]
+    account = "system:serviceaccount:evenload-system:evenload-{}".format
+    assert cluster.impersonated == [account("descheduler"), account("annotator"), account("descheduler")]
+    assert said["verdict"] == "ok"
+    assert "refused in a dry run: an eviction of evenload-system/descheduler-0 by evenload-descheduler" in said["seen"]
+    cluster.guard_holds = False
+    said = found(run(tmp_path, cluster, "-o", "json"))["guard"]
+    assert said["verdict"] == "fail"
+    assert "was not refused: the guard does not hold this account" in said["seen"]
 
 
 def test_views_that_differ_for_a_moment_are_asked_again(tmp_path: pathlib.Path) -> None:

@@ -68,6 +68,21 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
             "kubectl -n evenload-system create rolebinding evenload-doctor-$USER --role=evenload-doctor --user=YOU",
         ),
     ),
+    "a policy of the guard that is not there": (
+        "guard",
+        {"guard": facts.GuardSeen({"evenload-guard-nodes": "is missing"}, ())},
+        "warn",
+        (
+            "evenload-guard-nodes is missing: nothing but RBAC says what may be changed of a node",
+            "apply -k deploy/guard",
+        ),
+    ),
+    "a guard that lets an account do what it must not": (
+        "guard",
+        {"guard": facts.GuardSeen({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
+        "fail",
+        ("a dry run of an eviction of a/b by evenload-descheduler was not refused", "were they renamed?"),
+    ),
     "a metric without any value": (
         "metrics",
         {"metrics": worlds.every_metric(values=NOTHING)},

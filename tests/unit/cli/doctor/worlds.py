@@ -31,6 +31,7 @@ def well(**changes: Any) -> facts.Facts:
         annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
         own_rights=(facts.Held(access.Access("list", "nodes"), True),),
         account_rights=rights(annotator=True, extender=True, descheduler=True),
+        guard=facts.GuardSeen({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
         apiserver_clock=facts.ClockSeen("the apiserver", 0.3, 0.5),
         prometheus_clock=facts.ClockSeen("Prometheus", 0.1, 0.1),
         node_leases=dict.fromkeys(NAMES, 4.0),

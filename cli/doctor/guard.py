@@ -1,0 +1,150 @@
+"""Whether the apiserver holds our accounts to what deploy/guard says: its objects are there, and it refuses.
+
+`gathering` calls `look`, `checks` lists the judge. The proof is a dry run as the accounts themselves, of what the guard
+always refuses: an eviction in Evenload's own namespace and a label on a node. It needs the right to impersonate the two
+ServiceAccounts, which administrators have and `deploy/rbac/doctor.yaml` does not grant: it would be the right to evict.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from cli.doctor import findings
+from cli.doctor.facts import Facts, GuardSeen, Trial
+from cli.doctor.findings import Finding
+from kube import access, errors, kinds
+from kube.client import Client
+from kube.door import EvictionAnswer
+from kube.kinds import Kind
+from kube.metadata import Object
+from kube.objects import Node, Pod
+
+ROLES: Final = {
+    "evenload-guard-evictions": "which pods may be evicted",
+    "evenload-guard-nodes": "what may be changed of a node",
+    "evenload-guard-pods": "that pods are evicted and never deleted or changed",
+}
+QUOTED: Final = "'evenload-guard-"  # as the apiserver names the policy that denies
+GONE: Final = (404, 409)
+Call = Callable[[Client], object]
+LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
+FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/guard.md)"
+
+
+class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
+    """spec of a ValidatingAdmissionPolicy."""
+
+    failure_policy: str = "Fail"
+
+
+class Policy(Object, frozen=True, kw_only=True):
+    """A ValidatingAdmissionPolicy."""
+
+    spec: PolicySpec = PolicySpec()
+
+
+class BindingSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """spec of a ValidatingAdmissionPolicyBinding."""
+
+    policy_name: str = ""
+    validation_actions: tuple[str, ...] = ()
+
+
+class Binding(Object, frozen=True, kw_only=True):
+    """A ValidatingAdmissionPolicyBinding."""
+
+    spec: BindingSpec = BindingSpec()
+
+
+_PATH: Final = "apis/admissionregistration.k8s.io/v1"
+POLICIES = Kind(_PATH, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", Policy, namespaced=False)
+BINDINGS = Kind(
+    _PATH, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", Binding, namespaced=False
+)
+
+
+def look(
+    kube: Client,
+    impersonate: Callable[[str], Client],
+    namespace: str,
+    pods: tuple[Pod, ...] | Finding,
+    nodes: tuple[Node, ...] | Finding,
+) -> GuardSeen:
+    """The objects of the guard, and what became of the dry runs that the caller may ask for."""
+    failing = {one.name: one.spec.failure_policy for one in kube.list(POLICIES).items}
+    denying = {one.spec.policy_name for one in kube.list(BINDINGS).items if "Deny" in one.spec.validation_actions}
+    lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
+    planned = _planned(namespace, pods, nodes)
+    return GuardSeen(lacking, tuple(_trial(kube, impersonate, namespace, *one) for one in planned))
+
+
+def _lack(name: str, failing: dict[str, str], denies: bool) -> str:
+    if name not in failing:
+        return "is missing"
+    if failing[name] != "Fail":
+        return f"has failurePolicy {failing[name]}, not Fail"
+    return "" if denies else "has no binding with the action Deny"
+
+
+def _planned(
+    namespace: str, pods: tuple[Pod, ...] | Finding, nodes: tuple[Node, ...] | Finding
+) -> Iterator[tuple[str, str, Call]]:
+    """The account, the request in words and the request, for each dry run that has an object to name."""
+    own = () if isinstance(pods, Finding) else [pod for pod in pods if pod.namespace == namespace]
+    if pod := min(own, key=lambda one: one.name, default=None):
+        yield (
+            "evenload-descheduler",
+            f"an eviction of {pod.key}",
+            functools.partial(Client.evict, namespace=pod.namespace, name=pod.name, uid=pod.uid, dry_run=True),
+        )
+    every_node = () if isinstance(nodes, Finding) else nodes
+    if node := min(every_node, key=lambda one: one.name, default=None):
+        for account in ("evenload-annotator", "evenload-descheduler"):
+            patch = functools.partial(Client.merge_patch, kind=kinds.NODES, name=node.name, body=LABEL, dry_run=True)
+            yield account, f"a label on node {node.name}", patch
+
+
+def _trial(
+    kube: Client, impersonate: Callable[[str], Client], namespace: str, account: str, request: str, call: Call
+) -> Trial:
+    """A 404 or 409 says that the object went meanwhile; every other answer that is no refusal got past the guard."""
+    what = f"{request} by {account}"
+    if not access.may_i(kube, access.Access("impersonate", "serviceaccounts", namespace=namespace, name=account)):
+        return Trial(what, None, f"you may not impersonate {account}")
+    try:
+        with contextlib.closing(impersonate(f"system:serviceaccount:{namespace}:{account}")) as door:
+            answer = call(door)
+    except errors.Forbidden as error:
+        return Trial(what, True if QUOTED in str(error) else None, error.message or str(error))
+    except errors.ApiError as error:
+        return Trial(what, None, str(error))
+    if isinstance(answer, EvictionAnswer) and answer.status in GONE:
+        return Trial(what, None, answer.message)
+    return Trial(what, False)
+
+
+def in_force(facts: Facts) -> Finding:
+    """The three policies are there and deny, and what could be tried was refused."""
+    seen = facts.guard
+    if isinstance(seen, Finding):
+        return seen
+    passed = [one.what for one in seen.trials if one.refused is False]
+    found = [
+        findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: nothing but RBAC says {ROLES[name]}", FIX)
+        for name, lack in seen.lacking.items()
+    ]
+    if passed:
+        found.append(
+            findings.fail(
+                f"a dry run of {findings.few(passed)} was not refused: the guard does not hold this account",
+                f"{FIX}; it knows the accounts by the names of deploy/rbac, in any namespace: were they renamed?",
+            )
+        )
+    refused = [one.what for one in seen.trials if one.refused]
+    open_ends = {one.answer for one in seen.trials if one.refused is None}
+    tried = f"refused in a dry run: {', '.join(refused)}" if refused else "nothing was tried"
+    more = f" ({'; '.join(sorted(open_ends))})" if open_ends else ""
+    return findings.worst(found or [findings.ok(f"the {len(ROLES)} policies of deploy/guard deny; {tried}{more}")])
