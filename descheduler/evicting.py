@@ -119,8 +119,8 @@ class Evicter:
         return tuple(outcomes)
 
     def _evict(self, eviction: Eviction, run: Run, call: Call) -> EvictionOutcome:
-        row_id = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        told = self._asked(eviction, run.mode, call)
+        row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
+        told = Told("not_done", None, refusal) if refusal else self._asked(eviction, run.mode, call)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=told.result,

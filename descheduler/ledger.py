@@ -10,6 +10,7 @@ deletes what is older than retention; a corrupt file is set aside (`ledger_file.
 
 import collections.abc
 import json
+import sqlite3
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, History
 from descheduler.ledger_file import LedgerCorrupt, LedgerFile
 from descheduler.past import Kept
 from descheduler.plans import Eviction, EvictionPlan
-from descheduler.rows import DONE, FAILED, OPEN, Posted, Query, Row, Run, intent
+from descheduler.rows import BARRING, DONE, FAILED, OPEN, Intent, Posted, Query, Row, Run, intent
 
 
 class Ledger:
@@ -59,13 +60,20 @@ class Ledger:
         """Closes the file; safe to call twice."""
         self._file.close()
 
-    def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> int:
-        """Writes the intent and syncs it to disk; the row's id."""
+    def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> Intent:
+        """Writes the intent and syncs it to disk.
+
+        A pod with an open or accepted eviction of the same mode is refused in the same transaction: its row says
+        `not_done` from the start, and why. So a pod is not evicted twice, however many replicas believe that they lead.
+        """
         columns = intent(run, eviction) | {"intended_at_seconds": at_seconds}
-        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         with self._file.written() as writer:
+            refusal = _refusal(writer, run.mode, eviction.pod.uid)
+            if refusal:
+                columns |= {"result": "not_done", "message": refusal, "decided_at_seconds": at_seconds}
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
             cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))
-            return int(cursor.lastrowid or 0)
+            return Intent(int(cursor.lastrowid or 0), refusal)
 
     def decide(self, row_id: int, result: str, *, status: int | None, message: str, at_seconds: float) -> None:
         """Writes how an intent ended."""
@@ -215,6 +223,13 @@ class Ledger:
         with self._file.reading() as reader:
             found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
         return [Row(*one) for one in found]
+
+
+def _refusal(writer: sqlite3.Connection, mode: str, pod_uid: str) -> str:
+    """Why the pod may not be evicted in this mode, "" if it may."""
+    barring = f"SELECT id, run, result FROM evictions WHERE mode = ? AND pod_uid = ? AND result IN ({_marks(BARRING)})"
+    found = writer.execute(f"{barring} ORDER BY id LIMIT 1", (mode, pod_uid, *BARRING)).fetchone()
+    return f"row {found[0]} of run {found[1]} has this pod's eviction already ({found[2]})" if found else ""
 
 
 def _marks(values: collections.abc.Sequence[str]) -> str:

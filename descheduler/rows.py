@@ -18,6 +18,7 @@ DONE: Final = ("evicted", "evicted_unconfirmed")
 # What occupies caps: also intents whose end is not known yet, so that a crash loop cannot evict without limit.
 COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
 OPEN: Final = ("intended", "unknown")
+BARRING: Final = (*OPEN, *DONE)  # a pod with such a row is not evicted again
 FAILED: Final = ("failed", "refused")
 # After what a pod is left alone for a while; an answer of 404 or 409 about a pod that is still there is a webhook's.
 IN_VAIN: Final = (*FAILED, "gone", "replaced")
@@ -34,6 +35,13 @@ class Run(NamedTuple):
     at_seconds: float
     mode: str
     policy_hash: str
+
+
+class Intent(NamedTuple):
+    """The row of an eviction that is about to be asked for, and why it must not be ("" if it may)."""
+
+    row_id: int
+    refusal: str
 
 
 class Row(NamedTuple):

@@ -5,8 +5,9 @@ never elects. docs/decisions/0002-lease-election.md says why this is not the off
 
 Never two leaders: we call ourselves leader only until `renew_seconds` after the moment we *sent* the last renewal that
 succeeded, by our own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry the
-resourceVersion that was read, so that of two who try at once one gets a Conflict. Times on the Lease are for people; no
-decision reads another's clock, and one that no clock can show (the year 0) is as good as none.
+resourceVersion that was read, so that of two who try at once one gets a Conflict. A Lease that was deleted is created
+again at once by its holder only; others wait as long as for one that is not renewed (docs/decisions/0027). Times on the
+Lease are for people; no decision reads another's clock, and one that no clock can show (the year 0) is as good as none.
 """
 
 import contextlib
@@ -67,6 +68,8 @@ class Election:
         self._told_leading = False
         self._seen_version = ""
         self._seen_at_seconds = NEVER  # monotonic, of the first sight of _seen_version
+        self._existed = False  # whether there was ever a Lease
+        self._absent_since_seconds: float | None = None  # monotonic, of the first read that did not find it
         self.holder = ""  # as last seen on the Lease
         self.led_until_seconds: float | None = None  # Unix; the last renewal by whoever led before us, if anybody did
 
@@ -96,6 +99,7 @@ class Election:
         try:
             self._acquire_or_renew()
         except errors.Conflict:
+            self._existed = True
             log.debug("lease changed under us", lease=self._name)
         except errors.KubeError as error:
             log.warning("lease not renewed", lease=self._name, leading=self.is_leader(), error=str(error))
@@ -106,8 +110,7 @@ class Election:
         try:
             lease = self._door.get(kinds.LEASES, self._name, namespace=self._namespace)
         except errors.NotFound:
-            self._door.create(kinds.LEASES, self._body(None), namespace=self._namespace)
-            self._won(sent_at_seconds)
+            self._create(sent_at_seconds)
             return
         self._observe(lease)
         if not self._may_take(lease):
@@ -119,7 +122,31 @@ class Election:
             self.led_until_seconds = seconds(lease.spec.renew_time)
         self._won(sent_at_seconds)
 
+    def _create(self, sent_at_seconds: float) -> None:
+        """Create the Lease if nobody can lead by the one that was deleted.
+
+        Only the very first gives leadership by itself, all others with their next renewal: others may not have seen a
+        Lease that was deleted again before they looked, and count from when they saw an earlier one to be gone.
+        """
+        if not (self.is_leader() or self._may_create()):
+            return
+        self._door.create(kinds.LEASES, self._body(None), namespace=self._namespace)
+        self._absent_since_seconds = None
+        if self._existed:
+            log.warning("lease was deleted and is created again", lease=self._name)
+        else:
+            self._won(sent_at_seconds)
+
+    def _may_create(self) -> bool:
+        """There never was one, or it has been absent for its whole duration while we looked on by our own clock."""
+        if not self._existed:
+            return True
+        if self._absent_since_seconds is None:
+            self._absent_since_seconds = self._clock.monotonic()
+        return self._clock.monotonic() >= self._absent_since_seconds + self._lease_seconds
+
     def _observe(self, lease: Lease) -> None:
+        self._existed, self._absent_since_seconds = True, None
         self.holder = lease.spec.holder_identity or ""
         if lease.resource_version != self._seen_version:
             self._seen_version, self._seen_at_seconds = lease.resource_version, self._clock.monotonic()
@@ -133,6 +160,7 @@ class Election:
         return self._clock.monotonic() >= self._seen_at_seconds + duration_seconds
 
     def _won(self, sent_at_seconds: float) -> None:
+        self._existed = True
         self._leading_until_seconds = sent_at_seconds + self._renew_seconds
         self.holder = self._identity
 

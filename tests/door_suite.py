@@ -505,3 +505,25 @@ class DoorSuite:
         assert (first.is_leader(), second.is_leader()) == (False, True)
         held = api.get(kinds.LEASES, "ours", namespace=namespace)
         assert (held.spec.holder_identity, held.spec.lease_transitions) == ("second", 1)
+
+    def test_a_deleted_lease_is_created_again_by_its_holder_alone(self, api: door.KubeDoor, namespace: str) -> None:
+        held_still = clocks.ManualClock()
+        holder, other = (
+            lease.Election(api, namespace=namespace, name="ours", identity=name, clock=held_still, rng=random.Random(7))
+            for name in ("holder", "other")
+        )
+        holder.attempt()
+        other.attempt()
+        for _ in range(3):
+            api.delete(kinds.LEASES, "ours", namespace=namespace)
+            other.attempt()
+            assert (holder.is_leader(), other.is_leader()) == (True, False)
+            holder.attempt()
+            held = api.get(kinds.LEASES, "ours", namespace=namespace)
+            assert (holder.is_leader(), held.spec.holder_identity) == (True, "holder")
+        api.delete(kinds.LEASES, "ours", namespace=namespace)
+        other.attempt()
+        held_still.advance(15.1)
+        other.attempt()  # creates it
+        other.attempt()
+        assert (holder.is_leader(), other.is_leader()) == (False, True)

@@ -21,7 +21,8 @@ from cluster.demo import permissions
 from descheduler import following
 from descheduler.ledger import Ledger
 from descheduler.rows import DONE, Query
-from kube import kinds
+from descheduler.wiring import LEASE
+from kube import errors, kinds
 from promql import client
 from promql.errors import PromqlError
 from runtime import clock
@@ -31,6 +32,7 @@ from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, NODES, REPLIC
 from tests.e2e import bodies, services, waiting
 
 pytestmark = pytest.mark.cluster
+DELETIONS = 8  # of the Lease; before decision 0027 each was a toss-up
 RUNS = 2  # so many more runs in which something must not happen
 
 
@@ -410,6 +412,32 @@ def test_a_leader_whose_network_pauses_evicts_nothing_more_when_it_comes_back(si
         assert len(site.first.evictions()) == asked, "the one that came back follows"
         site.hold(watcher, site.second)
         assert min(watcher.fewest.values()) >= REPLICAS - 1, f"the budgets held at every look: {watcher.fewest}"
+
+
+def test_a_lease_that_is_deleted_stays_its_holders_and_no_pod_is_asked_for_twice(site: Site, watcher: Watcher) -> None:
+    started(site, passing)
+    waiting.eventually(lambda: leads(site.first), waiting.START_SECONDS, "the first to lead")
+    site.second.service.start()
+    waiting.eventually(lambda: looked_since(site.second, 0.0), waiting.START_SECONDS, "the second to see the Lease")
+    before = holder(site)
+    for _ in range(DELETIONS):
+        site.door.delete(kinds.LEASES, LEASE, namespace=permissions.NAMESPACE)
+        found = waiting.eventually(lambda: holder(site), LIMIT, "the Lease to be there again")
+        assert found == before
+        assert not leads(site.second)
+    site.first.more_runs(1)
+    asked = [call.path for one in (site.first, site.second) for call in one.evictions()]
+    assert len(asked) == len(set(asked))
+    assert not site.second.evictions()
+    site.hold(watcher, site.first)
+
+
+def holder(site: Site) -> str:
+    """The holder of the Lease, "" while there is none."""
+    try:
+        return site.door.get(kinds.LEASES, LEASE, namespace=permissions.NAMESPACE).spec.holder_identity or ""
+    except errors.NotFound:
+        return ""
 
 
 def looked_since(replica: descheduler_site.Replica, since_seconds: float) -> int:

@@ -20,7 +20,8 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
             (eviction,) = scene.plan().evictions
             for number in range(failures):
                 at_seconds = NOW - 100 + number
-                row_id = served.world.ledger.intend(Run("r", at_seconds, "Enforce", "h"), eviction, at_seconds=NOW)
+                run = Run("r", at_seconds, "Enforce", "h")
+                row_id = served.world.ledger.intend(run, eviction, at_seconds=NOW).row_id
                 served.world.ledger.decide(row_id, "failed", status=403, message="", at_seconds=NOW)
         yield served
 

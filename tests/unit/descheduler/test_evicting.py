@@ -141,6 +141,22 @@ def test_the_intent_is_written_before_the_call_and_the_uid_goes_with_it(ledger: 
     assert door.evictions == [("default/a-0", "uid-a-0", False), ("default/b-0", "uid-b-0", False)]
 
 
+def test_a_pod_that_another_replica_asked_for_is_left_out_and_the_run_goes_on(
+    ledger: Ledger, tmp_path: pathlib.Path
+) -> None:
+    plan = two_evictions()
+    other = Ledger(tmp_path / "ledger.sqlite").open()
+    other.intend(terms().run._replace(run="0ther"), plan.evictions[0], at_seconds=NOW)
+    door = doors.FakeDoor()
+    outcomes = evicter(door, ledger).carry_out(plan, terms())
+    assert [name for name, _, _ in door.evictions] == ["default/b-0"]
+    assert [(one.result, one.message) for one in outcomes] == [
+        ("not_done", "row 1 of run 0ther has this pod's eviction already (intended)"),
+        ("evicted", ""),
+    ]
+    other.close()
+
+
 def test_events_on_pod_node_and_workload_carry_the_figures(ledger: Ledger) -> None:
     door = doors.FakeDoor()
     evicter(door, ledger).carry_out(scenes.hot_and_cool().plan(), terms())

@@ -44,7 +44,7 @@ def run(at_seconds: float = NOW, mode: str = "Enforce") -> Run:
 
 def record(ledger: Ledger, result: str, *, at_seconds: float = NOW, name: str = "web", mode: str = "Enforce") -> int:
     """One eviction with its outcome."""
-    row_id = ledger.intend(run(at_seconds, mode), eviction(name), at_seconds=at_seconds)
+    row_id = ledger.intend(run(at_seconds, mode), eviction(name), at_seconds=at_seconds).row_id
     ledger.decide(row_id, result, status=201, message="", at_seconds=at_seconds)
     return row_id
 
@@ -98,6 +98,27 @@ def test_an_intent_is_on_disk_before_anything_else_happens(ledger: Ledger, tmp_p
     ledger.intend(run(), eviction(), at_seconds=NOW)
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
         assert other.execute("SELECT result FROM evictions").fetchall() == [("intended",)]
+
+
+@pytest.mark.parametrize("result", ["intended", "unknown", "evicted", "evicted_unconfirmed"])
+def test_a_pod_whose_eviction_is_open_or_accepted_is_refused_whoever_asks(
+    ledger: Ledger, tmp_path: pathlib.Path, result: str
+) -> None:
+    first = record(ledger, result)
+    other = Ledger(tmp_path / "ledger.sqlite").open()
+    row_id, refusal = other.intend(run(NOW + 60), eviction(), at_seconds=NOW + 60)
+    assert refusal == f"row {first} of run {run().run} has this pod's eviction already ({result})"
+    refused = other.rows(Query(limit=1))[0]
+    assert (refused.id, refused.result, refused.message) == (row_id, "not_done", refusal)
+    assert refused.decided_at_seconds == NOW + 60
+    assert not other.intend(run(mode="DryRun"), eviction(), at_seconds=NOW).refusal, "modes do not count for another"
+    other.close()
+
+
+@pytest.mark.parametrize("result", ["refused", "failed", "gone", "replaced", "not_done"])
+def test_a_pod_whose_eviction_came_to_nothing_may_be_asked_for_again(ledger: Ledger, result: str) -> None:
+    record(ledger, result)
+    assert not ledger.intend(run(), eviction(), at_seconds=NOW).refusal
 
 
 def die(path: str) -> None:
@@ -222,7 +243,7 @@ def test_evictions_in_vain_count_by_pod_until_a_reset(ledger: Ledger, result: st
 def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Ledger) -> None:
     chosen = dataclasses.replace(eviction(), flow="abc")
     for result in ("evicted", "refused"):
-        row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1)
+        row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1).row_id
         ledger.decide(row_id, result, status=201, message="", at_seconds=NOW + 2)
     history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
     assert history.flow == {"abc": Passed((NOW + 1,), frozenset({"uid-web"}))}

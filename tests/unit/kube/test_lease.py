@@ -24,6 +24,7 @@ class LeaseDoor:
         self.version = 0
         self.broken: set[str] = set()
         self.before_write: Callable[[], None] | None = None
+        self.before_create: Callable[[], None] | None = None
 
     def get(self, kind: kinds.Kind[Any], name: str, *, namespace: str = "") -> objects.Lease:
         self._check("get")
@@ -35,6 +36,9 @@ class LeaseDoor:
 
     def create(self, kind: kinds.Kind[Any], body: Mapping[str, object], *, namespace: str = "") -> None:
         self._check("create")
+        if self.before_create is not None:
+            intervene, self.before_create = self.before_create, None
+            intervene()
         if self.body is not None:
             raise errors.Conflict("create", status=409, reason="AlreadyExists", message="")
         self._write(body)
@@ -54,6 +58,10 @@ class LeaseDoor:
 
     def _write(self, body: Mapping[str, object]) -> None:
         self.body, self.version = dict(body), self.version + 1
+
+    def remove(self) -> None:
+        """Deletes the Lease, as an administrator may."""
+        self.body = None
 
     def spoil(self, field: str, value: object) -> None:
         assert self.body is not None
@@ -236,6 +244,65 @@ def test_two_who_create_at_once_cannot_both_win(door: LeaseDoor) -> None:
     assert not one.attempt()
 
 
+def test_a_deleted_lease_is_created_again_at_once_by_its_holder_alone(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.attempt()
+    door.remove()
+    assert not two.attempt(), "the holder leads until it looks at the Lease again"
+    assert door.body is None
+    assert one.attempt()
+    assert not two.attempt()
+    assert door.spec["holderIdentity"] == "one"
+    assert one.told == ["started"]
+
+
+def test_a_deleted_lease_whose_holder_is_gone_is_created_after_its_whole_duration(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    one.attempt()
+    two.attempt()
+    door.remove()
+    two.clock.advance(60)
+    assert not two.attempt(), "it counts from when the Lease is first seen to be gone"
+    two.clock.advance(14.9)
+    assert not two.attempt()
+    two.clock.advance(0.2)
+    assert not two.attempt(), "a Lease that is created again gives leadership with its first renewal"
+    assert door.spec["holderIdentity"] == "two"
+    assert two.attempt()
+
+
+def test_a_holder_whose_leadership_ran_out_waits_for_a_deleted_lease_as_others_do(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    one.clock.advance(10.1)
+    door.remove()
+    assert not one.attempt(), "another may have led meanwhile"
+    assert door.body is None
+    one.clock.advance(15.1)
+    assert [one.attempt(), one.attempt()] == [False, True]
+
+
+def test_creating_a_deleted_lease_again_does_not_prolong_a_leadership(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    one.clock.advance(9)
+    door.remove()
+    assert one.attempt()
+    one.clock.advance(1.1)
+    assert not one.election.is_leader(), "others count from when they saw the Lease to be gone"
+    assert one.attempt(), "the renewal that follows does"
+
+
+def test_a_lease_that_another_created_at_the_same_moment_is_waited_for_when_it_is_deleted(door: LeaseDoor) -> None:
+    one, two = Candidate(door, "one"), Candidate(door, "two")
+    door.before_create = lambda: two.election.attempt()
+    assert not one.attempt()
+    assert two.election.is_leader()
+    door.remove()
+    assert not one.attempt()
+
+
 def test_a_lease_taken_by_another_ends_our_leadership_at_once(door: LeaseDoor) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     one.attempt()
@@ -341,6 +408,50 @@ def test_there_are_never_two_leaders_whoever_tries_when_and_whatever_fails(
         door.broken = set(broken)
         candidates[who].election.attempt()
         assert sum(candidate.election.is_leader() for candidate in candidates) <= 1
+
+
+@hypothesis.given(steps=STEPS, deleted_before=strategies.integers(0, 60))
+def test_the_deletion_of_the_lease_makes_no_second_leader(
+    steps: list[tuple[int, float, frozenset[str]]], deleted_before: int
+) -> None:
+    door = LeaseDoor()
+    candidates = [Candidate(door, f"candidate-{number}") for number in range(3)]
+    for candidate in candidates:
+        candidate.attempt()
+    for number, (who, seconds, broken) in enumerate(steps):
+        if number == deleted_before:
+            door.remove()
+        for candidate in candidates:
+            candidate.clock.advance(seconds)
+        door.broken = set(broken)
+        candidates[who].election.attempt()
+        assert sum(candidate.election.is_leader() for candidate in candidates) <= 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_lease_that_is_deleted_again_and_again_has_one_leader_at_a_time(seed: int) -> None:
+    """Two candidates as `run` has them, and 60 deletions at any moments of 240 s."""
+    door, rng = LeaseDoor(), random.Random(seed)
+    one, two = candidates = Candidate(door, "one"), Candidate(door, "two")
+    for candidate in candidates:
+        candidate.attempt()
+    looks = dict.fromkeys(candidates, 0.0)
+    deletions = sorted(rng.uniform(0, 240) for _ in range(60))
+    now_seconds = 0.0
+    while now_seconds < 240:
+        for candidate in candidates:
+            looks[candidate] = looks[candidate] if looks[candidate] > now_seconds else now_seconds + rng.uniform(2, 2.4)
+        next_seconds = min(*looks.values(), *deletions[:1])
+        for candidate in candidates:
+            candidate.clock.advance(next_seconds - now_seconds)
+        now_seconds = next_seconds
+        if deletions and deletions[0] == now_seconds:
+            door.remove()
+            deletions.pop(0)
+        for candidate in candidates:
+            if looks[candidate] == now_seconds:
+                candidate.attempt()
+        assert not (one.election.is_leader() and two.election.is_leader())
 
 
 def test_an_error_nobody_expected_does_not_end_the_campaign(door: LeaseDoor, monkeypatch: pytest.MonkeyPatch) -> None:
