@@ -16,7 +16,7 @@ from typing import Final
 
 from descheduler import past, schema_sql
 from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, History
-from descheduler.ledger_file import LedgerCorrupt, LedgerFile
+from descheduler.ledger_file import LedgerFile
 from descheduler.past import Kept
 from descheduler.plans import Eviction, EvictionPlan
 from descheduler.rows import BARRING, DONE, FAILED, OPEN, Intent, Posted, Query, Row, Run, intent
@@ -41,20 +41,14 @@ class Ledger:
 
         The new one remembers that: whoever counts from it knows since when.
         """
-        try:
-            self._file.open()
-        except LedgerCorrupt as error:
-            return self.set_aside(str(error), at_seconds=at_seconds)
-        return None
+        return self._file.open_or_set_aside(at_seconds)
 
-    def set_aside(self, cause: str, *, at_seconds: float) -> Path:
-        """Moves a file away that turned out to be corrupt in use and begins a new one; where it is now."""
-        moved_to = self._file.set_aside(at_seconds)
-        self._file.open()
-        with self._file.written() as writer:
-            values = (at_seconds, str(moved_to), cause)
-            writer.execute("INSERT INTO set_asides (at_seconds, moved_to, cause) VALUES (?, ?, ?)", values)
-        return moved_to
+    def set_aside(self, cause: str, *, at_seconds: float) -> Path | None:
+        """Moves a file away that turned out to be corrupt in use and begins a new one; where it is now.
+
+        None where another replica did so: its new file is opened.
+        """
+        return self._file.set_aside(cause, at_seconds)
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""

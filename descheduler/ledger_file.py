@@ -1,13 +1,19 @@
 """The ledger's file: one writer that syncs every transaction, readers of their own, and what happens when it is broken.
 
 `ledger.py` reads and writes rows through it. A file that SQLite calls malformed, that is no database, or that somebody
-removed is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and a new one can
-be opened in its place. Everything else that goes wrong (no space, no rights, a newer version's file) is a `LedgerError`
-and leaves the file where it is.
+removed is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and puts a new one
+in its place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a
+`LedgerError` and leaves the file where it is.
+
+Replicas open one file together: whoever checks, migrates or replaces it holds a lock on `<ledger>.lock` from the first
+look to the last step (docs/decisions/0028). The kernel frees the lock of a process that dies.
 """
 
 import collections.abc
 import contextlib
+import fcntl
+import itertools
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -50,9 +56,36 @@ class LedgerFile:
 
     def open(self) -> None:
         """Opens or creates the file, checks it page by page, and brings it to this version's schema."""
+        with self._locked():
+            self._open()
+
+    def open_or_set_aside(self, at_seconds: float) -> Path | None:
+        """Opens the file; one that cannot be trusted is set aside first, and its new name returned."""
+        with self._locked():
+            try:
+                self._open()
+            except LedgerCorrupt as error:
+                return self._replace(str(error), at_seconds)
+        return None
+
+    def set_aside(self, cause: str, at_seconds: float) -> Path | None:
+        """Sets a file aside that turned out to be corrupt in use and opens a new one; the old one's new name.
+
+        None where another replica has replaced it already: then that one's is opened.
+        """
+        with self._locked():
+            try:
+                self._require_same_file()
+            except LedgerCorrupt:  # it was removed
+                pass
+            except LedgerReplaced:
+                self._open()
+                return None
+            return self._replace(cause, at_seconds)
+
+    def _open(self) -> None:
         self.close()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=TIMEOUT_SECONDS
             )
@@ -71,20 +104,46 @@ class LedgerFile:
             self._writer.close()
         self._writer = None
 
-    def set_aside(self, at_seconds: float) -> Path:
-        """Moves the file and its companions away, to "<name>.corrupt-<time>", closes it, and gives its new name."""
+    def _replace(self, cause: str, at_seconds: float) -> Path:
+        """Moves the file and its companions away and opens a new one that records it; the old one's new name.
+
+        The new file is whole before it takes the place, in one rename: a full disk or a crash leaves the corrupt file
+        where it is, never an empty one that knows of nothing.
+        """
         stamp = clock.to_rfc3339(at_seconds).replace(":", "")
-        target = self.path.with_name(f"{self.path.name}.corrupt-{stamp}")
+        target = _unused(f"{self.path}.corrupt-{stamp}")
+        fresh = Path(f"{self.path}.new")
         try:
             for end in COMPANIONS:
+                Path(f"{fresh}{end}").unlink(missing_ok=True)
+            _begin(fresh, (at_seconds, str(target), cause))
+            with contextlib.suppress(FileNotFoundError):
+                target.hardlink_to(self.path)
+            for end in COMPANIONS[1:]:
                 with contextlib.suppress(FileNotFoundError):
                     Path(f"{self.path}{end}").replace(f"{target}{end}")
-        except OSError as error:
+            fresh.replace(self.path)
+            _sync_directory(self.path.parent)
+        except (OSError, sqlite3.Error) as error:
             raise LedgerError(
-                f"ledger {self.path} is corrupt and cannot be moved away: {error}; move it by hand"
+                f"ledger {self.path} is corrupt and cannot be replaced: {error}; make room beside it or move it by hand"
             ) from error
-        self.close()
+        self._open()
         return target
+
+    @contextlib.contextmanager
+    def _locked(self) -> collections.abc.Iterator[None]:
+        """Waits for other processes that open, check, migrate or replace the file, and keeps them out."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._wrapped(error, "give another file with --ledger or restore it") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def version(self) -> tuple[int, int, int]:
         """Another one after every change of the file, by this process or by others."""
@@ -145,6 +204,28 @@ class LedgerFile:
         code = getattr(error, "sqlite_errorcode", None)
         corrupt = gone or (code is not None and code & 0xFF in CORRUPT_CODES)
         return (LedgerCorrupt if corrupt else LedgerError)(f"ledger {self.path}: {error}; {next_step}")
+
+
+def _begin(path: Path, set_aside: tuple[float, str, str]) -> None:
+    """Makes a whole ledger that knows which file was set aside before it, when and why."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=TIMEOUT_SECONDS)) as connection:
+        schema_sql.migrate(connection)
+        connection.execute("INSERT INTO set_asides (at_seconds, moved_to, cause) VALUES (?, ?, ?)", set_aside)
+
+
+def _unused(name: str) -> Path:
+    """The name, with a number behind it where earlier copies have it."""
+    names = itertools.chain((name,), (f"{name}-{number}" for number in itertools.count(2)))
+    return Path(next(one for one in names if not any(Path(f"{one}{end}").exists() for end in COMPANIONS)))
+
+
+def _sync_directory(path: Path) -> None:
+    """Has renames in it survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _check(connection: sqlite3.Connection) -> None:

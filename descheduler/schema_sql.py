@@ -46,14 +46,29 @@ BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Brings the file to this version: WAL, every write synced to disk, missing steps one transaction each.
+    """Brings the file to this version: WAL, every write synced to disk, all missing steps in one transaction.
 
+    The version is read again inside the transaction: another process may have brought the file there meanwhile.
     ValueError if a newer version of Evenload wrote it; sqlite3.Error if it is no database.
     """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    if _missing(connection):
+        connection.execute("BEGIN IMMEDIATE")  # waits as long as the connection's timeout says
+        try:
+            for statement in ";".join(_missing(connection)).split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            if connection.in_transaction:  # SQLite itself may have rolled back, on a full disk
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _missing(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The steps that the file lacks."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(STEPS):
         raise ValueError(f"it has schema version {version}, this version of Evenload knows up to {len(STEPS)}")
-    for number, step in enumerate(STEPS[version:], start=version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+    return STEPS[version:]

@@ -287,11 +287,17 @@ class Service:
     def _begin_anew(self, error: LedgerError) -> None:
         """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
         ledger, now_seconds = self._parts.ledger, self._parts.clock.now()
-        if isinstance(error, LedgerReplaced):
-            ledger.open_or_set_aside(at_seconds=now_seconds)
+        try:
+            if isinstance(error, LedgerReplaced):
+                moved_to = ledger.open_or_set_aside(at_seconds=now_seconds)
+            else:
+                moved_to = ledger.set_aside(str(error), at_seconds=now_seconds)
+        except LedgerError as failure:
+            log.warning("ledger not replaced, the next run tries again", error=str(failure))
+            return
+        if moved_to is None:
             log.warning("ledger opened anew", cause=str(error))
         else:
-            moved_to = ledger.set_aside(str(error), at_seconds=now_seconds)
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 

@@ -339,6 +339,30 @@ def test_a_corrupt_file_is_set_aside_at_start_and_the_new_one_knows_it(tmp_path:
     again.close()
 
 
+def test_a_second_corrupt_file_of_the_same_second_overwrites_no_copy(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    copies = []
+    for content in (NO_DATABASE, NO_DATABASE + b"another"):
+        path.write_bytes(content)
+        ledger = Ledger(path)
+        copies.append(ledger.open_or_set_aside(at_seconds=NOW))
+        ledger.close()
+    assert [copy.read_bytes() for copy in copies if copy] == [NO_DATABASE, NO_DATABASE + b"another"]
+
+
+def test_a_file_that_another_replica_has_replaced_is_opened_and_not_set_aside_again(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    first, second = Ledger(path).open(), Ledger(path).open()
+    assert first.set_aside("malformed", at_seconds=NOW) is not None
+    record(first, "evicted")
+    assert second.set_aside("malformed", at_seconds=NOW + 1) is None
+    assert [row.result for row in second.rows(Query())] == ["evicted"]
+    record(second, "refused")
+    assert len(first.rows(Query())) == 2
+    first.close()
+    second.close()
+
+
 def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     a_thousand_rows(path)
