@@ -131,7 +131,9 @@ class Writer:
         dry = dry_run or self.dry_run
         self._write(kind, name, {}, lambda: self._door.delete(kind, name, namespace=namespace, uid=uid, dry_run=dry))
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
         """Not the annotator's business."""
         raise NotAllowedError(f"the annotator evicts nothing, and was asked to evict {namespace}/{name}")
 

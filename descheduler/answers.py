@@ -11,7 +11,7 @@ or the eviction has failed.
 | 429 of flow control (`of_flow_control`) | not_done | the apiserver sheds load: no pod's fault, the run stops |
 | any other 429 | failed, trouble | a webhook denies this pod now: it backs off, the breaker counts it |
 | 404, 410 | gone | it left by itself |
-| 409 | replaced | another pod has its name now, or a race: not ours to evict |
+| 409 | replaced | another pod has its name now, or it changed after the last look: not ours to evict |
 | 401 | not_done | our credentials are not accepted: no workload's fault, the run stops |
 | 403 and other 4xx | failed | RBAC or admission forbids this pod: as for a webhook |
 | 5xx, none | unknown, trouble | it may have taken place; the pod backs off, and the breaker counts it once it failed |
@@ -21,6 +21,7 @@ After `trouble` the run goes on, since it may be this pod's alone; `MOST_IN_A_RO
 
 from typing import Final, NamedTuple
 
+from descheduler.verdicts import Verdict
 from kube import errors
 from kube.door import EvictionAnswer
 
@@ -33,7 +34,7 @@ MOST_IN_A_ROW: Final = 3  # evictions in trouble: that many are not the pods' ow
 
 class Told(NamedTuple):
     """The result word of one call, the apiserver's status and message, whether the run must stop, and whether it was
-    in trouble: of several in a row the run stops as well.
+    in trouble: of several in a row the run stops as well. `verdict`: of a pod that stays by the last look at it.
     """
 
     result: str
@@ -41,6 +42,7 @@ class Told(NamedTuple):
     message: str
     stops: bool = False
     trouble: bool = False
+    verdict: Verdict | None = None
 
 
 def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:

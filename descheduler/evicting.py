@@ -1,4 +1,5 @@
-"""Carries a plan out: relief hint, intent row, Eviction call, outcome row, Events; the only module that disturbs a pod.
+"""Carries a plan out: relief hint, intent row, last look, Eviction call, outcome row, Events; nothing else disturbs a
+pod.
 
 `service.py` calls `Evicter.carry_out` with the plan of the run. The three modes take the same way and differ in the
 one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
@@ -11,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from descheduler import answers, telling
 from descheduler.answers import Told
+from descheduler.last_look import Look
 from descheduler.ledger import Ledger
 from descheduler.plans import Eviction, EvictionPlan
 from descheduler.rows import Run
@@ -58,27 +60,34 @@ class EvictionOutcome:
 class Call(Protocol):
     """The last call of an eviction: the one place where modes differ, and where another API may take its place."""
 
-    def __call__(self, eviction: Eviction) -> EvictionAnswer | None:
-        """Asks for the eviction; None if nothing was asked."""
+    def __call__(self, eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
+        """Asks for the eviction of the pod as it was in that version; None if nothing was asked."""
         ...
 
 
 class Terms(NamedTuple):
-    """Under what a plan is carried out: the run, how long relief hints hold, and whether to go on."""
+    """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, and the last look."""
 
     run: Run
     relief_seconds: float
     may_go_on: collections.abc.Callable[[], bool]
+    look: collections.abc.Callable[[Eviction], Look]
 
 
 def call_for(mode: str, door: KubeDoor) -> Call:
     """The last call of a mode."""
 
-    def ask(eviction: Eviction) -> EvictionAnswer | None:
+    def ask(eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
         pod = eviction.pod
-        return door.evict(namespace=pod.namespace, name=pod.name, uid=pod.uid, dry_run=mode != "Enforce")
+        return door.evict(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            resource_version=resource_version,
+            dry_run=mode != "Enforce",
+        )
 
-    return ask if mode in ("Enforce", "DryRun") else lambda eviction: None
+    return ask if mode in ("Enforce", "DryRun") else lambda eviction, resource_version: None
 
 
 class Evicter:
@@ -106,7 +115,7 @@ class Evicter:
                 log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
                 break
             self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
-            outcome = self._evict(eviction, terms.run, call)
+            outcome = self._evict(eviction, terms, call)
             outcomes.append(outcome)
             self._tell(outcome, nodes[eviction.overload.node], terms.run)
             if outcome.result == "refused":
@@ -118,9 +127,10 @@ class Evicter:
                 break
         return tuple(outcomes)
 
-    def _evict(self, eviction: Eviction, run: Run, call: Call) -> EvictionOutcome:
+    def _evict(self, eviction: Eviction, terms: Terms, call: Call) -> EvictionOutcome:
+        run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        told = Told("not_done", None, refusal) if refusal else self._asked(eviction, run.mode, call)
+        told = Told("not_done", None, refusal) if refusal else self._asked(eviction, terms, call)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=told.result,
@@ -137,9 +147,12 @@ class Evicter:
         self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)
 
-    def _asked(self, eviction: Eviction, mode: str, call: Call) -> Told:
+    def _asked(self, eviction: Eviction, terms: Terms, call: Call) -> Told:
+        look = terms.look(eviction)
+        if look.refusal is not None:
+            return look.refusal
         try:
-            return answers.of_answer(call(eviction), mode)
+            return answers.of_answer(call(eviction, look.resource_version), terms.run.mode)
         except errors.KubeError as error:
             return answers.of_error(error)
 

@@ -104,6 +104,19 @@ class EvictionPlan:
         """The verdicts of all candidates of all overloaded nodes."""
         return tuple(one.verdict.cause for node in self.nodes for one in node.candidates)
 
+    def with_verdicts(self, verdicts: collections.abc.Mapping[str, Verdict]) -> "EvictionPlan":
+        """The plan with these verdicts, by uid, of candidates that stay after all."""
+        nodes = (
+            dataclasses.replace(
+                node,
+                candidates=tuple(
+                    one._replace(verdict=verdicts.get(one.pod.uid, one.verdict)) for one in node.candidates
+                ),
+            )
+            for node in self.nodes
+        )
+        return dataclasses.replace(self, nodes=tuple(nodes)) if verdicts else self
+
     def summary(self, *, verb: str = "to evict", count: int | None = None) -> str:
         """One line such as "0 to evict: 41 protected, 3 PDB, 7 without a destination"; `count` if not all left."""
         evicted = len(self.evictions) if count is None else count

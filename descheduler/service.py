@@ -8,6 +8,7 @@ acts on what it remembers of the run before.
 import collections
 import collections.abc
 import dataclasses
+import functools
 import random
 import threading
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from descheduler import breakers, following, keeping, overload, planning, priming, schedule, telling, usage
 from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
+from descheduler.last_look import LastLook
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
 from descheduler.metrics import Telemetry
@@ -97,6 +99,7 @@ class Parts:
     clock: Clock
     rng: random.Random
     leads: collections.abc.Callable[[], bool]
+    holds_lease: collections.abc.Callable[[], bool]  # the same by a new look at the Lease itself
     stopping: threading.Event
     news: reloads.News | None = None
     kept_days: int = keeping.KEPT_DAYS
@@ -154,7 +157,7 @@ class Service:
             parts.telemetry.owners_failed(seen.whole.owner_failures.values())
         self._follow(policy, now_seconds, seen)
         self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
-        report = self._act(self._decided(seen, rules, headroom=headroom), policy, began)
+        report = self._act(self._decided(seen, rules, headroom=headroom), policy, seen.whole, began)
         self._record(report)
         if self._clock_is_confirmed(seen.nodes, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
@@ -301,25 +304,33 @@ class Service:
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
-    def _act(self, report: Report, policy: LoadPolicy, began: float) -> Report:
+    def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot | None, began: float) -> Report:
         parts, cuts = self._parts, list[schedule.Cut]()
 
-        def may_go_on() -> bool:
-            cut = self._cut(report.run, policy, began)
+        def goes_on(leads: collections.abc.Callable[[], bool]) -> bool:
+            cut = self._cut(report.run, policy, began, leads)
             cuts.extend([cut] if cut is not None else [])
             return cut is None
 
         parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        outcomes = parts.evicter.carry_out(report.plan, Terms(report.run, relief_seconds(policy), may_go_on))
+        if planned is None:
+            return dataclasses.replace(report, outcomes=())
+        may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
+        look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
+        outcomes = parts.evicter.carry_out(report.plan, Terms(report.run, relief_seconds(policy), may_go_on, look))
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
         parts.telemetry.carried_out(outcomes, report.run.mode)
         moved = [one.eviction.overload for one in outcomes if one.result == "evicted"]
         if moved and self._memory is not None:
             self._memory = overload.with_relief(self._memory, [(one.node, one.metric) for one in moved])
-        return dataclasses.replace(report, outcomes=outcomes, cut_short="".join(cut.words for cut in cuts))
+        verdicts = {one.eviction.pod.uid: one.told.verdict for one in outcomes if one.told.verdict is not None}
+        plan, words = report.plan.with_verdicts(verdicts), "".join(cut.words for cut in cuts)
+        return dataclasses.replace(report, outcomes=outcomes, plan=plan, cut_short=words)
 
-    def _cut(self, run: Run, policy: LoadPolicy, began: float) -> schedule.Cut | None:
+    def _cut(
+        self, run: Run, policy: LoadPolicy, began: float, leads: collections.abc.Callable[[], bool]
+    ) -> schedule.Cut | None:
         """Why a run that began then (monotonic) ends before its next eviction: a lost Lease, SIGTERM, another policy
         (a pause, too), the end of a time window, or a snapshot that is too old to be acted on; None if it goes on.
         """
@@ -327,7 +338,7 @@ class Service:
         mode = self._permission(parts.policy.current, parts.clock.now()).mode
         if parts.policy.content_hash != run.policy_hash or mode != run.mode:
             return schedule.Cut("policy", "the policy or its mode is another one")
-        if not parts.leads():
+        if not leads():
             return schedule.Cut("lease", "another replica may lead")
         if parts.stopping.is_set():
             return schedule.Cut("stopping", "the service stops")

@@ -102,6 +102,7 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
             clock=wall,
             rng=rng,
             leads=election.is_leader if elects else lambda: True,
+            holds_lease=election.holds if elects else lambda: True,
             stopping=stop,
             kept_days=given.ledger_days,
             news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),

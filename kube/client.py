@@ -184,9 +184,12 @@ class Client:
             options["dryRun"] = ["All"]
         self._transport.send(Request("DELETE", _path(kind, namespace, name), body=options))
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
-        """Ask for the eviction of exactly this pod."""
-        options: dict[str, object] = {"preconditions": {"uid": uid}} if uid else {}
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
+        """Ask for the eviction of exactly this pod, and of this version of it."""
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+        options: dict[str, object] = {"preconditions": preconditions} if preconditions else {}
         if dry_run:
             options["dryRun"] = ["All"]  # the apiserver wants body and query to agree
         body = {

@@ -42,9 +42,9 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class EvictionAnswer(NamedTuple):
     """What the apiserver said to an eviction.
 
-    status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or a race. 429: a budget
-    allows none now and `message` names it (`of_budget`), the apiserver sheds load (`of_flow_control`), or admission
-    denies this pod; retry_after_seconds is the apiserver's wish, often absent.
+    status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or it has changed. 429: a
+    budget allows none now and `message` names it (`of_budget`), the apiserver sheds load (`of_flow_control`), or
+    admission denies this pod; retry_after_seconds is the apiserver's wish, often absent.
     """
 
     accepted: bool
@@ -128,8 +128,12 @@ class KubeDoor(Protocol):
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """Delete; with `uid` only that very object (Conflict otherwise); NotFound."""
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
-        """Ask for the eviction of exactly this pod. 404, 409 and 429 are answers; other failures raise."""
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
+        """Ask for the eviction of exactly this pod, with `resource_version` only as it was in that version. 404, 409
+        and 429 are answers; other failures raise.
+        """
 
 
 class ScalesDoor(KubeDoor, Protocol):

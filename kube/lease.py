@@ -77,6 +77,18 @@ class Election:
         """Whether we may act now. False once the lease could run out, whatever the apiserver or the wall clock says."""
         return self._clock.monotonic() < self._leading_until_seconds
 
+    def holds(self) -> bool:
+        """Whether the Lease itself names us, read again: for right before an effect that cannot be taken back.
+
+        False, too, where it cannot be read: then nothing tells who leads.
+        """
+        try:
+            lease = self._door.get(kinds.LEASES, self._name, namespace=self._namespace)
+        except errors.KubeError as error:
+            log.warning("lease not read", lease=self._name, error=str(error))
+            return False
+        return lease.spec.holder_identity == self._identity and self.is_leader()
+
     def run(self, stop: threading.Event) -> None:
         """Campaign and renew until `stop` is set, then release, so that another takes over at once.
 

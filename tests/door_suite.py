@@ -423,6 +423,25 @@ class DoorSuite:
         assert not api.get(kinds.PODS, pod.name, namespace=home).deleting
 
     @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
+    def test_an_eviction_of_a_pod_that_has_changed_is_a_conflict(
+        self, api: door.KubeDoor, home: str, dry_run: bool
+    ) -> None:
+        running_pod(api, home, "web-1")
+        seen = api.get(kinds.PODS, "web-1", namespace=home)
+        api.merge_patch(
+            kinds.PODS, "web-1", {"metadata": {"labels": {"evenload.io/protected": "true"}}}, namespace=home
+        )
+        now = api.get(kinds.PODS, "web-1", namespace=home)
+
+        def asked(pod: objects.Pod) -> door.EvictionAnswer:
+            version = pod.resource_version
+            return api.evict(namespace=home, name="web-1", uid=pod.uid, resource_version=version, dry_run=dry_run)
+
+        assert (asked(seen).accepted, asked(seen).status) == (False, 409)
+        assert not api.get(kinds.PODS, "web-1", namespace=home).deleting
+        assert asked(now).accepted
+
+    @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
     def test_a_budget_refuses_an_eviction_and_says_which(self, api: door.KubeDoor, home: str, dry_run: bool) -> None:
         pod = running_pod(api, home, "web-1")
         body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}

@@ -100,7 +100,9 @@ class FakeKubeWrites:
         """Not served."""
         raise NotImplementedError(name)
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> door.EvictionAnswer:
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> door.EvictionAnswer:
         """Not served."""
         raise NotImplementedError(name)
 

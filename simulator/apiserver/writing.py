@@ -81,13 +81,18 @@ class Writer:
             if not dry_run:
                 self._end(shelf, old)
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
         """See KubeDoor."""
         try:
             with self._state.lock:
                 self._state.refresh(self._state.shelf(kinds.BUDGETS))
                 _, pod = self._existing(kinds.PODS, name, namespace)
                 evicting.permit(self._state, pod, self._rewritten, dry_run=dry_run)
+                if resource_version not in ("", pod.metadata["resourceVersion"]):
+                    text = f"its resourceVersion is {pod.metadata['resourceVersion']}, not {resource_version}"
+                    raise refusals.conflict(_what(kinds.PODS, pod.key), text)
                 self.delete(kinds.PODS, name, namespace=namespace, uid=uid, dry_run=dry_run)
         except (NotFound, Conflict, TooManyRequests) as refusal:
             return _refused(refusal)

@@ -118,6 +118,7 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
             clock=clock,
             rng=around.rng("descheduler runs"),
             leads=_always,
+            holds_lease=_always,
             stopping=threading.Event(),
         )
     )

@@ -127,6 +127,7 @@ def run(order: Order) -> None:
         clock=clock,
         rng=random.Random(),
         leads=lambda: True,
+        holds_lease=lambda: True,
         stopping=threading.Event(),
     )
     Service(parts).run()

@@ -20,6 +20,7 @@ from cluster.demo import permissions
 from descheduler import owners, planning, usage
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.history import History
+from descheduler.last_look import Look
 from descheduler.ledger import Ledger
 from descheduler.overload import Overload
 from descheduler.plans import Eviction, EvictionPlan, NodePlan
@@ -99,7 +100,7 @@ def evict(descheduler: KubeDoor, admin: KubeDoor, ledger: Ledger) -> Evict:
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
         wall = clock.WallClock()
         announcer = Announcer(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
-        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True)
+        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
         node = admin.get(kinds.NODES, pod.node_name)
         (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
         return outcome

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ import pytest
 from cluster.demo import permissions
 from descheduler import following
 from descheduler.ledger import Ledger
+from descheduler.protections import PROTECTED_LABEL
 from descheduler.rows import DONE, Query
 from descheduler.wiring import LEASE
 from kube import errors, kinds
@@ -429,6 +430,50 @@ def test_a_lease_that_is_deleted_stays_its_holders_and_no_pod_is_asked_for_twice
     asked = [call.path for one in (site.first, site.second) for call in one.evictions()]
     assert len(asked) == len(set(asked))
     assert not site.second.evictions()
+    site.hold(watcher, site.first)
+
+
+def hinting(happen: Callable[[], object]) -> gate.Rule:
+    """The rule that has something happen while the first relief hint is written: after the plan, before the call."""
+    first = threading.Lock()  # taken by the first hint and never given back
+
+    def rule(call: gate.Call) -> None:
+        if call.method == "PATCH" and "/nodes/" in call.path and first.acquire(blocking=False):
+            happen()
+
+    return rule
+
+
+def label_all(site: Site, value: str | None) -> None:
+    """Labels every pod as protected, or takes the label away."""
+    for pod in site.door.list(kinds.PODS, namespace=NAMESPACE).items:
+        body = {"metadata": {"labels": {PROTECTED_LABEL: value}}}
+        site.door.merge_patch(kinds.PODS, pod.name, body, namespace=NAMESPACE)
+
+
+def test_a_pod_that_is_protected_between_plan_and_call_stays(site: Site, watcher: Watcher) -> None:
+    started(site, hinting(lambda: label_all(site, "true")))
+    try:
+        rows = waiting.eventually(lambda: site.rows(site.first), waiting.START_SECONDS, "a row")
+        assert [(row["result"], row["message"]) for row in rows] == [
+            ("not_done", f'opted_out: {PROTECTED_LABEL}: "true"')
+        ] * len(rows)
+        site.first.more_runs(1)
+        watcher.look()
+        assert (site.first.evictions(), watcher.left) == ([], set())
+    finally:
+        site.stop()
+        label_all(site, None)
+
+
+def test_a_lease_that_is_lost_between_plan_and_call_ends_the_run(site: Site, watcher: Watcher) -> None:
+    body = {"spec": {"holderIdentity": "another"}}
+    lose = lambda: site.door.merge_patch(kinds.LEASES, LEASE, body, namespace=permissions.NAMESPACE)  # noqa: E731
+    started(site, hinting(lose))
+    waiting.eventually(lambda: site.rows(site.first), waiting.START_SECONDS, "a row")
+    first = site.rows(site.first)[-1]
+    assert (first["result"], first["message"]) == ("not_done", "the run was ended before the call")
+    assert len(site.first.evictions()) == sum(row["run"] != first["run"] for row in site.rows(site.first))
     site.hold(watcher, site.first)
 
 

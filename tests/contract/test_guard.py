@@ -20,6 +20,7 @@ from annotator import crane
 from cluster.demo import permissions
 from descheduler import answers
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
+from descheduler.last_look import Look
 from descheduler.ledger import Ledger
 from descheduler.rows import Run
 from descheduler.telling import CONTROLLER, Announcer
@@ -138,7 +139,7 @@ def evict(admin: KubeDoor, descheduler: KubeDoor, tmp_path_factory: pytest.TempP
     ledger = Ledger(tmp_path_factory.mktemp("guard") / "ledger.sqlite").open()
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
-        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True)
+        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
         plan = by_hand.by_hand(pod, admin.get(kinds.NODES, pod.node_name))
         (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(plan, terms)
         return outcome

@@ -27,6 +27,7 @@ class FakeDoor:
         self.answers = list(answers)
         self.objects: dict[str, tuple[Any, ...]] = {kinds.PODS.plural: pods}
         self.evictions: list[tuple[str, str, bool]] = []
+        self.versions: list[str] = []
         self.patches: list[tuple[str, collections.abc.Mapping[str, object]]] = []
         self.created: list[collections.abc.Mapping[str, Any]] = []
         self.before_evict: collections.abc.Callable[[], object] = lambda: None
@@ -39,9 +40,12 @@ class FakeDoor:
         self.listed: dict[str, str] = {}
         self.lists: list[tuple[str, str]] = []
 
-    def evict(self, *, namespace: str, name: str, uid: str, dry_run: bool) -> EvictionAnswer:
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
         self.before_evict()
         self.evictions.append((f"{namespace}/{name}", uid, dry_run))
+        self.versions.append(resource_version)
         answer = self.answers.pop(0) if self.answers else ACCEPTED
         if isinstance(answer, Exception):
             raise answer

@@ -8,6 +8,7 @@ import pytest
 
 from descheduler import answers, evicting
 from descheduler.evicting import Evicter, Terms
+from descheduler.last_look import Look
 from descheduler.ledger import Ledger
 from descheduler.plans import EvictionPlan
 from descheduler.rows import Query, Run
@@ -53,7 +54,7 @@ def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evicter:
 
 def terms(mode: str = "Enforce") -> Terms:
     """A run in that mode."""
-    return Terms(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True)
+    return Terms(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
 
 
 def two_evictions(**budget: bool) -> EvictionPlan:

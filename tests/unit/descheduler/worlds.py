@@ -96,7 +96,7 @@ class World:
         self.door = doors.FakeDoor()
         self.prometheus = FakePrometheus(scene, self.policy.load())
         self.ledger = Ledger(directory / "ledger.sqlite").open()
-        self.leads = True
+        self.leads = self.holds_lease = True
         self.stopping = threading.Event()
         self.registry = CollectorRegistry()
         self.show(scene)
@@ -115,6 +115,7 @@ class World:
                 clock=self.clock,
                 rng=random.Random(1),
                 leads=lambda: self.leads,
+                holds_lease=lambda: self.holds_lease,
                 stopping=self.stopping,
                 news=News(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
             )

@@ -303,6 +303,25 @@ def test_a_lease_that_another_created_at_the_same_moment_is_waited_for_when_it_i
     assert not one.attempt()
 
 
+def test_a_new_look_at_the_lease_tells_what_the_last_renewal_does_not_know(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    assert one.election.holds()
+    door.spoil("holderIdentity", "another")
+    assert (one.election.is_leader(), one.election.holds()) == (True, False)
+    door.remove()
+    assert not one.election.holds()
+    door.broken.add("get")
+    assert not one.election.holds()
+
+
+def test_a_lease_that_is_ours_and_has_run_out_is_not_held(door: LeaseDoor) -> None:
+    one = Candidate(door, "one")
+    one.attempt()
+    one.clock.advance(10.1)
+    assert not one.election.holds()
+
+
 def test_a_lease_taken_by_another_ends_our_leadership_at_once(door: LeaseDoor) -> None:
     one, two = Candidate(door, "one"), Candidate(door, "two")
     one.attempt()

@@ -1,0 +1,174 @@
+"""Everything that may happen between plan and call: the pod stays, and the ledger, the log and the report say why."""
+
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from descheduler.rows import Query
+from kube import errors, kinds
+from kube.objects import Pod
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import Scene
+from tests.unit.descheduler.worlds import World
+
+PLANNED = "web-0"
+
+
+def two_to_evict(tmp_path: pathlib.Path) -> World:
+    """A run that would evict two pods in a row."""
+    scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
+    scene.workload("a", on=["hot", "cool"]).workload("b", on=["hot", "cool"])
+    return World(scene, tmp_path, mode="Enforce", limits={"perNode": 2})
+
+
+def while_the_hint_is_written(here: World, happen: Callable[[], object]) -> None:
+    """Has this happen between the plan and the first call."""
+    write = here.door.merge_patch
+
+    def written(kind: kinds.Kind[Any], name: str, body: Mapping[str, object], **options: object) -> None:
+        write(kind, name, body, **options)
+        happen()
+
+    here.door.merge_patch = written  # type: ignore[method-assign]
+
+
+def change(here: World, **fields: Any) -> None:
+    """Gives the pod that is about to leave other metadata."""
+
+    def changed(pod: Pod) -> Pod:
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
+
+    pods = here.door.objects[kinds.PODS.plural]
+    here.door.objects[kinds.PODS.plural] = tuple(changed(pod) if pod.name == PLANNED else pod for pod in pods)
+
+
+def finish(here: World) -> None:
+    """Lets that pod end."""
+    pods = here.door.objects[kinds.PODS.plural]
+    here.door.objects[kinds.PODS.plural] = tuple(
+        msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase="Succeeded"))
+        if pod.name == PLANNED
+        else pod
+        for pod in pods
+    )
+
+
+def remove(here: World) -> None:
+    """Takes that pod away."""
+    pods = here.door.objects[kinds.PODS.plural]
+    here.door.objects[kinds.PODS.plural] = tuple(pod for pod in pods if pod.name != PLANNED)
+
+
+def heat(here: World) -> None:
+    """Makes the destination hotter, but not hot: it would be over its target line with the pod."""
+    here.prometheus.show(Scene().node("hot", memory=0.9).node("cool", memory=0.5))
+
+
+MEANWHILE: dict[str, tuple[Callable[[World], None], str, str]] = {
+    "it is labelled as protected": (
+        lambda here: change(here, labels={"app": "web", "evenload.io/protected": "true"}),
+        "not_done",
+        'opted_out: evenload.io/protected: "true"',
+    ),
+    "it opts out": (
+        lambda here: change(here, annotations={"evenload.io/evictable": "false"}),
+        "not_done",
+        'opted_out: evenload.io/evictable: "false"',
+    ),
+    "it ends": (finish, "not_done", "finished: Succeeded"),
+    "it is orphaned": (
+        lambda here: change(here, owner_references=()),
+        "not_done",
+        "unknown_owner: it has another owner than in the plan",
+    ),
+    "it is gone": (remove, "gone", ""),
+    "another has its name": (
+        lambda here: change(here, uid="uid-new"),
+        "replaced",
+        "another pod has its name now: uid uid-new",
+    ),
+    "its destination becomes hotter": (
+        heat,
+        "not_done",
+        "no_destination: cool has become hotter: memory_avg_5m 0.62 > 0.60 with it",
+    ),
+}
+
+
+@pytest.mark.parametrize("event", MEANWHILE)
+def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(
+    tmp_path: pathlib.Path, event: str
+) -> None:
+    happen, result, message = MEANWHILE[event]
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    while_the_hint_is_written(here, lambda: happen(here))
+    report = here.service.run()
+    assert report is not None
+    assert scenes.evicted(report.plan) == [PLANNED]
+    assert here.door.evictions == []
+    (row,) = here.ledger.rows(Query())
+    assert row.result == result
+    assert message in row.message
+
+
+def test_the_verdict_of_the_last_look_stands_in_the_report(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    while_the_hint_is_written(here, lambda: change(here, labels={"evenload.io/protected": "true"}))
+    report = here.service.run()
+    assert report is not None
+    assert scenes.causes(report.plan)[PLANNED] == "opted_out"
+    assert report.summary == "0 evicted, 1 not_done: 1 protected, 1 over a cap"
+
+
+def test_the_version_that_was_looked_at_goes_with_the_call(tmp_path: pathlib.Path) -> None:
+    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
+    while_the_hint_is_written(here, lambda: change(here, resource_version="77"))
+    here.service.run()
+    assert here.door.versions == ["77"]
+
+
+def test_a_lease_lost_while_the_hint_is_written_ends_the_run(tmp_path: pathlib.Path) -> None:
+    here = two_to_evict(tmp_path)
+
+    def lose() -> None:
+        here.holds_lease = False
+
+    while_the_hint_is_written(here, lose)
+    here.service.run()
+    assert here.door.evictions == []
+    assert [(row.result, row.message) for row in here.ledger.rows(Query())] == [
+        ("not_done", "the run was ended before the call")
+    ]
+
+
+def test_a_prometheus_that_fails_before_the_call_ends_the_run(tmp_path: pathlib.Path) -> None:
+    here = two_to_evict(tmp_path)
+
+    def fail() -> None:
+        here.prometheus.down = True
+
+    while_the_hint_is_written(here, fail)
+    here.service.run()
+    assert here.door.evictions == []
+    (row,) = here.ledger.rows(Query())
+    assert row.result == "not_done"
+    assert "the destination's reading could not be read again" in row.message
+
+
+def test_a_pod_that_cannot_be_read_again_stays_and_the_others_go(tmp_path: pathlib.Path) -> None:
+    here, read = two_to_evict(tmp_path), []
+
+    def get(kind: kinds.Kind[Any], name: str, *, namespace: str = "") -> Any:
+        read.append(name)
+        if len(read) == 1:
+            raise errors.Unreachable("GET: timed out")
+        return type(here.door).get(here.door, kind, name, namespace=namespace)
+
+    here.door.get = get  # type: ignore[method-assign]
+    here.service.run()
+    assert read == ["a-0", "b-0"]
+    assert [name for name, _, _ in here.door.evictions] == ["default/b-0"]
+    assert [row.result for row in here.ledger.rows(Query())] == ["evicted", "not_done"]
