@@ -27,6 +27,7 @@ from runtime import clock, logs
 from runtime import options as service_options
 
 DEFAULT_PORT = 8902
+LEDGER = "evenload-ledger.sqlite"
 # A snapshot is hundreds of thousands of objects that all stay: looking through them at every 700th (Python's default)
 # finds nothing and costs a fifth of reading them. One run (0: never) ends before there is garbage to speak of.
 OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
@@ -36,7 +37,11 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
 @service_options.service_options(DEFAULT_PORT)
 @promql_options.connection_options
 @click.option(
-    "--ledger", "ledger_path", type=click.Path(path_type=Path), default="evenload-ledger.sqlite", show_default=True
+    "--ledger",
+    "ledger_path",
+    type=click.Path(path_type=Path),
+    show_default=LEDGER,
+    help="The file that caps and cool-downs are counted from; --once in Enforce observes without it.",
 )
 @click.option(
     "--ledger-days",
@@ -51,7 +56,7 @@ def main(
     *,
     options: service_options.ServiceOptions,
     connection: promql_options.Connection,
-    ledger_path: Path,
+    ledger_path: Path | None,
     ledger_days: int,
     labels: identity.SeriesLabels,
     leader_elect: bool,
@@ -65,7 +70,8 @@ def main(
         given = wiring.Given(
             options=options,
             connection=connection,
-            ledger_path=ledger_path,
+            ledger_path=ledger_path or Path(LEDGER),
+            ledger_named=ledger_path is not None,
             ledger_days=ledger_days,
             labels=labels,
             leader_elect=leader_elect,

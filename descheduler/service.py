@@ -101,6 +101,7 @@ class Parts:
     leads: collections.abc.Callable[[], bool]
     holds_lease: collections.abc.Callable[[], bool]  # the same by a new look at the Lease itself
     stopping: threading.Event
+    why_observe: str = ""  # why Enforce only observes in this process, "" if it need not
     news: reloads.News | None = None
     kept_days: int = keeping.KEPT_DAYS
 
@@ -284,7 +285,7 @@ class Service:
         found = schedule.permission(policy, now_seconds)
         if found.mode != "Enforce":
             return found
-        why = keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
+        why = self._parts.why_observe or keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
         return schedule.Permission("Observe", why) if why else found
 
     def _begin_anew(self, error: LedgerError) -> None:

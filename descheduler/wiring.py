@@ -63,6 +63,7 @@ class Given:
     options: service_options.ServiceOptions
     connection: promql_options.Connection
     ledger_path: Path
+    ledger_named: bool
     ledger_days: int
     labels: identity.SeriesLabels
     leader_elect: bool
@@ -88,7 +89,9 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
         identity = _identity(given, rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
-        elects = given.leader_elect and not options.once
+        enforces = policy.current.descheduler.mode == "Enforce"
+        elects = given.leader_elect and (enforces or not options.once)
+        leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
         announcer = Announcer(writer, Kept(ledger, wall))
         parts = Parts(
@@ -110,18 +113,20 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
-            code = _once(Service(parts))
+            code = once(parts, leader, ledger_named=given.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        leader = election if elects else None
         _serve(parts, registry, given, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
 
 
 def _identity(given: Given, rng: random.Random) -> str:
     """Host and port: no two living processes share them (the listener is bound before the campaign begins).
 
-    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out.
+    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out. A run
+    of `--once` has no listener and may share a pod with a service: it has a name of its own.
     """
+    if given.options.once:
+        return f"{socket.gethostname()}:once-{rng.randrange(16**6):06x}"
     _, port = service_options.listen_address(given.options.listen, given.default_port)
     return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
 
@@ -163,12 +168,25 @@ def _serve(
         runs.run(parts.stopping)
 
 
-def _once(running: Service) -> Exit:
-    report = running.run()
+def once(parts: Parts, election: lease.Election | None, *, ledger_named: bool) -> Exit:
+    """Makes one run and prints its plan.
+
+    Enforce needs a ledger by name and the Lease: without them the run observes and says why.
+    """
+    why = ""
+    if not ledger_named:
+        why = "--once in Enforce needs --ledger: caps and cool-downs are counted from the file of the runs before"
+    elif election is not None and not election.acquire(parts.stopping):
+        why = f"the Lease {LEASE} is not to be had, its holder is {election.holder or 'unknown'}"
+    if why:
+        election = None
+        parts = dataclasses.replace(parts, why_observe=why, leads=lambda: True, holds_lease=lambda: True)
+    with lease.campaigning(election):
+        report = Service(parts).run()
     if report is None:
         click.echo("paused by the policy, nothing done", err=True)
         return Exit.OK
     answer = msgspec.json.format(msgspec.json.encode(views.report(report)), indent=2).decode()
     click.echo(terminal.escaped_lines(answer))
-    click.echo(terminal.escaped(report.summary), err=True)
+    click.echo(terminal.escaped(f"{report.summary} ({report.why})" if report.why else report.summary), err=True)
     return Exit.OK

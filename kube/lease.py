@@ -89,6 +89,16 @@ class Election:
             return False
         return lease.spec.holder_identity == self._identity and self.is_leader()
 
+    def acquire(self, stop: threading.Event) -> bool:
+        """Try for as long as another's Lease takes to run out; whether we lead. For a process that acts once."""
+        limit_seconds = self._clock.monotonic() + self._lease_seconds + self._retry_seconds
+        self.attempt()
+        while not self.is_leader() and self._clock.monotonic() < limit_seconds:
+            if self._clock.wait(stop, self._retry_seconds):
+                break
+            self.attempt()
+        return self.is_leader()
+
     def run(self, stop: threading.Event) -> None:
         """Campaign and renew until `stop` is set, then release, so that another takes over at once.
 
