@@ -22,6 +22,7 @@ from kube.door import EvictionAnswer, KubeDoor
 from kube.objects import Node
 from policy import relief
 from policy.relief import Relief
+from policy.schema import LoadPolicy
 from runtime import logs
 from runtime.clock import Clock
 
@@ -186,3 +187,14 @@ def merged(text: str | None, owner_uid: str, terms: Terms, now_seconds: float) -
     held = before.untils_seconds.items() if before is not None else ()
     still = {uid: until_seconds for uid, until_seconds in held if until_seconds > now_seconds}
     return Relief({**still, owner_uid: now_seconds + terms.relief_seconds})
+
+
+def relief_seconds(policy: LoadPolicy) -> float:
+    """How long a relief hint holds: the longer of both cool-downs, and at least as long as the windows remember the
+    pod.
+    """
+    cooldown = policy.descheduler.cooldown
+    windows = (
+        metric.averaging_seconds for metric in policy.metrics_in_force if metric.name in policy.descheduler.thresholds
+    )
+    return max(cooldown.workload_seconds, cooldown.node_seconds, *windows)

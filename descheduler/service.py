@@ -13,7 +13,7 @@ import random
 import threading
 from typing import NamedTuple
 
-from descheduler import breakers, following, keeping, overload, planning, priming, schedule, telling, usage
+from descheduler import breakers, evicting, following, keeping, overload, planning, priming, schedule, telling, usage
 from descheduler.breakers import Breaker
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.last_look import LastLook
@@ -318,7 +318,9 @@ class Service:
             return dataclasses.replace(report, outcomes=())
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
-        outcomes = parts.evicter.carry_out(report.plan, Terms(report.run, relief_seconds(policy), may_go_on, look))
+        outcomes = parts.evicter.carry_out(
+            report.plan, Terms(report.run, evicting.relief_seconds(policy), may_go_on, look)
+        )
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
         parts.telemetry.carried_out(outcomes, report.run.mode)
@@ -393,14 +395,3 @@ def _door(error: KubeError | PromqlError | LedgerError) -> str:
     if isinstance(error, LedgerError):
         return "ledger"
     return "apiserver" if isinstance(error, KubeError) else "prometheus"
-
-
-def relief_seconds(policy: LoadPolicy) -> float:
-    """How long a relief hint holds: the longer of both cool-downs, and at least as long as the windows remember the
-    pod.
-    """
-    cooldown = policy.descheduler.cooldown
-    windows = (
-        metric.averaging_seconds for metric in policy.metrics_in_force if metric.name in policy.descheduler.thresholds
-    )
-    return max(cooldown.workload_seconds, cooldown.node_seconds, *windows)

@@ -52,7 +52,7 @@ def in_vain(site: Site, count: int) -> None:
             at_seconds = began_seconds + 600 * number
             run = Run(f"run-{number}", at_seconds, "Enforce", "9c1e")
             (eviction,) = by_hand.by_hand(pod, site.door.get(kinds.NODES, HOT)).evictions
-            row = ledger.intend(run, eviction, at_seconds=at_seconds)
+            row = ledger.intend(run, eviction, at_seconds=at_seconds).row_id
             ledger.decide(row, "evicted", status=201, message="", at_seconds=at_seconds)
             ledger.fill(row, gone_at_seconds=at_seconds + 10, ready_at_seconds=at_seconds + 10)
             ledger.fill(row, landed_pod=f"{number}", load_5m_ratio=0.9, load_30m_ratio=0.9)

@@ -154,8 +154,10 @@ def test_the_past_counts_what_was_done_and_what_may_have_been(ledger: Ledger) ->
 
 def test_the_past_counts_from_the_intent_and_not_from_the_start_of_its_run(ledger: Ledger) -> None:
     for began_seconds, stalled_seconds in ((NOW - 3610, 20), (NOW - 10, 3)):
-        ledger.intend(run(began_seconds), eviction(), at_seconds=began_seconds + stalled_seconds)
-    failed = ledger.intend(run(NOW - 10), eviction("api"), at_seconds=NOW - 6)
+        at_seconds = began_seconds + stalled_seconds
+        done = ledger.intend(run(began_seconds), eviction(), at_seconds=at_seconds).row_id
+        ledger.decide(done, "evicted", status=201, message="", at_seconds=at_seconds)
+    failed = ledger.intend(run(NOW - 10), eviction("api"), at_seconds=NOW - 6).row_id
     ledger.decide(failed, "failed", status=403, message="", at_seconds=NOW - 5)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
     assert history.in_last_hour == ledger.in_last_hour("Enforce", now_seconds=NOW) == 2
