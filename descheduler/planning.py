@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import itertools
 
-from descheduler import budgets, destinations, flow, limits, ordering, placement, protections, usage
+from descheduler import budgets, destinations, flow, limits, ordering, placement, predictions, protections, usage
 from descheduler.echoes import Echoes
 from descheduler.history import History
 from descheduler.overload import Overload
@@ -208,6 +208,12 @@ class _Draft:
             budget=self._headroom.reserve(pod),
             flow=self._gate.count(pod, self._standing(pod)),
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
+            expected=predictions.expected(
+                self._policy,
+                overload.metric,
+                value_ratio=overload.value_ratio,
+                projected_ratio=work.projected[overload.metric],
+            ),
         )
         self.evictions.append(eviction)
 

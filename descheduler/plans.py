@@ -12,6 +12,7 @@ from descheduler import verdicts
 from descheduler.budgets import BudgetLeft
 from descheduler.history import Awaited
 from descheduler.overload import Overload
+from descheduler.predictions import NOT_PREDICTED, Expected
 from descheduler.usage import PodUsage
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Workload
@@ -59,6 +60,7 @@ class Eviction:
     budget: str
     flow: str = ""  # key of the flow rule that let it pass
     newest_sibling_at_seconds: float | None = None
+    expected: Expected = NOT_PREDICTED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

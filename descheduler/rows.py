@@ -83,6 +83,17 @@ class Row(NamedTuple):
     returned: int | None
     flow: str = ""  # `flow.key` of the rule that let it pass
     newest_sibling_at_seconds: float | None = None  # None: written by a version that did not ask
+    # `predictions`: the metric on the node as expected, what other evictions moved meanwhile, as measured in between.
+    expected_5m_ratio: float | None = None
+    expected_30m_ratio: float | None = None
+    moved_5m_ratio: float | None = None
+    moved_30m_ratio: float | None = None
+    load_10m_ratio: float | None = None
+    load_15m_ratio: float | None = None
+    load_20m_ratio: float | None = None
+    load_25m_ratio: float | None = None
+    destination_ratio: float | None = None  # with the pod on it, the most that was expected
+    destination_30m_ratio: float | None = None
 
 
 class Posted(NamedTuple):
@@ -138,4 +149,7 @@ def intent(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
         "result": "intended",
         "flow": eviction.flow,
         "newest_sibling_at_seconds": eviction.newest_sibling_at_seconds,
+        "expected_5m_ratio": eviction.expected.after_5m_ratio,
+        "expected_30m_ratio": eviction.expected.after_30m_ratio,
+        "destination_ratio": eviction.destination_ratio,
     }

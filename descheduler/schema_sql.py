@@ -41,6 +41,18 @@ STEPS = (
     """,
     "ALTER TABLE evictions ADD COLUMN flow TEXT NOT NULL DEFAULT '';",
     "ALTER TABLE evictions ADD COLUMN newest_sibling_at_seconds REAL;",
+    """
+    ALTER TABLE evictions ADD COLUMN expected_5m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN expected_30m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN moved_5m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN moved_30m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN load_10m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN load_15m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN load_20m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN load_25m_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN destination_ratio REAL;
+    ALTER TABLE evictions ADD COLUMN destination_30m_ratio REAL;
+    """,
 )
 BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
 

@@ -77,6 +77,8 @@ def eviction(one: Eviction) -> dict[str, object]:
         "target_ratio": one.overload.evict_until_ratio,
         "before_ratio": _rounded(one.before_ratio),
         "projected_ratio": _rounded(one.projected_ratio),
+        "expected_5m_ratio": _shown("expected_5m_ratio", one.expected.after_5m_ratio),
+        "expected_30m_ratio": _shown("expected_30m_ratio", one.expected.after_30m_ratio),
         "pod_cpu_millicores": round(one.used.cpu_millicores, 1),
         "pod_memory_bytes": round(one.used.memory_bytes),
         "destination": one.destination,

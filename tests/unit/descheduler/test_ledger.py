@@ -57,6 +57,8 @@ def test_a_row_says_all_that_was_decided(ledger: Ledger) -> None:
     assert (row.metric, row.value_ratio, row.threshold_ratio, row.target_ratio) == ("memory_avg_5m", 0.9, 0.8, 0.6)
     assert (row.mode, row.policy_hash, row.result, row.http_status) == ("Enforce", "abc123", "evicted", 201)
     assert row.projected_ratio == pytest.approx(0.775)
+    assert (row.expected_5m_ratio, row.expected_30m_ratio) == pytest.approx((0.775, 0.775))
+    assert row.destination_ratio == pytest.approx(0.1 + 4 / 32)
 
 
 LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, "load_5m_ratio": 0.5, "load_30m_ratio": 0.5}
@@ -419,6 +421,25 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
     assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
     ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
     assert [one.note for one in ledger.told()] == ["a note"]
+    ledger.close()
+
+
+def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as old:
+        for step in schema_sql.STEPS[:4]:
+            old.executescript(step)
+        before = {name for _, name, *_ in old.execute("PRAGMA table_info(evictions)")}
+        columns = [name for name in Row._fields if name in before]
+        marks = ", ".join("?" * len(columns))
+        old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({marks})", [1] * len(columns))  # noqa: S608
+        old.execute("PRAGMA user_version = 4")
+    old.close()
+    ledger = Ledger(path).open()
+    (row,) = ledger.rows(Query())
+    assert (row.load_30m_ratio, row.expected_30m_ratio, row.moved_30m_ratio) == (1, None, None)
+    record(ledger, "evicted")
+    assert ledger.rows(Query())[0].expected_30m_ratio == pytest.approx(0.775)
     ledger.close()
 
 
