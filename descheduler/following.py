@@ -10,7 +10,7 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import usage
+from descheduler import predictions, usage
 from descheduler.history import FOLLOWED_SECONDS
 from descheduler.ledger import Ledger
 from descheduler.rows import LOOK_BACKS, Row
@@ -26,7 +26,7 @@ log = logs.get(__name__)
 # A request may be carried out after its sender has gone: the apiserver works on one for up to a minute (its
 # --request-timeout). Until then an intent whose pod still stands stays open, and its workload is left alone.
 ANSWER_SECONDS = 60.0
-MOMENTS_A_RUN = 4  # so many moments are looked up in one run at most, however long nobody looked
+MOMENTS_A_RUN = 6  # so many moments are looked up in one run at most, however long nobody looked
 
 # Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
 FRESH_SECONDS = 900.0
@@ -169,8 +169,15 @@ def findings(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> 
     return found
 
 
+class Look(NamedTuple):
+    """A row with what a look back found for one of its columns, if anything."""
+
+    row: Row
+    column: str
+
+
 class LookBack:
-    """Asks what the load of nodes was 5 and 30 minutes after an eviction from them: at those moments, however late.
+    """Asks what the load of nodes was until 30 minutes after an eviction from them: at those moments, however late.
 
     A moment is asked for once: what Prometheus does not know of it, it will not learn.
     """
@@ -178,22 +185,30 @@ class LookBack:
     def __init__(self) -> None:
         self._asked: set[float] = set()
 
-    def fill(self, ledger: Ledger, unfinished: Rows, policy: LoadPolicy, ask: Ask, *, now_seconds: float) -> None:
-        """Adds the figures whose moment has come, out of what `ask` knows of it; raises what that raises."""
+    def fill(
+        self, ledger: Ledger, unfinished: Rows, policy: LoadPolicy, ask: Ask, *, now_seconds: float
+    ) -> collections.abc.Iterator[Look]:
+        """Adds the figures whose moment has come, one by one, out of what `ask` knows of it; raises what that does."""
         self._asked = {moment for moment in self._asked if moment >= now_seconds - FOLLOWED_SECONDS}
         due = due_moments(unfinished, now_seconds)
-        for moment in [moment for moment in due if moment not in self._asked][:MOMENTS_A_RUN]:
+        rows = {row.id: row for row in unfinished}
+        for moment in sorted(due.keys() - self._asked)[:MOMENTS_A_RUN]:
             usages = ask(moment)
             self._asked.add(moment)
             for row, column in due[moment]:
-                ledger.fill(row.id, **load(row, column, usages, policy, moment))
+                columns = load(row, column, usages, policy, moment)
+                if column in columns:
+                    columns |= moved(row, column, ledger, policy, moment)
+                ledger.fill(row.id, **columns)
+                rows[row.id] = Row(**{**rows[row.id]._asdict(), **columns})
+                yield Look(rows[row.id], column)
 
 
 def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict[float, list[tuple[Row, str]]]:
     """The moments gone by of which a row still lacks its node's load: the columns to fill, by moment."""
     found: dict[float, list[tuple[Row, str]]] = {}
     for row in rows:
-        for column, after_seconds in LOOK_BACKS:
+        for column, after_seconds in LOOK_BACKS.items():
             moment = row.at_seconds + after_seconds
             if getattr(row, column) is None and moment <= now_seconds:
                 found.setdefault(moment, []).append((row, column))
@@ -201,12 +216,31 @@ def due_moments(rows: collections.abc.Iterable[Row], now_seconds: float) -> dict
 
 
 def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: float) -> Columns:
-    """The row's metric on its node at that moment; nothing where the data of then was stale or absent."""
-    seen = usages.get(row.node)
-    if seen is None or row.metric not in seen.ratios:
+    """The row's metric on its node at that moment, at last on the destination too; nothing where the data of then was
+    stale or absent.
+    """
+    ratio = _ratio(usages.get(row.node), row.metric, policy, moment)
+    found: Columns = {} if ratio is None else {column: ratio}
+    if column == predictions.LAST_LOOK:
+        there = _ratio(usages.get(row.destination), row.metric, policy, moment)
+        found |= {} if there is None else {"destination_30m_ratio": there}
+    return found
+
+
+def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, moment: float) -> Columns:
+    """What other evictions moved until that moment, where a prediction is judged by it."""
+    after = predictions.JUDGED.get(column)
+    if after is None:
         return {}
-    fresh = usage.fresh(seen.at_seconds, moment, policy.sync.stale_after_seconds)
-    return {column: seen.ratios[row.metric]} if fresh else {}
+    others = ledger.since(row.mode, row.at_seconds)
+    return {f"moved_{after}_ratio": predictions.moved_ratio(row, others, policy, moment)}
+
+
+def _ratio(shown: NodeUsage | None, metric: str, policy: LoadPolicy, moment: float) -> float | None:
+    if shown is None or metric not in shown.ratios:
+        return None
+    fresh = usage.fresh(shown.at_seconds, moment, policy.sync.stale_after_seconds)
+    return shown.ratios[metric] if fresh else None
 
 
 def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Pod | None:

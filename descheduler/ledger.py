@@ -19,7 +19,7 @@ from descheduler.history import FOLLOWED_SECONDS, HOUR_SECONDS, History
 from descheduler.ledger_file import LedgerFile
 from descheduler.past import Kept
 from descheduler.plans import Eviction, EvictionPlan
-from descheduler.rows import BARRING, DONE, FAILED, OPEN, Intent, Posted, Query, Row, Run, intent
+from descheduler.rows import BARRING, DONE, FAILED, LOOK_BACKS, OPEN, Intent, Posted, Query, Row, Run, intent
 
 
 class Ledger:
@@ -150,17 +150,24 @@ class Ledger:
         with self._file.reading() as reader:
             return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
 
+    def since(self, mode: str, since_seconds: float) -> list[Row]:
+        """Oldest first: intents since then, and those of an hour before. The index is by the start of the run, and the
+        intents of a run that stalls come later.
+        """
+        began_seconds = since_seconds - HOUR_SECONDS
+        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, began_seconds])
+
     def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
         """What rows of this mode in the last `window_seconds` (at least as long as they are followed) say to the next
         plan.
         """
-        rows = self._since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
+        rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
         kept = Kept(rows, self._failing(mode), self._resets())
         return past.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
 
     def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
         """The same of `History.in_last_hour` alone, for a run that plans nothing."""
-        kept = Kept(self._since(mode, now_seconds - HOUR_SECONDS), (), {})
+        kept = Kept(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
         return past.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
 
     def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
@@ -184,13 +191,6 @@ class Ledger:
         with self._file.reading() as reader:
             found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
         return str(found[0]) if found else ""
-
-    def _since(self, mode: str, since_seconds: float) -> list[Row]:
-        """Oldest first: intents since then, and those of an hour before. The index is by the start of the run, and the
-        intents of a run that stalls come later.
-        """
-        began_seconds = since_seconds - HOUR_SECONDS
-        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, began_seconds])
 
     def _failing(self, mode: str) -> list[Row]:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
@@ -230,4 +230,4 @@ def _marks(values: collections.abc.Sequence[str]) -> str:
     return ", ".join("?" * len(values))
 
 
-_LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", "load_5m_ratio", "load_30m_ratio")
+_LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", *LOOK_BACKS)

@@ -10,13 +10,17 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from descheduler import answers, owners
+from descheduler import answers, owners, predictions
 from descheduler.evicting import EvictionOutcome
+from descheduler.following import Look
 from descheduler.plans import EvictionPlan
+from descheduler.rows import Row
 
 DOORS: Final = ("apiserver", "prometheus", "ledger")
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
 CUTS: Final = ("policy", "lease", "stopping", "snapshot_age")
+SIDES: Final = ("hotter", "cooler")
+RELIEF: Final = {True: "under_line", False: "over_line", None: "unknown"}
 
 
 class Telemetry:
@@ -79,7 +83,35 @@ class Telemetry:
             "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
             registry=registry,
         )
+        self._export_predictions(registry)
         self._export_runs(registry)
+
+    def _export_predictions(self, registry: CollectorRegistry) -> None:
+        self._errors = Histogram(
+            "evenload_descheduler_prediction_error_ratio",
+            "Load measured after an eviction against what the plan expected; large and hotter: relief does not come.",
+            ("after", "side"),
+            registry=registry,
+            buckets=(0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3),
+        )
+        self._unmeasured = Counter(
+            "evenload_descheduler_predictions_unmeasured_total",
+            "Predictions without a fresh reading of Prometheus at their moment; a rise means that no error is known.",
+            ("after",),
+            registry=registry,
+        )
+        for after in predictions.PREDICTED:
+            self._unmeasured.labels(after)
+            for side in SIDES:
+                self._errors.labels(after, side)
+        self._relief = Counter(
+            "evenload_descheduler_relief_total",
+            "Evictions by whether their node was at or under its line at every look until 30 minutes later.",
+            ("result",),
+            registry=registry,
+        )
+        for result in RELIEF.values():
+            self._relief.labels(result)
 
     def _export_runs(self, registry: CollectorRegistry) -> None:
         self._runs = Counter(
@@ -164,6 +196,22 @@ class Telemetry:
     def came_back(self, count: int) -> None:
         """Replacements found on the node they had left."""
         self._returned.inc(count)
+
+    def looked_back(self, looks: collections.abc.Iterable[Look]) -> None:
+        """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
+        for row, column in looks:
+            after = predictions.JUDGED.get(column)
+            if after is not None:
+                self._judge(row, after, measured=getattr(row, column) is not None)
+            if column == predictions.LAST_LOOK:
+                self._relief.labels(RELIEF[predictions.stayed_under_line(row)]).inc()
+
+    def _judge(self, row: Row, after: predictions.After, *, measured: bool) -> None:
+        if not measured:
+            self._unmeasured.labels(after).inc()
+        error_ratio = predictions.error_ratio(row, after)
+        if error_ratio is not None:
+            self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
 
     def set_aside(self, at_seconds: float) -> None:
         """A corrupt ledger was moved away."""

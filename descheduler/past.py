@@ -8,6 +8,7 @@ import collections
 import collections.abc
 from typing import NamedTuple
 
+from descheduler import predictions
 from descheduler.history import (
     FOLLOWED_SECONDS,
     HOUR_SECONDS,
@@ -107,7 +108,7 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
     """The evictions by node, with the load that the node had afterwards."""
     found: dict[str, list[Relieved]] = collections.defaultdict(list)
     for row in done:
-        looks = tuple((row.at_seconds + after_seconds, getattr(row, column)) for column, after_seconds in LOOK_BACKS)
+        looks = tuple((row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in predictions.JUDGED)
         share_ratio = row.before_ratio - row.projected_ratio
         one = Relieved(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
         found[row.node].append(one)

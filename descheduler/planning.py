@@ -194,6 +194,12 @@ class _Draft:
         before_ratio = work.projected[overload.metric]
         for metric in work.projected:
             work.projected[metric] -= usage.share(used, work.node.capacity, self._resources[metric])
+        expected = predictions.expected(
+            self._policy,
+            overload.metric,
+            value_ratio=overload.value_ratio,
+            projected_ratio=work.projected[overload.metric],
+        )
         self._destinations.commit(pod, used, destination)
         self._caps.count(pod, self._standing(pod))
         eviction = Eviction(
@@ -208,12 +214,8 @@ class _Draft:
             budget=self._headroom.reserve(pod),
             flow=self._gate.count(pod, self._standing(pod)),
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
-            expected=predictions.expected(
-                self._policy,
-                overload.metric,
-                value_ratio=overload.value_ratio,
-                projected_ratio=work.projected[overload.metric],
-            ),
+            expected_5m_ratio=expected.after_5m_ratio,
+            expected_30m_ratio=expected.after_30m_ratio,
         )
         self.evictions.append(eviction)
 

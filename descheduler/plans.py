@@ -12,7 +12,6 @@ from descheduler import verdicts
 from descheduler.budgets import BudgetLeft
 from descheduler.history import Awaited
 from descheduler.overload import Overload
-from descheduler.predictions import NOT_PREDICTED, Expected
 from descheduler.usage import PodUsage
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Workload
@@ -60,7 +59,8 @@ class Eviction:
     budget: str
     flow: str = ""  # key of the flow rule that let it pass
     newest_sibling_at_seconds: float | None = None
-    expected: Expected = NOT_PREDICTED
+    expected_5m_ratio: float | None = None  # `predictions`
+    expected_30m_ratio: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The load that an eviction is expected to leave on its node, and by how much the measured load differs.
 
 `planning.py` keeps `expected` with every eviction it chooses, `following.py` measures and keeps what else moved,
-`views.py` and the metrics show `error_ratio` and `relief`. Pure; ratios of the node's capacity, of one metric.
+`views.py` and the metrics show `error_ratio` and `stayed_under_line`. Pure; ratios of the node's capacity, of one
+metric.
 
     expected(t) = projected + (reading - projected) * shown(t)
     moved(t)    = sum over arrivals known to the ledger of share * (arrived(at t) - arrived(at the decision))
@@ -14,20 +15,19 @@ W the averaging window. A pod's share is what it used over the node's capacity; 
 Load that no eviction moved (the scheduler's pods, changed demand) is in the error, and so is the pod's own return.
 """
 
-from typing import Final, NamedTuple
+import collections.abc
+from typing import Final, Literal, NamedTuple
 
 from descheduler import usage
+from descheduler.rows import DONE, LOOK_BACKS, Row
+from descheduler.usage import Resource
 from policy.schema import LoadPolicy
 
-# When the node's load is measured after an eviction (seconds), by column. Averages over 5 minutes leave no gap.
-LOOK_BACKS: Final = {
-    "load_5m_ratio": 300.0,
-    "load_10m_ratio": 600.0,
-    "load_15m_ratio": 900.0,
-    "load_20m_ratio": 1200.0,
-    "load_25m_ratio": 1500.0,
-    "load_30m_ratio": 1800.0,
-}
+After = Literal["5m", "30m"]
+PREDICTED: Final[tuple[After, ...]] = ("5m", "30m")
+# The looks by which a prediction is judged, and the one after which nothing more is measured.
+JUDGED: Final[dict[str, After]] = {f"load_{after}_ratio": after for after in PREDICTED}
+LAST_LOOK: Final = "load_30m_ratio"
 
 
 class Expected(NamedTuple):
@@ -35,11 +35,8 @@ class Expected(NamedTuple):
     then, as an hour's maximum does not.
     """
 
-    after_5m_ratio: float | None = None
-    after_30m_ratio: float | None = None
-
-
-NOT_PREDICTED: Final = Expected()
+    after_5m_ratio: float | None
+    after_30m_ratio: float | None
 
 
 def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_ratio: float) -> Expected:
@@ -52,3 +49,50 @@ def expected(policy: LoadPolicy, metric: str, *, value_ratio: float, projected_r
         return max(0.0, projected_ratio + (value_ratio - projected_ratio) * shown_ratio)
 
     return Expected(after(LOOK_BACKS["load_5m_ratio"]), after(LOOK_BACKS["load_30m_ratio"]))
+
+
+def moved_ratio(row: Row, others: collections.abc.Iterable[Row], policy: LoadPolicy, moment: float) -> float:
+    """What other evictions moved on the row's node between its decision and the moment, as the metric shows it then.
+
+    `others` are rows of the same mode that may have ended up on the node or left it; the row itself may be among them.
+    """
+    moved = 0.0
+    for other in others:
+        if other.id == row.id or other.result not in DONE:
+            continue
+        if other.landed_node == row.node and other.landed_at_seconds is not None:
+            before, then = row.at_seconds - other.landed_at_seconds, moment - other.landed_at_seconds
+            grown = _arrived(policy, row, then) - _arrived(policy, row, before)
+            moved += _share(other, row, policy) * grown
+        if other.node == row.node and other.id > row.id and other.gone_at_seconds is not None:
+            shown_ratio = usage.shown_ratio(policy, row.metric, moment - other.gone_at_seconds)
+            moved -= _share(other, row, policy) * (1.0 - shown_ratio)
+    return moved
+
+
+def error_ratio(row: Row, after: After) -> float | None:
+    """Measured minus expected: above 0 the node was hotter than planned. None without prediction or measurement."""
+    load, foretold, moved = (getattr(row, f"{name}_{after}_ratio") for name in ("load", "expected", "moved"))
+    return None if None in (load, foretold, moved) else float(load - (foretold + moved))
+
+
+def stayed_under_line(row: Row) -> bool | None:
+    """Whether every reading until 30 minutes after the eviction was at or under the line that triggers; False as soon
+    as one is over it, None while one is missing.
+    """
+    loads: list[float | None] = [getattr(row, column) for column in LOOK_BACKS]
+    if any(load is not None and usage.over(load, row.threshold_ratio) for load in loads):
+        return False
+    return None if None in loads else True
+
+
+def _arrived(policy: LoadPolicy, row: Row, age_seconds: float) -> float:
+    """How much of a load that came so long ago the row's metric shows; 0 of one that comes later."""
+    return min(1.0, max(0.0, age_seconds / usage.window_of(policy, row.metric)))
+
+
+def _share(other: Row, row: Row, policy: LoadPolicy) -> float:
+    """What the other pod used, as a ratio of the row's node: the row's own pod was so much of it, and used so much."""
+    resource = usage.resources_of(policy)[row.metric]
+    own, others = (one.cpu_millicores if resource is Resource.CPU else one.memory_bytes for one in (row, other))
+    return others / own * (row.before_ratio - row.projected_ratio) if own > 0 else 0.0

@@ -23,8 +23,16 @@ FAILED: Final = ("failed", "refused")
 # After what a pod is left alone for a while; an answer of 404 or 409 about a pod that is still there is a webhook's.
 IN_VAIN: Final = (*FAILED, "gone", "replaced")
 ENDS_FAILURES: Final = (*DONE, "dry_run")
-# The columns with a node's load after an eviction, and how long after the start of its run.
-LOOK_BACKS: Final = (("load_5m_ratio", 300.0), ("load_30m_ratio", 1800.0))
+# The columns with a node's load after an eviction, and how many seconds after the start of its run. Averages over five
+# minutes leave no gap.
+LOOK_BACKS: Final = {
+    "load_5m_ratio": 300.0,
+    "load_10m_ratio": 600.0,
+    "load_15m_ratio": 900.0,
+    "load_20m_ratio": 1200.0,
+    "load_25m_ratio": 1500.0,
+    "load_30m_ratio": 1800.0,
+}
 RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
 
 
@@ -149,7 +157,7 @@ def intent(run: Run, eviction: Eviction) -> dict[str, str | float | None]:
         "result": "intended",
         "flow": eviction.flow,
         "newest_sibling_at_seconds": eviction.newest_sibling_at_seconds,
-        "expected_5m_ratio": eviction.expected.after_5m_ratio,
-        "expected_30m_ratio": eviction.expected.after_30m_ratio,
+        "expected_5m_ratio": eviction.expected_5m_ratio,
+        "expected_30m_ratio": eviction.expected_30m_ratio,
         "destination_ratio": eviction.destination_ratio,
     }

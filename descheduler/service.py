@@ -383,7 +383,8 @@ class Service:
             nodes = seen.nodes.nodes if seen is not None else reader.nodes()
             return reader.node_usage(nodes, policy, at_seconds=moment)
 
-        self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
+        looks = self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
+        self._parts.telemetry.looked_back(looks)
 
     def _post(self, several: tuple[telling.Announcement, ...]) -> None:
         for said in several:

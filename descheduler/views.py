@@ -6,7 +6,7 @@ of them.
 
 import re
 
-from descheduler import verdicts
+from descheduler import predictions, verdicts
 from descheduler.breakers import Breaker
 from descheduler.plans import Eviction, Headroom, NodePlan
 from descheduler.rows import Posted, Row
@@ -27,10 +27,18 @@ def span_seconds(text: str) -> float:
 
 
 def row(one: Row) -> dict[str, object]:
-    """A ledger row: "_at_seconds" columns become times, the rest keeps its unit in its name."""
+    """A ledger row: "_at_seconds" columns become times, the rest keeps its unit in its name; beside them what
+    `predictions` makes of the row.
+    """
     named = one._asdict()
     shown = {_named(name): _shown(name, value) for name, value in named.items()}
-    return {**shown, "returned": None if one.returned is None else bool(one.returned)}
+    errors = {f"error_{after}_ratio": predictions.error_ratio(one, after) for after in predictions.PREDICTED}
+    return {
+        **shown,
+        **{name: _shown(name, ratio) for name, ratio in errors.items()},
+        "stayed_under_line": predictions.stayed_under_line(one),
+        "returned": None if one.returned is None else bool(one.returned),
+    }
 
 
 def told(one: Posted) -> dict[str, object]:
@@ -77,8 +85,8 @@ def eviction(one: Eviction) -> dict[str, object]:
         "target_ratio": one.overload.evict_until_ratio,
         "before_ratio": _rounded(one.before_ratio),
         "projected_ratio": _rounded(one.projected_ratio),
-        "expected_5m_ratio": _shown("expected_5m_ratio", one.expected.after_5m_ratio),
-        "expected_30m_ratio": _shown("expected_30m_ratio", one.expected.after_30m_ratio),
+        "expected_5m_ratio": _shown("expected_5m_ratio", one.expected_5m_ratio),
+        "expected_30m_ratio": _shown("expected_30m_ratio", one.expected_30m_ratio),
         "pod_cpu_millicores": round(one.used.cpu_millicores, 1),
         "pod_memory_bytes": round(one.used.memory_bytes),
         "destination": one.destination,

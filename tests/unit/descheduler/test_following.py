@@ -107,7 +107,7 @@ def look_back(
 ) -> None:
     """What a run that is so long after NOW adds of moments gone by."""
     rows = following.unfinished(ledger, now_seconds=NOW + after_seconds)
-    (looking or following.LookBack()).fill(ledger, rows, POLICY, ask, now_seconds=NOW + after_seconds)
+    list((looking or following.LookBack()).fill(ledger, rows, POLICY, ask, now_seconds=NOW + after_seconds))
 
 
 def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
@@ -206,6 +206,25 @@ def test_the_nodes_load_is_that_of_the_moment_however_late_it_is_asked_for(
     assert (row(ledger).load_5m_ratio, row(ledger).load_30m_ratio) == (five, thirty)
 
 
+def test_a_measured_moment_tells_what_other_evictions_moved_and_how_the_destination_is(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    later = record(ledger, "evicted", at_seconds=NOW + 60)
+    ledger.fill(later, gone_at_seconds=NOW + 60)
+
+    def ask(moment: float) -> dict[str, NodeUsage]:
+        there = NodeUsage("cool", {"memory_avg_5m": 0.2}, moment - 10)
+        return as_it_was(moment) | {"cool": there}
+
+    looking = following.LookBack()
+    for _ in range(2):
+        look_back(ledger, ask, 1800, looking)
+    first = ledger.rows(Query())[-1]
+    assert (first.moved_5m_ratio, first.moved_30m_ratio) == pytest.approx((-4 / 32 * 240 / 300, -4 / 32))
+    assert first.destination_30m_ratio == 0.2
+    between = (first.load_10m_ratio, first.load_15m_ratio, first.load_20m_ratio, first.load_25m_ratio)
+    assert between == pytest.approx((0.1, 0.15, 0.2, 0.25))
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -225,7 +244,7 @@ def test_a_load_that_nobody_measured_stays_unknown_and_is_asked_for_once(ledger:
     looking = following.LookBack()
     for _ in range(2):
         look_back(ledger, counted, 400, looking)
-    assert (row(ledger).load_5m_ratio, asked) == (None, [NOW + 300])
+    assert (row(ledger).load_5m_ratio, row(ledger).moved_5m_ratio, asked) == (None, None, [NOW + 300])
 
 
 def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:

@@ -15,7 +15,7 @@ from descheduler.history import Awaited, Failures, Measured, Passed
 from descheduler.ledger import Ledger
 from descheduler.ledger_file import LedgerCorrupt, LedgerError
 from descheduler.plans import Eviction
-from descheduler.rows import Posted, Query, Row, Run
+from descheduler.rows import LOOK_BACKS, Posted, Query, Row, Run
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -61,7 +61,7 @@ def test_a_row_says_all_that_was_decided(ledger: Ledger) -> None:
     assert row.destination_ratio == pytest.approx(0.1 + 4 / 32)
 
 
-LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, "load_5m_ratio": 0.5, "load_30m_ratio": 0.5}
+LEARNT = {"gone_at_seconds": NOW, "ready_at_seconds": NOW, **dict.fromkeys(LOOK_BACKS, 0.5)}
 
 
 def test_what_is_unfinished_is_read_anew_after_every_change(ledger: Ledger, tmp_path: pathlib.Path) -> None:

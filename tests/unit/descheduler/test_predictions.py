@@ -1,11 +1,18 @@
-"""What an eviction is expected to leave on its node: as far as each window can show it by then."""
+"""What an eviction is expected to leave on its node, as far as windows can show it by then, and how wrong it was."""
+
+import pathlib
+from typing import Any
 
 import pytest
 
 from descheduler import predictions
+from descheduler.ledger import Ledger
 from descheduler.predictions import Expected
+from descheduler.rows import LOOK_BACKS, Query, Row
 from policy.schema import LoadPolicy
 from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import NOW
+from tests.unit.descheduler.test_ledger import record
 
 HOUR_AVERAGE = {"name": "cpu_avg_1h", "resource": "cpu", "statistic": "avg", "window": "1h"}
 POLICY = LoadPolicy.of({"metrics": [HOUR_AVERAGE]})
@@ -33,4 +40,84 @@ def test_no_node_is_expected_under_nothing() -> None:
 def test_every_eviction_of_a_plan_carries_its_prediction() -> None:
     scene = scenes.hot_and_cool()
     (chosen,) = scene.plan().evictions
-    assert chosen.expected == pytest.approx((0.775, 0.775)), "90 % without a pod of 4 of 32 GiB"
+    without_it = pytest.approx((0.9 - 4 / 32, 0.9 - 4 / 32))
+    assert (chosen.expected_5m_ratio, chosen.expected_30m_ratio) == without_it
+
+
+@pytest.fixture
+def row(tmp_path: pathlib.Path) -> Row:
+    """An eviction of 4 of 32 GiB from the node hot, at 90 % of its memory (memory_avg_5m)."""
+    ledger = Ledger(tmp_path / "ledger.sqlite").open()
+    record(ledger, "evicted")
+    (found,) = ledger.rows(Query())
+    ledger.close()
+    return found
+
+
+def other(row: Row, **fields: Any) -> Row:
+    """A second eviction of a pod of 2 GiB, decided later; from the same node unless said otherwise."""
+    return row._replace(**{"id": row.id + 1, "memory_bytes": row.memory_bytes / 2, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"gone_at_seconds": NOW + 150}, -1 / 32, id="gone for half the window"),
+        pytest.param({"gone_at_seconds": NOW}, -2 / 32, id="gone for the whole window"),
+        pytest.param({"gone_at_seconds": NOW + 400}, 0, id="gone later"),
+        pytest.param({"gone_at_seconds": None}, 0, id="not known to be gone"),
+        pytest.param({"gone_at_seconds": NOW, "id": 0}, 0, id="decided before: the prediction has it already"),
+        pytest.param({"gone_at_seconds": NOW, "result": "refused"}, 0, id="refused"),
+        pytest.param({"gone_at_seconds": NOW, "node": "other"}, 0, id="from another node"),
+    ],
+)
+def test_what_left_by_later_evictions_is_counted_out(row: Row, fields: dict[str, Any], expected: float) -> None:
+    found = predictions.moved_ratio(row, [row, other(row, **fields)], scenes.policy(), NOW + 300)
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("landed_at_seconds", "expected"),
+    [
+        pytest.param(NOW + 150, 1 / 32, id="for half the window"),
+        pytest.param(NOW - 150, 1 / 32, id="half of it was in the reading already"),
+        pytest.param(NOW - 300, 0, id="all of it was"),
+        pytest.param(NOW + 400, 0, id="later"),
+        pytest.param(None, 0, id="not known when"),
+    ],
+)
+def test_what_arrived_by_other_evictions_is_counted_out(
+    row: Row, landed_at_seconds: float | None, expected: float
+) -> None:
+    arrived = other(row, node="other", landed_node="hot", landed_at_seconds=landed_at_seconds)
+    assert predictions.moved_ratio(row, [arrived], scenes.policy(), NOW + 300) == pytest.approx(expected)
+
+
+def test_the_return_of_the_pod_itself_is_an_error_of_the_plan(row: Row) -> None:
+    back = row._replace(landed_node="hot", landed_at_seconds=NOW + 1, returned=1)
+    assert predictions.moved_ratio(back, [back], scenes.policy(), NOW + 300) == 0
+
+
+def test_the_error_is_measured_minus_expected_with_the_moves_counted_out(row: Row) -> None:
+    judged = row._replace(expected_5m_ratio=0.72, moved_5m_ratio=-0.02, load_5m_ratio=0.71)
+    assert predictions.error_ratio(judged, "5m") == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("missing", ["expected_5m_ratio", "moved_5m_ratio", "load_5m_ratio"])
+def test_an_error_needs_all_its_figures(row: Row, missing: str) -> None:
+    judged = row._replace(expected_5m_ratio=0.72, moved_5m_ratio=0.0, load_5m_ratio=0.71)
+    nothing: dict[str, Any] = {missing: None}
+    assert predictions.error_ratio(judged._replace(**nothing), "5m") is None
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"),
+    [
+        pytest.param([0.8] * 6, True, id="at the line"),
+        pytest.param([0.7, 0.7, 0.81, None, None, None], False, id="over it once, whatever is missing"),
+        pytest.param([0.7, 0.7, None, 0.7, 0.7, 0.7], None, id="one is missing"),
+    ],
+)
+def test_whether_the_node_stayed_under_its_line(row: Row, loads: list[float | None], expected: bool | None) -> None:
+    columns: dict[str, Any] = dict(zip(LOOK_BACKS, loads, strict=True))
+    assert predictions.stayed_under_line(row._replace(**columns)) is expected

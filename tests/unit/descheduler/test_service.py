@@ -452,6 +452,37 @@ def test_a_paused_descheduler_still_learns_what_became_of_its_evictions(tmp_path
     assert row.load_5m_ratio == 0.9
 
 
+ERRORS = "evenload_descheduler_prediction_error_ratio"
+
+
+def test_predictions_are_judged_and_counted_when_their_moments_have_come(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    assert here.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 0
+    here.service.run()
+    here.show(scenes.hot_and_cool().node("hot", memory=0.9))
+    here.prometheus.show(scenes.hot_and_cool().node("hot", memory=0.795))
+    here.clock.advance(1801)
+    here.service.run()
+    row = here.ledger.rows(Query())[-1]
+    assert (row.load_5m_ratio, row.load_30m_ratio) == (0.795, 0.795)
+    for after in ("5m", "30m"):
+        assert here.metric(f"{ERRORS}_count", after=after, side="hotter") == 1
+        assert here.metric(f"{ERRORS}_sum", after=after, side="hotter") == pytest.approx(0.02)
+        assert here.metric(f"{ERRORS}_count", after=after, side="cooler") == 0
+    assert here.metric("evenload_descheduler_relief_total", result="under_line") == 1
+
+
+def test_a_prediction_that_cannot_be_measured_is_counted_as_missing(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    here.prometheus.age_seconds = 400.0
+    here.clock.advance(1801)
+    here.service.run()
+    assert here.metric("evenload_descheduler_predictions_unmeasured_total", after="30m") == 1
+    assert here.metric(f"{ERRORS}_count", after="30m", side="hotter") == 0
+    assert here.metric("evenload_descheduler_relief_total", result="unknown") == 1
+
+
 def test_a_ledger_that_breaks_in_use_is_set_aside_and_enforce_rests_for_an_hour(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.service.run()
