@@ -48,9 +48,14 @@ class Row(msgspec.Struct, frozen=True):
     load_5m_ratio: float | None = None
     load_30m_ratio: float | None = None
     returned: bool | None = None
+    expected_5m_ratio: float | None = None  # absent from a descheduler of a version before, as the four below
+    expected_30m_ratio: float | None = None
+    error_5m_ratio: float | None = None
+    error_30m_ratio: float | None = None
+    stayed_under_line: bool | None = None
 
     def __post_init__(self) -> None:
-        for text in (self.intended_at, self.landed_at, self.ready_at):
+        for text in (self.at, self.intended_at, self.landed_at, self.ready_at):
             if text is not None:
                 clock.from_rfc3339(text)
 

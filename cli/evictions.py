@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
-from cli import descheduler_http, drawing, evictions_plot, extender_answers, extender_http, output
+from cli import descheduler_http, drawing, eviction_summary, evictions_plot, extender_answers, extender_http, output
 from cli import eviction_rows as shown
 from runtime import clock, exits
 
@@ -27,6 +27,10 @@ _CODES: Final[dict[type[Exception], exits.Exit]] = {
     OSError: exits.Exit.BAD_INPUT,
 }
 Json = dict[str, Any]
+GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
+    "node": lambda row: row.node,
+    "workload": lambda row: row.workload or f"Pod/{row.pod}",
+}
 
 
 class Wish(NamedTuple):
@@ -46,11 +50,21 @@ class Wish(NamedTuple):
 @click.option("--outcome", default="", metavar="RESULT", help="evicted, refused, observed ...")
 @click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when something becomes known of it.")
 @click.option("--events", is_flag=True, help="What was told as Events; --node names their object here.")
+@click.option("--summary", is_flag=True, help="How good plans were: errors of predictions, lines held, returns.")
+@click.option("--by", type=click.Choice(list(GROUPS)), help="With --summary: each node or workload after the whole.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "json", "yaml", "jsonl")
 def main(
-    since: str, watch: bool, events: bool, timeline: Path | None, no_headers: bool, output_format: str, **given: str
+    since: str,
+    watch: bool,
+    events: bool,
+    summary: bool,
+    by: str | None,
+    timeline: Path | None,
+    no_headers: bool,
+    output_format: str,
+    **given: str,
 ) -> None:
     """Show what the descheduler evicted, and what came of it.
 
@@ -65,14 +79,19 @@ def main(
       evenload evictions -o jsonl > evictions.jsonl
       evenload evictions --since 24h --timeline night.svg
       evenload evictions --events --node worker-7
+      evenload evictions --summary --by node --since 7d
     """
     filters = {name: given.pop(name) for name in ("namespace", "node", "workload", "outcome")}
     wish = Wish({"since": since, **filters}, output_format, no_headers)
-    _require_sense(wish, watch=watch, events=events, timeline=timeline)
+    _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
+    if by and not summary:
+        output.fail("--by needs --summary: it says by what the summary is grouped")
     with exits.reported(_CODES):
         service = descheduler_http.service(**given)
         if events:
             _print_events(service, wish)
+        elif summary:
+            _print_summary(service, wish, by)
         elif watch:
             follow(lambda: _rows(service, wish), wish, clock.WallClock())
         elif timeline is not None:
@@ -81,9 +100,13 @@ def main(
             _print(service, wish)
 
 
-def _require_sense(wish: Wish, *, watch: bool, events: bool, timeline: Path | None) -> None:
-    if sum((watch, events, timeline is not None)) > 1:
-        output.fail("--watch, --events and --timeline exclude each other: give one of them")
+def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool, timeline: Path | None) -> None:
+    if sum((watch, events, summary, timeline is not None)) > 1:
+        output.fail("--watch, --events, --summary and --timeline exclude each other: give one of them")
+    if summary and wish.output_format not in ("table", "json", "yaml"):
+        output.fail(f"--summary with -o {wish.output_format}: it is printed as table, json or yaml")
+    if summary and wish.query["outcome"]:
+        output.fail("--summary judges evictions that took place: leave --outcome out")
     if watch and wish.output_format in ("json", "yaml"):
         output.fail(f"-w with -o {wish.output_format} would never be a whole document: use -o jsonl")
     if timeline is not None and timeline.suffix not in drawing.FORMATS:
@@ -144,6 +167,22 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
             first = False
         if wall.wait(stop, WATCH_SECONDS):
             return
+
+
+def _print_summary(service: extender_http.Service, wish: Wish, by: str | None) -> None:
+    raw = shown.pages(lambda query: _rows(service, wish, **query), {})
+    rows = (msgspec.convert(row, shown.Row) for row in raw)
+    found = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
+    if wish.output_format == "table":
+        lines = [eviction_summary.cells(group) for group in found]
+        output.data(output.table(eviction_summary.HEADERS, lines, no_headers=wish.no_headers))
+    else:
+        document = {"groups": [group.document() for group in found]}
+        output.data(output.structured(document, wish.output_format))
+    if not found[0].evictions:
+        output.say("no eviction that took place; next: evenload plan says what would be evicted now, and why not more")
+    for remark in eviction_summary.remarks(found[0]):
+        output.say(remark)
 
 
 def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:

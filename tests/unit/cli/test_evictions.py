@@ -66,6 +66,7 @@ def test_a_reading_under_its_line_is_relief_that_goes_on() -> None:
     words = ("intended_at", "at", "run", "mode", "policy_hash", "namespace", "pod", "workload", "node", "metric")
     made: dict[str, Any] = {**fields, **dict.fromkeys((*words, "destination", "result"), "x")}
     made |= {"cpu_millicores": 1, "memory_bytes": 1, "intended_at": "2026-11-21T04:00:00Z"}
+    made["at"] = made["intended_at"]
     row = eviction_rows.Row(**{**made, "value_ratio": 0.7, "threshold_ratio": 0.8, "target_ratio": 0.6})
     assert eviction_rows.cells(row, NOW)[3] == "x 70% (relieving until 60%)"
 

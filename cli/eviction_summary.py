@@ -1,0 +1,169 @@
+"""How good the descheduler's plans were, out of the rows of its ledger: the figures of `evenload evictions --summary`.
+
+`cli.evictions` prints them. The descheduler judges each prediction (`error_*_ratio`, `stayed_under_line` of GET
+/evictions, docs/descheduler.md#predictions); here they are counted, for all evictions that took place and by node or
+workload. What was not measured is counted as such and is in no median.
+"""
+
+import collections.abc
+import statistics
+from typing import Final, Literal, NamedTuple
+
+from cli.eviction_rows import Row
+from cli.extender_answers import MISSING, percent
+from runtime import clock
+
+DONE: Final = ("evicted", "evicted_unconfirmed")
+HEADERS: Final = (
+    "of",
+    "evicted",
+    "error 5m",
+    "error 30m",
+    "off by 30m",
+    "under line 30m",
+    "came back",
+    "as expected",
+)
+GRACE_SECONDS: Final = 300.0  # so long after a moment the run that measures it may still be to come
+After = Literal["5m", "30m"]
+_AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
+
+
+class Judged(NamedTuple):
+    """The predictions for one moment: judged ones with their errors (ratios of the node, above 0: hotter than
+    planned), and why the others are not.
+    """
+
+    judged: int
+    median_error_ratio: float | None
+    median_absolute_error_ratio: float | None
+    unmeasured: int
+    unpredicted: int
+    pending: int
+
+
+class Line(NamedTuple):
+    """Evictions by whether their node stayed at or under its line until 30 minutes later."""
+
+    under: int
+    over: int
+    unknown: int
+    pending: int
+
+
+class Group(NamedTuple):
+    """The figures of some evictions; `landed_as_expected` are replacements on the node that the plan expected."""
+
+    of: str
+    evictions: int
+    after_5m: Judged
+    after_30m: Judged
+    line: Line
+    replaced: int
+    returned: int
+    landed_as_expected: int
+
+    def document(self) -> dict[str, object]:
+        """The group as plain data."""
+        return {
+            name: value._asdict() if isinstance(value, Judged | Line) else value
+            for name, value in self._asdict().items()
+        }
+
+
+def groups(
+    rows: collections.abc.Iterable[Row], by: collections.abc.Callable[[Row], str] | None, now_seconds: float
+) -> list[Group]:
+    """All evictions that took place, then each group of them, the largest errors first."""
+    done = [row for row in rows if row.result in DONE]
+    parts: dict[str, list[Row]] = {}
+    for row in done if by is not None else ():
+        parts.setdefault(by(row) if by is not None else "", []).append(row)
+    named = [_group(name, part, now_seconds) for name, part in parts.items()]
+    named.sort(key=lambda one: (-(one.after_30m.median_absolute_error_ratio or 0.0), one.of))
+    return [_group("all", done, now_seconds), *named]
+
+
+def cells(group: Group) -> list[str]:
+    """The group under HEADERS."""
+    judged = group.line.under + group.line.over
+    line = f"{percent(group.line.under / judged)} ({group.line.under} of {judged})" if judged else MISSING
+    return [
+        group.of or MISSING,
+        str(group.evictions),
+        _points(group.after_5m.median_error_ratio),
+        _points(group.after_30m.median_error_ratio),
+        _points(group.after_30m.median_absolute_error_ratio).lstrip("+"),
+        line,
+        _of(group.returned, group.replaced),
+        _of(group.landed_as_expected, group.replaced),
+    ]
+
+
+def remarks(whole: Group) -> list[str]:
+    """What the figures leave out, a sentence for each moment."""
+    found = []
+    for after, judged in (("5m", whole.after_5m), ("30m", whole.after_30m)):
+        counts = (
+            (judged.unmeasured, "without a fresh reading of the node"),
+            (judged.unpredicted, "without a prediction"),
+            (judged.pending, "too recent"),
+        )
+        left_out = [f"{count} {words}" for count, words in counts if count]
+        if left_out:
+            found.append(f"{after}: of {whole.evictions} evictions {', '.join(left_out)}")
+    return found
+
+
+def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -> Group:
+    return Group(
+        of=name,
+        evictions=len(rows),
+        after_5m=_judged([(row.error_5m_ratio, row.expected_5m_ratio, row) for row in rows], "5m", now_seconds),
+        after_30m=_judged([(row.error_30m_ratio, row.expected_30m_ratio, row) for row in rows], "30m", now_seconds),
+        line=_line(rows, now_seconds),
+        replaced=sum(1 for row in rows if row.landed_node is not None),
+        returned=sum(1 for row in rows if row.returned),
+        landed_as_expected=sum(1 for row in rows if row.landed_node is not None and row.landed_node == row.destination),
+    )
+
+
+def _judged(
+    figures: collections.abc.Iterable[tuple[float | None, float | None, Row]], after: After, now_seconds: float
+) -> Judged:
+    """The predictions of rows, each with its error and what was expected."""
+    errors: list[float] = []
+    unmeasured = unpredicted = pending = 0
+    for error, expected, row in figures:
+        if error is not None:
+            errors.append(error)
+        elif expected is None:
+            unpredicted += 1
+        elif _pending(row, after, now_seconds):
+            pending += 1
+        else:
+            unmeasured += 1
+    median = statistics.median(errors) if errors else None
+    off_by = statistics.median(map(abs, errors)) if errors else None
+    return Judged(len(errors), median, off_by, unmeasured, unpredicted, pending)
+
+
+def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
+    stayed = [(row.stayed_under_line, _pending(row, "30m", now_seconds)) for row in rows]
+    under, over = (sum(1 for one, _ in stayed if one is wanted) for wanted in (True, False))
+    pending = sum(1 for one, soon in stayed if one is None and soon)
+    return Line(under, over, len(stayed) - under - over - pending, pending)
+
+
+def _pending(row: Row, after: After, now_seconds: float) -> bool:
+    """Whether the moment has not come, or only just."""
+    return now_seconds < clock.from_rfc3339(row.at) + _AFTER_SECONDS[after] + GRACE_SECONDS
+
+
+def _of(count: int, whole: int) -> str:
+    return f"{count} of {whole}" if whole else MISSING
+
+
+def _points(ratio: float | None) -> str:
+    """A difference of ratios in percentage points."""
+    return MISSING if ratio is None else f"{100 * ratio:+.1f}pp"
