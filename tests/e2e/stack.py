@@ -41,7 +41,9 @@ class Stack:
             "tests.e2e.patient_extender", [*self._common("extender"), "--deadline", "90s"], directory
         )
         self.descheduler = services.Service(
-            "descheduler", [*self._common("descheduler"), *prometheus, "--ledger", str(self.ledger)], directory
+            "tests.e2e.prompt_descheduler",
+            [*self._common("descheduler"), *prometheus, "--ledger", str(self.ledger)],
+            directory,
         )
 
     def _common(self, name: str) -> list[str]:

@@ -215,6 +215,13 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
         lambda: known(listed(evenload)), 90, "every outcome to be known", lambda: listed(evenload)
     )
     assert {(row["returned"], row["namespace"]) for row in outcomes} == {(False, stack.NAMESPACE)}
+    judged = waiting.eventually(
+        lambda: [row for row in listed(evenload) if row["error_30m_ratio"] is not None],
+        90,
+        "a prediction to be judged by what was measured",
+        lambda: listed(evenload),
+    )
+    tells_how_good_its_plans_were(evenload, judged)
 
 
 def tells_what_it_would_do(plan: dict[str, typing.Any], pods: collections.abc.Mapping[str, objects.Pod]) -> None:
@@ -232,6 +239,20 @@ def tells_what_it_would_do(plan: dict[str, typing.Any], pods: collections.abc.Ma
     budget = {"namespace": stack.NAMESPACE, "name": "web", "allowed": 1, "reserved": 1}
     assert plan["headroom"]["budgets"] == [budget]
     assert plan["mode"] == "Enforce"
+
+
+def tells_how_good_its_plans_were(evenload: stack.Stack, judged: list[dict[str, typing.Any]]) -> None:
+    """Each row has what was expected, what was measured and what else moved; the summary counts it."""
+    for row in judged:
+        assert 0 < row["expected_30m_ratio"] < row["value_ratio"], "a pod of 5 GiB of 32 leaves less"
+        expected = row["expected_30m_ratio"] + row["moved_30m_ratio"]
+        assert row["load_30m_ratio"] - expected == pytest.approx(row["error_30m_ratio"], abs=2e-4), "four digits"
+    (whole,) = asked(evenload, "evictions", "--summary")["groups"]
+    assert whole["after_30m"]["judged"] >= len(judged)
+    assert (whole["returned"], whole["replaced"]) == (0, whole["evictions"])
+    command = ["evictions", "--summary", "--descheduler", evenload.descheduler.url]
+    table = click.testing.CliRunner().invoke(cli.__main__.main, command)
+    assert f"{100 * whole['after_30m']['median_error_ratio']:+.1f}pp" in table.stdout, table.output
 
 
 def events(evenload: stack.Stack) -> list[dict[str, str]]:

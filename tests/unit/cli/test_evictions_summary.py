@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from descheduler import predictions
+from descheduler.rows import LOOK_BACKS
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
@@ -43,7 +43,7 @@ def judge(
     """An eviction whose node was `error` hotter than expected at every look; `columns` are filled beside it."""
     ledger = descheduler.world.ledger
     row_id = record(ledger, "evicted", name=name, at_seconds=NOW + later)
-    loads = dict.fromkeys(predictions.LOOK_BACKS, EXPECTED + error)
+    loads = dict.fromkeys(LOOK_BACKS, EXPECTED + error)
     ledger.fill(row_id, **{**loads, "moved_5m_ratio": 0.0, "moved_30m_ratio": 0.0, **columns})
 
 
