@@ -8,3 +8,6 @@ from typing import Final
 
 EVICTABLE: Final = ("evenload.io/evictable", "descheduler.alpha.kubernetes.io/evictable")
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"

@@ -202,10 +202,12 @@ def workload_cap(per_workload: str | int, replicas: int) -> int:
     """How many of a workload's replicas may be missing at once, those that an eviction takes included.
 
     bySize: under 4 replicas 1, 4 to 10: 2, above: 10 % rounded up (so that 11 replicas are allowed no less than 10
-    are).
+    are). A percentage is rounded up, too, as that of a budget's maxUnavailable.
     """
     if isinstance(per_workload, int):
         return per_workload
+    if per_workload != BY_SIZE:
+        return math.ceil(replicas * int(per_workload.removesuffix("%")) / 100)
     if replicas < 4:
         return 1
     return 2 if replicas <= 10 else math.ceil(replicas / 10)

@@ -18,10 +18,11 @@ WORTHWHILE_SHARE = 0.02
 
 
 class Key(NamedTuple):
-    """Smaller goes first: priority, QoS, whether the pod alone covers the excess, deletion cost, fit, age (newest
-    first), uid.
+    """Smaller goes first: whether it is to come last, priority, QoS, whether the pod alone covers the excess, deletion
+    cost, fit, age (newest first), uid.
     """
 
+    last: bool
     priority: int
     qos: int
     falls_short: bool
@@ -31,14 +32,16 @@ class Key(NamedTuple):
     uid: str
 
 
-def key(pod: Pod, used: float, excess: float) -> Key:
-    """The key of a pod that uses `used` of the hot resource while `excess` (same unit) remains to be moved.
+def key(pod: Pod, used: float, excess: float, *, last: bool) -> Key:
+    """The key of a pod that uses `used` of the hot resource while `excess` (same unit) remains to be moved; `last` if
+    all others go before it.
 
     Best cover with least disturbance: of the pods that cover the excess alone the smallest, otherwise the largest; the
     owner's deletion cost comes before the fit, since the owner knows which pod it can spare.
     """
     covers = used >= excess
     return Key(
+        last=last,
         priority=pod.priority,
         qos=QOS_RANK.get(pod.qos_class, 2),
         falls_short=not covers,

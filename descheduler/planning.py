@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import itertools
 
-from descheduler import budgets, destinations, flow, limits, ordering, placement, predictions, protections, usage
+from descheduler import budgets, destinations, flow, keys, limits, ordering, placement, predictions, protections, usage
 from descheduler.echoes import Echoes
 from descheduler.history import History
 from descheduler.overload import Overload
@@ -148,7 +148,8 @@ class _Draft:
         for overload in overloads:
             self._relieve_metric(work, overload)
         for pod in work.open_pods.values():
-            work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, "the target is reached without it"))
+            last = f": {keys.PREFER_NO_EVICTION} has it come last" * protections.comes_last(pod, self._policy)
+            work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{last}"))
         pods = sorted(here, key=lambda pod: (pod.key, pod.uid))
         used = self._taken.pod_usage
         found = tuple(
@@ -163,7 +164,10 @@ class _Draft:
         return "" if sized else "its capacity is not known"
 
     def _relieve_metric(self, work: _Work, overload: Overload) -> None:
-        key = lambda pod: ordering.key(pod, *self._used_and_excess(work, overload, pod))  # noqa: E731
+        def key(pod: Pod) -> ordering.Key:
+            last = protections.comes_last(pod, self._policy)
+            return ordering.key(pod, *self._used_and_excess(work, overload, pod), last=last)
+
         waiting = sorted(work.open_pods.values(), key=key, reverse=True)
         while waiting and usage.over(work.projected[overload.metric], overload.evict_until_ratio):
             pod = waiting.pop()
@@ -237,6 +241,9 @@ class _Draft:
                 self._taken.at_seconds,
                 self._movable_claims,
                 self._taken.owner_failure(pod),
+                self._taken.namespaces.get(pod.namespace),
+                self._taken.volumes,
+                bool(self._headroom.over(pod)),
             )
             found = protections.verdict(case) or self._usage_verdict(pod)
             if found is not None:

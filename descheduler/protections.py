@@ -12,22 +12,26 @@ a pod where it is, and hides it from no count (`kube.pods`, `kube.countable`).
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
 """
 
+import collections.abc
 import math
+from types import MappingProxyType
 from typing import NamedTuple
 
 from descheduler import flow, keys, usage
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube import countable
-from kube.objects import Pod
+from kube.objects import PersistentVolume, Pod
+from policy import units
 from policy.schema import LoadPolicy
 
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
 class Case(NamedTuple):
-    """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, and why its owner
-    could not be looked up ("" if it could).
+    """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, why its owner
+    could not be looked up ("" if it could), its namespace's labels (None: not known), the volumes behind claims, and
+    whether a budget is over it.
     """
 
     pod: Pod
@@ -36,6 +40,14 @@ class Case(NamedTuple):
     now_seconds: float
     movable_claims: frozenset[str] = frozenset()
     owner_failure: str = ""
+    namespace_labels: collections.abc.Mapping[str, str] | None = None
+    volumes: collections.abc.Mapping[str, PersistentVolume] = MappingProxyType({})
+    has_budget: bool = True
+
+
+def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
+    """Whether the pod is to leave only where no other one helps; the presence of the marker counts, not its value."""
+    return policy.descheduler.protect.markers.prefer_no_eviction and keys.PREFER_NO_EVICTION in pod.annotations
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -70,12 +82,41 @@ def _opt_out(case: Case) -> Verdict | None:
     return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
 
 
+def _marker(case: Case) -> Verdict | None:
+    markers, annotations = case.policy.descheduler.protect.markers, case.pod.annotations
+    if markers.safe_to_evict and annotations.get(keys.SAFE_TO_EVICT, "").lower() == "false":
+        return Verdict(Cause.NOT_SAFE_TO_EVICT, f'{keys.SAFE_TO_EVICT}: "false"')
+    value = annotations.get(keys.DO_NOT_DISRUPT)
+    if markers.do_not_disrupt and value is not None and _not_to_be_disrupted(value, case):
+        return Verdict(Cause.DO_NOT_DISRUPT, f'{keys.DO_NOT_DISRUPT}: "{value}"')
+    return None
+
+
+def _not_to_be_disrupted(value: str, case: Case) -> bool:
+    """Karpenter's reading: "true", or a Go duration that has not passed since the pod started; anything else counts
+    for nothing (kubernetes-sigs/karpenter pull 2874).
+    """
+    if value == "true":
+        return True
+    try:
+        lasts_seconds = units.duration_seconds(value)
+    except ValueError:
+        return False
+    started_at_seconds = case.pod.started_at_seconds
+    return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
+
+
 def _namespace(case: Case) -> Verdict | None:
-    return (
-        Verdict(Cause.NAMESPACE, case.pod.namespace)
-        if case.pod.namespace in case.policy.descheduler.protect.namespaces
-        else None
-    )
+    protect, namespace = case.policy.descheduler.protect, case.pod.namespace
+    if namespace in protect.namespaces:
+        return Verdict(Cause.NAMESPACE, namespace)
+    if protect.namespace_selector is None:
+        return None
+    if case.namespace_labels is None:
+        return Verdict(Cause.NAMESPACE_SELECTOR, f"the labels of {namespace} are not known")
+    if protect.namespace_selector.matches(case.namespace_labels):
+        return Verdict(Cause.NAMESPACE_SELECTOR, f"namespaceSelector matches {namespace}")
+    return None
 
 
 def _label(case: Case) -> Verdict | None:
@@ -138,6 +179,31 @@ def _node_bound(case: Case) -> Verdict | None:
     return None
 
 
+def _storage_class(case: Case) -> Verdict | None:
+    """A class that is not known is taken for one of those that are protected."""
+    classes = case.policy.descheduler.protect.storage_classes
+    for volume in case.pod.volumes if classes else ():
+        bound = case.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
+        if bound is not None and bound.storage_class in classes:
+            return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.storage_class}")
+        if bound is None and (volume.claim or volume.ephemeral):
+            return Verdict(Cause.STORAGE_CLASS, f"volume {volume.name}: its storage class is not known")
+    return None
+
+
+def _budget(case: Case) -> Verdict | None:
+    if case.has_budget or not case.policy.descheduler.protect.without_budget:
+        return None
+    return Verdict(Cause.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
+
+
+def _job(case: Case) -> Verdict | None:
+    workload = case.standing.workload if case.standing is not None else None
+    if workload is None or not (workload.without_retry and case.policy.descheduler.protect.jobs_without_retry):
+        return None
+    return Verdict(Cause.JOB_WITHOUT_RETRY, f"{workload} has backoffLimit 0: an eviction would fail it")
+
+
 def _replicas(case: Case) -> Verdict | None:
     protect = case.policy.descheduler.protect
     if case.standing is None:
@@ -163,6 +229,7 @@ def _replicas(case: Case) -> Verdict | None:
 RULES = (
     _state,
     _opt_out,
+    _marker,
     _namespace,
     _label,
     _flow,
@@ -172,5 +239,8 @@ RULES = (
     _young,
     _local_storage,
     _node_bound,
+    _storage_class,
+    _job,
+    _budget,
     _replicas,
 )

@@ -23,7 +23,10 @@ class Cause(enum.StrEnum):
     MIRROR = "mirror"
     DAEMON_SET = "daemon_set"
     OPTED_OUT = "opted_out"
+    NOT_SAFE_TO_EVICT = "not_safe_to_evict"
+    DO_NOT_DISRUPT = "do_not_disrupt"
     NAMESPACE = "namespace"
+    NAMESPACE_SELECTOR = "namespace_selector"
     LABEL = "label"
     BARE = "bare"
     PRIORITY = "priority"
@@ -31,6 +34,9 @@ class Cause(enum.StrEnum):
     YOUNG = "young"
     LOCAL_STORAGE = "local_storage"
     NODE_BOUND_VOLUME = "node_bound_volume"
+    STORAGE_CLASS = "storage_class"
+    JOB_WITHOUT_RETRY = "job_without_retry"
+    WITHOUT_BUDGET = "without_budget"
     UNKNOWN_OWNER = "unknown_owner"
     OWNER_LOOKUP_FAILED = "owner_lookup_failed"
     FEW_REPLICAS = "few_replicas"
@@ -70,7 +76,10 @@ class Verdict(NamedTuple):
 
 # The key of the policy (under `descheduler`) that decides, so that a reader knows which knob it is.
 RULES: dict[Cause, str] = {
+    Cause.NOT_SAFE_TO_EVICT: "protect.markers.safeToEvict",
+    Cause.DO_NOT_DISRUPT: "protect.markers.doNotDisrupt",
     Cause.NAMESPACE: "protect.namespaces",
+    Cause.NAMESPACE_SELECTOR: "protect.namespaceSelector",
     Cause.LABEL: "protect.labelSelector",
     Cause.BARE: "protect.bare",
     Cause.PRIORITY: "protect.priorityAtLeast",
@@ -78,6 +87,9 @@ RULES: dict[Cause, str] = {
     Cause.YOUNG: "protect.minPodAge",
     Cause.LOCAL_STORAGE: "protect.localStorage",
     Cause.NODE_BOUND_VOLUME: "protect.nodeBoundVolumes",
+    Cause.STORAGE_CLASS: "protect.storageClasses",
+    Cause.JOB_WITHOUT_RETRY: "protect.jobsWithoutRetry",
+    Cause.WITHOUT_BUDGET: "protect.withoutBudget",
     Cause.FEW_REPLICAS: "protect.minReplicas",
     Cause.FEW_READY: "protect.minReadyRatio",
     Cause.NO_DESTINATION: "thresholds",

@@ -12,7 +12,7 @@ import functools
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from kube.objects import OwnerReference, Pod, StatefulSet
+from kube.objects import Job, OwnerReference, Pod, StatefulSet
 
 REPLICA_SET = "ReplicaSet"
 LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationController", "Job")
@@ -38,7 +38,8 @@ class Controller(Protocol):
 class Workload(NamedTuple):
     """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status.
 
-    `ordered`: none of its pods is replaced while one of lower ordinal is not Ready.
+    `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `without_retry`: one that is
+    evicted is not replaced, and fails all.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Workload(NamedTuple):
     replicas: int
     ready: int
     ordered: bool = False
+    without_retry: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
@@ -122,7 +124,9 @@ class Index(collections.abc.Mapping[str, Workload]):
         owner = one.owner if kind == REPLICA_SET else None
         if owner is None:
             ordered = isinstance(one, StatefulSet) and one.ordered
-            return Workload(kind, one.namespace, one.name, uid, one.spec_replicas, one.ready_replicas, ordered)
+            without_retry = isinstance(one, Job) and one.without_retry
+            counts = (one.spec_replicas, one.ready_replicas)
+            return Workload(kind, one.namespace, one.name, uid, *counts, ordered, without_retry)
         leads = owner.uid in self._custom or self._listed.get(owner.uid, ("", one))[0] == "Deployment"
         return self.get(owner.uid) if leads else None
 

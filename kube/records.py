@@ -145,12 +145,18 @@ class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     csi: CsiSource | None = None
     host_path: VolumeDirectory | None = None
     access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
     """A volume: the nodes it can be reached from, and the driver that attaches it."""
 
     spec: VolumeSpec = VolumeSpec()
+
+    @property
+    def storage_class(self) -> str:
+        """spec.storageClassName, "" for none."""
+        return self.spec.storage_class_name
 
     @property
     def csi(self) -> CsiSource | None:

@@ -97,11 +97,13 @@ class ReplicationController(_Replicated, frozen=True, kw_only=True):
         return LabelSelector(match_labels=self.spec.selector)
 
 
-class JobSpec(msgspec.Struct, frozen=True, gc=False):
+class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a Job."""
 
     parallelism: int | None = None
     completions: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
     selector: LabelSelector | None = None
 
 
@@ -131,6 +133,11 @@ class Job(Object, frozen=True, kw_only=True):
         if self.spec.completions is not None:
             return min(at_a_time, max(0, self.spec.completions - done))
         return self.status.active if done else at_a_time
+
+    @property
+    def without_retry(self) -> bool:
+        """Whether one failed pod fails it, or its index; an evicted pod is a failed one."""
+        return 0 in (self.spec.backoff_limit, self.spec.backoff_limit_per_index)
 
     @property
     def ready_replicas(self) -> int:

@@ -179,6 +179,8 @@ def _is_time_zone(name: str) -> bool:
 def _selectors(policy: schema.LoadPolicy) -> Findings:
     protect = policy.descheduler.protect
     yield from _selector(("descheduler", "protect", "labelSelector"), protect.label_selector)
+    if protect.namespace_selector is not None:
+        yield from _selector(("descheduler", "protect", "namespaceSelector"), protect.namespace_selector)
     for index, rule in enumerate(policy.descheduler.flow):
         yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
 

@@ -5,11 +5,12 @@ protected.
 only observes, one pod per node and run, and every limit is finite (field-notes L).
 """
 
+import re
 from typing import Annotated, Final, Literal
 
 import pydantic
 
-from policy import metrics, sections, units
+from policy import metrics, protection, sections, units
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -31,18 +32,29 @@ def _default_bands() -> dict[str, Band]:
     }
 
 
+PERCENTAGE: Final = r"^([1-9][0-9]?|100)%$"  # of a workload's replicas
+
+
 def _workload_limit(value: object) -> int | str:
-    if value == "bySize":
-        return "bySize"
+    if isinstance(value, str) and (value == "bySize" or re.fullmatch(PERCENTAGE, value)):
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000:
         return value
-    raise units.wrong(f"bySize or a number of pods from 1 expected, got {units.shown(value)}")
+    raise units.wrong(f'bySize, a number of pods from 1 or "1%" to "100%" expected, got {units.shown(value)}')
 
 
 WorkloadLimit = Annotated[
     int | str,
     pydantic.PlainValidator(_workload_limit),
-    pydantic.WithJsonSchema({"anyOf": [{"const": "bySize"}, {"type": "integer", "minimum": 1}]}),
+    pydantic.WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "bySize"},
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": PERCENTAGE},
+            ]
+        }
+    ),
 ]
 
 
@@ -61,7 +73,7 @@ class Limits(sections.Section):
         default="bySize",
         alias="perWorkload",
         description="Pods of one workload away at a time, with its unavailable ones; bySize: under 4 replicas 1, "
-        "4 to 10: 2, above: 10 %.",
+        "4 to 10: 2, above: 10 %; a percentage of its replicas is rounded up.",
     )
     unreplaced: units.Count = pydantic.Field(
         default=5, description="Evictions whose replacement is not Ready yet; at so many nothing more leaves."
@@ -73,47 +85,6 @@ class Limits(sections.Section):
         default=30.0,
         alias="maxSnapshotAge",
         description="A run that began to read the cluster longer ago ends before its next eviction.",
-    )
-
-
-class Protect(sections.Section):
-    """Which pods may not be evicted; no pod annotation can override a protection."""
-
-    opt_in: units.Flag = pydantic.Field(
-        default=False,
-        alias="optIn",
-        description='true: only pods annotated evenload.io/evictable: "true" may be evicted.',
-    )
-    min_pod_age_seconds: units.DurationOrZero = pydantic.Field(
-        default=300.0, alias="minPodAge", description="Younger pods stay: their usage is not known yet."
-    )
-    min_replicas: units.Count = pydantic.Field(
-        default=2, alias="minReplicas", description="Pods of workloads with fewer replicas stay."
-    )
-    min_ready_ratio: units.Ratio = pydantic.Field(
-        default=0.5,
-        alias="minReadyRatio",
-        description="Ready share of the workload's replicas that must remain afterwards.",
-    )
-    priority_at_least: units.Priority = pydantic.Field(
-        default=1_000_000_000, alias="priorityAtLeast", description="Pods of this priority or more stay."
-    )
-    namespaces: tuple[units.Text, ...] = pydantic.Field(default=("kube-system",), description="Pods in these stay.")
-    label_selector: sections.LabelSelector = pydantic.Field(
-        default_factory=sections.LabelSelector,
-        alias="labelSelector",
-        description="Pods that do not match stay; the empty selector matches all.",
-    )
-    local_storage: Literal["disk", "all", "none"] = pydantic.Field(
-        default="disk",
-        alias="localStorage",
-        description="disk: hostPath and disk emptyDir are protected, memory emptyDir is not; all; none.",
-    )
-    node_bound_volumes: units.Flag = pydantic.Field(
-        default=True, alias="nodeBoundVolumes", description="Pods whose volumes exist on their node only stay."
-    )
-    bare: units.Flag = pydantic.Field(
-        default=True, description="Pods without a controller stay: nobody would replace them."
     )
 
 
@@ -292,7 +263,9 @@ class Descheduler(sections.Section):
         default=1, alias="coolNodes", description="Act only while so many schedulable nodes are under evictUntil."
     )
     limits: Limits = pydantic.Field(default_factory=Limits, description="Caps on evictions.")
-    protect: Protect = pydantic.Field(default_factory=Protect, description="Pods that may not be evicted.")
+    protect: protection.Protect = pydantic.Field(
+        default_factory=protection.Protect, description="Pods that may not be evicted."
+    )
     cooldown: Cooldown = pydantic.Field(default_factory=Cooldown, description="Rest after an eviction.")
     breaker: Breaker = pydantic.Field(default_factory=Breaker, description="Rest after failures.")
     windows: tuple[Window, ...] = pydantic.Field(default=(), description="When Enforce may act; none = always.")

@@ -5,7 +5,7 @@
 
 import collections.abc
 
-from policy import descheduling, schema, wording
+from policy import descheduling, protection, schema, wording
 
 Sentences = collections.abc.Iterator[str]
 
@@ -74,6 +74,8 @@ def _limits(limits: descheduling.Limits) -> Sentences:
     )
     if limits.per_workload == "bySize":
         yield "of one workload at most 1 pod is away at a time, 2 of 4 to 10 replicas, 10 % of more"
+    elif isinstance(limits.per_workload, str):
+        yield f"of one workload at most {limits.per_workload.removesuffix('%')} % may be away at a time, rounded up"
     else:
         yield f"of one workload at most {wording.count(float(limits.per_workload), 'pod')} may be away at a time"
     yield (
@@ -84,13 +86,16 @@ def _limits(limits: descheduling.Limits) -> Sentences:
     yield f"a run evicts nothing by what it began to read more than {wording.span(limits.max_snapshot_age_seconds)} ago"
 
 
-def _protect(protect: descheduling.Protect) -> Sentences:
+def _protect(protect: protection.Protect) -> Sentences:
     if protect.opt_in:
         yield 'only pods annotated evenload.io/evictable: "true" may be evicted'
     if selector := wording.selector(protect.label_selector):
         yield f"only pods that match {selector} may be evicted"
     if protect.namespaces:
         yield f"pods in {wording.listed(sorted(protect.namespaces))} stay"
+    if protect.namespace_selector is not None:
+        matching = wording.selector(protect.namespace_selector)
+        yield f"pods in namespaces that match {matching} stay" if matching else "pods in any namespace stay"
     yield f"pods of priority {protect.priority_at_least} or more stay"
     if protect.min_pod_age_seconds:
         yield f"pods younger than {wording.span(protect.min_pod_age_seconds)} stay"
@@ -102,9 +107,23 @@ def _protect(protect: descheduling.Protect) -> Sentences:
         yield f"at least {wording.percent(protect.min_ready_ratio)} of a workload's replicas remain ready"
     yield from _volumes(protect)
     yield "pods without a controller " + ("stay" if protect.bare else "may be evicted: nobody replaces them")
+    if protect.without_budget:
+        yield "pods over which there is no PodDisruptionBudget stay"
+    jobs = "stay" if protect.jobs_without_retry else "may be evicted, which fails the Job"
+    yield f"pods of Jobs with backoffLimit 0 {jobs}"
+    yield from _markers(protect.markers)
 
 
-def _volumes(protect: descheduling.Protect) -> Sentences:
+def _markers(markers: protection.Markers) -> Sentences:
+    if markers.safe_to_evict:
+        yield 'pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay'
+    if markers.do_not_disrupt:
+        yield 'pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started'
+    if markers.prefer_no_eviction:
+        yield "pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last"
+
+
+def _volumes(protect: protection.Protect) -> Sentences:
     yield {
         "disk": "pods with a hostPath or an emptyDir on disk stay",
         "all": "pods with a hostPath or any emptyDir stay",
@@ -114,6 +133,8 @@ def _volumes(protect: descheduling.Protect) -> Sentences:
         yield "pods whose volumes exist on their node only stay"
     else:
         yield "pods whose volumes exist on their node only may be evicted"
+    if protect.storage_classes:
+        yield f"pods with volumes of storage class {wording.listed(sorted(protect.storage_classes), 'or')} stay"
 
 
 def _cooldown(rest: descheduling.Cooldown) -> Sentences:

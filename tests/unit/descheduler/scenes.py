@@ -43,6 +43,7 @@ class Scene:
     budgets: list[objects.DisruptionBudget] = dataclasses.field(default_factory=list)
     volumes: dict[str, objects.PersistentVolume] = dataclasses.field(default_factory=dict)
     attach_limits: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    namespaces: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     def node(self, name: str, *, memory: float = 0.1, cpu: float = 0.1, **fields: Any) -> "Scene":
         """A node with its 5-minute readings; `fields` are those of builders.node."""
@@ -100,6 +101,7 @@ class Scene:
             pod_usage=dict(self.used),
             volumes=self.volumes,
             attach_limits=self.attach_limits,
+            namespaces=self.namespaces,
         )
 
     def overloads(self, obeyed: LoadPolicy) -> tuple[Overload, ...]:

@@ -165,6 +165,14 @@ def test_a_number_is_the_cap_itself() -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "replicas", "cap"),
+    [("25%", 4, 1), ("25%", 5, 2), ("25%", 1, 1), ("1%", 100, 1), ("1%", 101, 2), ("100%", 7, 7), ("33%", 0, 0)],
+)
+def test_a_percentage_is_rounded_up_as_budgets_do_it(share: str, replicas: int, cap: int) -> None:
+    assert limits.workload_cap(share, replicas) == cap
+
+
+@pytest.mark.parametrize(
     ("history", "expected"),
     [
         pytest.param(History(last_by_workload={"uid-web": NOW - 599}), "workload_cooldown", id="the workload rests"),

@@ -55,6 +55,9 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         "descheduler.alpha.kubernetes.io/evictable": "true",
         "evenload.io/filter": "off",
         "controller.kubernetes.io/pod-deletion-cost": "3",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        "karpenter.sh/do-not-disrupt": "2h30m",
+        "descheduler.alpha.kubernetes.io/prefer-no-eviction": "",
         "kubernetes.io/config.source": "file",
     }
     ties = [

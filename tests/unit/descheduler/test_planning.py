@@ -10,6 +10,7 @@ from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
 
+PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MANY = {"perNode": 10, "perWorkload": 10, "perNamespace": 10}
 
 
@@ -59,6 +60,17 @@ def test_the_pod_that_just_covers_the_excess_goes_before_larger_and_smaller_ones
     for name, gib in (("small", 4), ("fits", 10), ("large", 12)):
         scene.workload(name, on=["hot", "cool"], gib=gib)
     assert scenes.evicted(scene.plan()) == ["fits-0"]
+
+
+def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
+    """Presence alone counts, as upstream has it: "false" is the same wish."""
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    for name, gib in (("fits", 10), ("large", 12)):
+        scene.workload(name, on=["hot", "cool"], gib=gib, annotations={} if name == "large" else {PREFER: "false"})
+    plan = scene.plan()
+    assert scenes.evicted(plan) == ["large-0"]
+    assert scenes.judged(plan)["fits-0"].verdict.detail.endswith(f"{PREFER} has it come last")
+    assert scenes.evicted(scene.plan(scenes.policy(protect={"markers": {"preferNoEviction": False}}))) == ["fits-0"]
 
 
 def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> None:

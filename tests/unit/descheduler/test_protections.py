@@ -1,10 +1,12 @@
 """Every protection of the policy, each by a pod that differs from an evictable one in one thing."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from descheduler import workloads
+from descheduler import planning, workloads
+from descheduler.history import History
 from descheduler.verdicts import Cause
 from kube import objects, salvage
 from runtime import clock
@@ -13,6 +15,9 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 
 NEVER = {"evenload.io/evictable": "false"}
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DISRUPT = "karpenter.sh/do-not-disrupt"
+PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 YOUNG = clock.to_rfc3339(NOW - 100)
 OLDER = clock.to_rfc3339(NOW - 301)
 
@@ -103,6 +108,37 @@ CASES = [
     pytest.param({}, {"namespaces": ["default"]}, "namespace", id="a protected namespace"),
     pytest.param({}, {"labelSelector": {"matchLabels": {"tier": "web"}}}, "label", id="outside the label selector"),
     pytest.param({}, {"labelSelector": {"matchLabels": {"app": "x"}}}, "chosen", id="inside the label selector"),
+    pytest.param({"annotations": {SAFE: "false"}}, {}, "not_safe_to_evict", id="an autoscaler may not evict it"),
+    pytest.param({"annotations": {SAFE: "true"}}, {}, "chosen", id="an autoscaler may evict it"),
+    pytest.param(
+        {"annotations": {SAFE: "false"}}, {"markers": {"safeToEvict": False}}, "chosen", id="safe-to-evict is off"
+    ),
+    pytest.param({"annotations": {DISRUPT: "true"}}, {}, "do_not_disrupt", id="Karpenter may not disrupt it"),
+    pytest.param({"annotations": {DISRUPT: "false"}}, {}, "chosen", id="Karpenter may disrupt it"),
+    pytest.param({"annotations": {DISRUPT: "soon"}}, {}, "chosen", id="no time at which Karpenter may"),
+    pytest.param(
+        {"annotations": {DISRUPT: "2h"}, "mutate": set_status(startTime=OLDER)},
+        {},
+        "do_not_disrupt",
+        id="Karpenter may in two hours",
+    ),
+    pytest.param(
+        {"annotations": {DISRUPT: "5m"}, "mutate": set_status(startTime=OLDER)},
+        {},
+        "chosen",
+        id="Karpenter may since a second",
+    ),
+    pytest.param(
+        {"annotations": {DISRUPT: "5m"}, "mutate": lambda body: body["status"].pop("startTime")},
+        {},
+        "do_not_disrupt",
+        id="Karpenter may five minutes after a start that is not known",
+    ),
+    pytest.param(
+        {"annotations": {DISRUPT: "true"}}, {"markers": {"doNotDisrupt": False}}, "chosen", id="do-not-disrupt is off"
+    ),
+    pytest.param({"annotations": {PREFER: ""}}, {}, "chosen", id="the only one that helps, though it prefers to stay"),
+    pytest.param({}, {"withoutBudget": True}, "without_budget", id="no budget is over it"),
     pytest.param({}, {"minReplicas": 4}, "few_replicas", id="fewer replicas than minReplicas"),
     pytest.param({}, {"minReadyRatio": 0.7}, "few_ready", id="too few would stay ready"),
     pytest.param({}, {"minReadyRatio": "66%"}, "chosen", id="just enough stay ready"),
@@ -235,3 +271,79 @@ def test_terminating_pods_are_not_counted_as_ready_whatever_the_status_says() ->
         mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED),
     )
     assert scenes.causes(scene.plan(scenes.policy(limits={"perWorkload": 3})))["web-0"] == str(Cause.FEW_READY)
+
+
+def test_a_pod_under_a_budget_may_leave_where_pods_without_one_stay() -> None:
+    scene = scenes.hot_and_cool().budget("web", allowed=1)
+    assert scenes.evicted(scene.plan(scenes.policy(protect={"withoutBudget": True}))) == ["web-0"]
+
+
+def test_a_budget_without_a_selector_is_over_no_pod() -> None:
+    scene = scenes.hot_and_cool().budget("web", allowed=1, mutate=lambda body: body["spec"].pop("selector"))
+    assert set(scenes.causes(scene.plan(scenes.policy(protect={"withoutBudget": True}))).values()) == {"without_budget"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({"tier": "gold"}, "namespace_selector", id="a namespace with the label"),
+        pytest.param({"tier": "tin"}, "chosen", id="a namespace with another one"),
+        pytest.param(None, "namespace_selector", id="a namespace whose labels are not known"),
+    ],
+)
+def test_namespaces_are_protected_by_labels(labels: dict[str, str] | None, expected: str) -> None:
+    scene = scenes.hot_and_cool()
+    scene.namespaces |= {} if labels is None else {"default": labels}
+    plan = scene.plan(scenes.policy(protect={"namespaceSelector": {"matchLabels": {"tier": "gold"}}}))
+    assert scenes.causes(plan)["web-0"] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "classes", "expected"),
+    [
+        pytest.param({"persistentVolumeClaim": {"claimName": "data"}}, ["gold"], "storage_class", id="of that class"),
+        pytest.param({"persistentVolumeClaim": {"claimName": "data"}}, ["tin"], "chosen", id="of another class"),
+        pytest.param(
+            {"persistentVolumeClaim": {"claimName": "new"}}, ["gold"], "storage_class", id="of no known class"
+        ),
+        pytest.param({"persistentVolumeClaim": {"claimName": "new"}}, [], "chosen", id="no class is protected"),
+        pytest.param({"ephemeral": {}}, ["gold"], "storage_class", id="ephemeral, so of no known class"),
+        pytest.param({"emptyDir": {"medium": "Memory"}}, ["gold"], "chosen", id="in memory"),
+    ],
+)
+def test_volumes_are_protected_by_their_storage_class(
+    source: dict[str, object], classes: list[str], expected: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("web", on=["cool", "cool"], replicas=3)
+    body = {"metadata": {"name": "pv"}, "spec": {"storageClassName": "gold"}}
+    scene.volumes["default/data"] = builders.decoded(body, objects.PersistentVolume)
+    scene.pod("it", "hot", owner=("ReplicaSet", "web"), mutate=volume(**source))
+    plan = scene.plan(scenes.policy(protect={"storageClasses": classes, "nodeBoundVolumes": False}))
+    assert scenes.causes(plan)["it"] == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "protect", "expected"),
+    [
+        pytest.param({"backoffLimit": 0}, {}, "job_without_retry", id="one failure fails the Job"),
+        pytest.param({"backoffLimitPerIndex": 0}, {}, "job_without_retry", id="one failure fails the index"),
+        pytest.param({"backoffLimit": 0}, {"jobsWithoutRetry": False}, "chosen", id="such Jobs are not protected"),
+        pytest.param({"backoffLimit": 6}, {}, "chosen", id="a Job that tries again"),
+        pytest.param({}, {}, "chosen", id="a Job that does not say, and gets six"),
+    ],
+)
+def test_a_job_that_may_not_fail_once_keeps_its_pods(
+    spec: dict[str, object], protect: dict[str, object], expected: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    for number, node in enumerate(("hot", "cool", "cool")):
+        scene.pod(f"sums-{number}", node, owner=("Job", "sums"))
+    body = {
+        "metadata": {"name": "sums", "namespace": "default", "uid": "uid-sums"},
+        "spec": {"parallelism": 3, **spec},
+        "status": {"active": 3, "ready": 3},
+    }
+    known = workloads.Index({"Job": [builders.decoded(body, objects.Job)]})
+    taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy(protect=protect)
+    plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
+    assert scenes.causes(plan) == {"sums-0": expected}

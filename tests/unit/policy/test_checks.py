@@ -102,6 +102,11 @@ _EXPRESSION = {"key": "app", "operator": "In"}
             "In needs at least one",
         ),
         (
+            {"descheduler": {"protect": {"namespaceSelector": {"matchExpressions": [_EXPRESSION]}}}},
+            "descheduler.protect.namespaceSelector.matchExpressions[0].values",
+            "In needs at least one",
+        ),
+        (
             {
                 "descheduler": {
                     "flow": [

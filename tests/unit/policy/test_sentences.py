@@ -65,6 +65,10 @@ at least 50 % of a workload's replicas remain ready
 pods with a hostPath or an emptyDir on disk stay
 pods whose volumes exist on their node only stay
 pods without a controller stay
+pods of Jobs with backoffLimit 0 stay
+pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay
+pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started
+pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last
 after an eviction the workload is left alone for 10 minutes and the node is left alone for 5 minutes
 a workload that came back to the node is left alone for 15 minutes, 2 times as long with each further return within \
 1 day, at most 6 hours
@@ -175,6 +179,32 @@ CHANGES = [
         "descheduler",
         {"descheduler": {"protect": {"localStorage": "none"}}},
         "pods with local data may be evicted and lose it",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"limits": {"perWorkload": "25%"}}},
+        "of one workload at most 25 % may be away at a time, rounded up",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"protect": {"namespaceSelector": {"matchLabels": {"tier": "gold"}}}}},
+        "pods in namespaces that match tier=gold stay",
+    ),
+    ("descheduler", {"descheduler": {"protect": {"namespaceSelector": {}}}}, "pods in any namespace stay"),
+    (
+        "descheduler",
+        {"descheduler": {"protect": {"storageClasses": ["slow", "gold"]}}},
+        "pods with volumes of storage class gold or slow stay",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"protect": {"withoutBudget": True}}},
+        "pods over which there is no PodDisruptionBudget stay",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"protect": {"jobsWithoutRetry": False}}},
+        "pods of Jobs with backoffLimit 0 may be evicted, which fails the Job",
     ),
     (
         "descheduler",

@@ -1,0 +1,138 @@
+"""Markers of other tools on the real apiserver: a plan of a hot node, each pod of which stays for its own reason.
+
+The descheduler runs as it does in a cluster, under the rights that we ship: what it reads of namespaces, Jobs, volumes
+and budgets is what a real apiserver says of them.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kube import kinds
+from kube.door import KubeDoor
+from tests.contract import descheduler_site
+from tests.contract.descheduler_site import HEAVY, HOT, LIMIT, NAMESPACE, Site
+from tests.e2e import bodies, waiting
+
+pytestmark = pytest.mark.cluster
+TENANT, GOLD = "tenant", "gold"
+ON_HOT: bodies.PodOptions = {**HEAVY, "node_selector": {"kubernetes.io/hostname": HOT}}
+PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+MARKED = {
+    "autoscaled": ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}, "not_safe_to_evict"),
+    "karpenter": ({"karpenter.sh/do-not-disrupt": "true"}, "do_not_disrupt"),
+    "for-now": ({"karpenter.sh/do-not-disrupt": "24h"}, "do_not_disrupt"),
+}
+PROTECT = {
+    "minPodAge": "1s",
+    "nodeBoundVolumes": False,
+    "namespaceSelector": {"matchLabels": {"tier": GOLD}},
+    "storageClasses": ["slow"],
+    "withoutBudget": True,
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Beside `web` and `api`, of which only `web` has a budget, workloads that stay on the hot node."""
+    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("markers")) as made:
+        made.renew()
+        made.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)
+        for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
+            made.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        for name, (annotations, _) in MARKED.items():
+            made.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations), namespace=TENANT)
+        made.door.create(kinds.DEPLOYMENTS, on_hot("golden", {}), namespace=GOLD)
+        made.door.create(kinds.DEPLOYMENTS, stored(made.door), namespace=TENANT)
+        made.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
+        made.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
+        yield made
+
+
+def on_hot(name: str, annotations: dict[str, str]) -> dict[str, object]:
+    """A Deployment of two pods that can run on the hot node only."""
+    return bodies.deployment(name, 2, **{**ON_HOT, "annotations": annotations})
+
+
+def stored(admin: KubeDoor) -> dict[str, object]:
+    """The same with a volume of the storage class `slow`, which every node can mount."""
+    shared: dict[str, object] = {"accessModes": ["ReadWriteMany"], "storageClassName": "slow"}
+    source = {"driver": "slow.csi.test", "volumeHandle": "volume-1"}
+    size = {"storage": "1Gi"}
+    volume = {**shared, "capacity": size, "csi": source, "claimRef": {"namespace": TENANT, "name": "data"}}
+    claim = {**shared, "resources": {"requests": size}, "volumeName": "slow"}
+    admin.create(kinds.VOLUMES, {"metadata": {"name": "slow"}, "spec": volume})
+    admin.create(kinds.CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, namespace=TENANT)
+    body = on_hot("stored", {})
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    body["spec"]["template"]["spec"]["volumes"] = volumes  # type: ignore[index]
+    return body
+
+
+def job(name: str, **spec: object) -> dict[str, object]:
+    """A Job of two pods on the hot node."""
+    template = bodies.deployment(name, 2, **ON_HOT)["spec"]["template"]  # type: ignore[index]
+    template["spec"]["restartPolicy"] = "Never"
+    usage = template["metadata"]["annotations"]
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "parallelism": 2,
+            "completions": 2,
+            "template": {**template, "metadata": {"annotations": usage}},
+            **spec,
+        },
+    }
+
+
+def test_every_marker_has_its_own_verdict_in_one_plan(site: Site) -> None:
+    site.obey(descheduler__mode="Observe", descheduler__protect=PROTECT)
+    site.heat()
+    site.first.service.start()
+    expected = {name: cause for name, (_, cause) in MARKED.items()} | {
+        "golden": "namespace_selector",
+        "stored": "storage_class",
+        "once": "job_without_retry",
+        "again": "without_budget",
+        "api": "without_budget",
+    }
+
+    def judged() -> dict[str, str]:
+        found = site.candidates(site.first)
+        return {
+            name: cause for one in found for name, cause in [(app_of(one), str(one["verdict"]))] if name in expected
+        }
+
+    waiting.eventually(lambda: judged() == expected, LIMIT, "every pod's own verdict", judged)
+    rules = {str(one["verdict"]): str(one["rule"]) for one in site.candidates(site.first)}
+    assert rules["not_safe_to_evict"] == "protect.markers.safeToEvict"
+    assert rules["job_without_retry"] == "protect.jobsWithoutRetry"
+
+
+def app_of(candidate: dict[str, object]) -> str:
+    """The name of the workload that a candidate is of."""
+    return str(candidate["workload"]).partition("/")[2]
+
+
+def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None:
+    """`web` may leave (it has a budget), and would go last; nothing else may leave at all."""
+    site.first.service.kill()
+    site.obey(descheduler__protect=PROTECT)
+    site.close_all_but_the_hot_node()
+    template = {"metadata": {"annotations": {PREFER: "true"}}}
+    site.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"template": template}}, namespace=NAMESPACE)
+    waiting.eventually(lambda: preferring(site), LIMIT, "four pods that prefer to stay")
+    site.open_all()
+    site.ready()
+    site.heat()
+    with descheduler_site.watched(site) as watcher:
+        site.first.service.start()
+        waiting.eventually(lambda: watcher.left, LIMIT, "a pod to leave", lambda: site.plan(site.first))
+    rows = [row for row in site.rows(site.first) if row["result"] == "evicted"]
+    assert {str(row["workload"]) for row in rows} == {"Deployment/web"}, rows
+
+
+def preferring(site: Site) -> bool:
+    """Whether all pods of `web` are such that prefer to stay."""
+    pods = site.door.list(kinds.PODS, namespace=NAMESPACE, label_selector="app=web").items
+    return len(pods) == 4 and all(PREFER in pod.annotations for pod in pods)
