@@ -255,9 +255,13 @@ def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str])
     made_since = (
         pod
         for pod in sight.by_owner.get(row.owner_uid, ())
-        if pod.uid != row.pod_uid and pod.node_name and pod.uid not in known and _made_since(row, pod)
+        if pod.uid not in known and pod.uid != row.pod_uid and _could_replace(row, pod)
     )
     return min(made_since, key=lambda pod: (pod.created_at_seconds, pod.uid), default=None)
+
+
+def _could_replace(row: Row, pod: Pod) -> bool:
+    return bool(pod.node_name) and pod.namespace == row.namespace and _made_since(row, pod)
 
 
 def _made_since(row: Row, pod: Pod) -> bool:

@@ -164,22 +164,24 @@ class _Draft:
         return "" if sized else "its capacity is not known"
 
     def _relieve_metric(self, work: _Work, overload: Overload) -> None:
-        def key(pod: Pod) -> ordering.Key:
-            last = protections.comes_last(pod, self._policy)
-            return ordering.key(pod, *self._used_and_excess(work, overload, pod), last=last)
-
-        waiting = sorted(work.open_pods.values(), key=key, reverse=True)
+        waiting = self._last_first(work, overload, work.open_pods.values())
         while waiting and usage.over(work.projected[overload.metric], overload.evict_until_ratio):
             pod = waiting.pop()
             work.judged[pod.uid] = found = self._verdict(work, overload, pod)
             if found.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
-                waiting.sort(key=key, reverse=True)
+                waiting = self._last_first(work, overload, waiting)
             if found.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
                 del work.open_pods[pod.uid]
 
+    def _last_first(self, work: _Work, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
+        def key(pod: Pod) -> ordering.Key:
+            return ordering.key(pod, self._use(work, overload, pod), last=protections.comes_last(pod, self._policy))
+
+        return ordering.ordered(pods, key)[::-1]
+
     def _verdict(self, work: _Work, overload: Overload, pod: Pod) -> Verdict:
         """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
-        if not ordering.worthwhile(*self._used_and_excess(work, overload, pod)):
+        if not ordering.worthwhile(self._use(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
         refused = self.blocked or self._caps.node_verdict(work.node.name, overload.metric)
         standing = self._standing(pod)
@@ -224,7 +226,7 @@ class _Draft:
         self.evictions.append(eviction)
 
     def _newest_sibling_at_seconds(self, pod: Pod) -> float:
-        siblings = self._taken.owned.get(pod.owner.uid, ()) if pod.owner is not None else ()
+        siblings = self._taken.owned.get((pod.namespace, pod.owner.uid), ()) if pod.owner is not None else ()
         return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
 
     def _standing(self, pod: Pod) -> Standing | None:
@@ -263,12 +265,13 @@ class _Draft:
             return None
         return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
-    def _used_and_excess(self, work: _Work, overload: Overload, pod: Pod) -> tuple[float, float]:
-        """What the pod uses of the hot resource and what remains to be moved, both in millicores or bytes."""
+    def _use(self, work: _Work, overload: Overload, pod: Pod) -> ordering.Use:
+        """What the pod has to do with the hot resource, in millicores or bytes."""
         resource = self._resources[overload.metric]
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
         used = usage.amount(self._taken.pod_usage[pod.key], resource)
-        return used, excess_ratio * usage.size(work.node.capacity, resource)
+        excess = excess_ratio * usage.size(work.node.capacity, resource)
+        return ordering.Use(used, excess, usage.size(pod.requests, resource))
 
 
 def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, usage.Resource]) -> tuple[float, str]:

@@ -8,6 +8,7 @@ a pod where it is, and hides it from no count (`kube.pods`, `kube.countable`).
 | here | the peers |
 |---|---|
 | an `evict` annotation never bypasses a check | descheduler and koordinator let any pod author bypass all of them |
+| the policy says in which namespaces annotations keep a pod | every pod author may have neighbours evicted instead |
 | an emptyDir in memory may move | any emptyDir keeps a pod for ever |
 | ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
 """
@@ -47,7 +48,9 @@ class Case(NamedTuple):
 
 def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
     """Whether the pod is to leave only where no other one helps; the presence of the marker counts, not its value."""
-    return policy.descheduler.protect.markers.prefer_no_eviction and keys.PREFER_NO_EVICTION in pod.annotations
+    protect = policy.descheduler.protect
+    wished = protect.markers.prefer_no_eviction and keys.PREFER_NO_EVICTION in pod.annotations
+    return wished and protect.opt_out.allowed_in(pod.namespace)
 
 
 def verdict(case: Case) -> Verdict | None:
@@ -78,12 +81,17 @@ def _state(case: Case) -> Verdict | None:
 def _opt_out(case: Case) -> Verdict | None:
     if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
         return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
+    if not case.policy.descheduler.protect.opt_out.allowed_in(case.pod.namespace):
+        return None
     key = next((key for key in keys.EVICTABLE if case.pod.annotations.get(key, "").lower() == "false"), None)
     return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
 
 
 def _marker(case: Case) -> Verdict | None:
-    markers, annotations = case.policy.descheduler.protect.markers, case.pod.annotations
+    protect, annotations = case.policy.descheduler.protect, case.pod.annotations
+    if not protect.opt_out.allowed_in(case.pod.namespace):
+        return None
+    markers = protect.markers
     if markers.safe_to_evict and annotations.get(keys.SAFE_TO_EVICT, "").lower() == "false":
         return Verdict(Cause.NOT_SAFE_TO_EVICT, f'{keys.SAFE_TO_EVICT}: "false"')
     value = annotations.get(keys.DO_NOT_DISRUPT)

@@ -58,7 +58,8 @@ class Snapshot(Overview):
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload that would replace the pod, if it is one we know."""
-        return self.workloads.get(pod.owner.uid) if pod.owner is not None else None
+        found = self.workloads.get(pod.owner.uid) if pod.owner is not None else None
+        return found if found is not None and found.namespace == pod.namespace else None
 
     @functools.cached_property
     def on_nodes(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
@@ -69,13 +70,13 @@ class Snapshot(Overview):
         return dict(found)
 
     @functools.cached_property
-    def owned(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
-        """The pods by the uid of their controlling owner, without those that have none."""
-        found: dict[str, list[Pod]] = collections.defaultdict(list)
+    def owned(self) -> collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]]:
+        """The pods by namespace and uid of their controlling owner, without those that have none."""
+        found: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
         for pod in self.pods:
             owner = pod.owner
             if owner is not None:
-                found[owner.uid].append(pod)
+                found[pod.namespace, owner.uid].append(pod)
         return dict(found)
 
     def standings(self) -> workload_index.Standings:

@@ -135,12 +135,13 @@ class Standings(collections.abc.Mapping[str, Standing]):
     """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
 
     The smaller of the status's count and our own is believed: a pod that is terminating still counts as ready in many
-    a status. `owned` are pods by the uid of their controlling owner.
+    a status. `owned` are pods by namespace and uid of their controlling owner: who
+    names an owner of another namespace is no replica of it.
     """
 
     def __init__(
         self,
-        owned: collections.abc.Mapping[str, collections.abc.Sequence[Pod]],
+        owned: collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]],
         workloads: Index,
     ) -> None:
         self._owned, self._workloads = owned, workloads
@@ -152,7 +153,7 @@ class Standings(collections.abc.Mapping[str, Standing]):
             if workload.uid != uid:
                 raise KeyError(uid)
             owners = (uid, *self._workloads.versions(uid))
-            pods = (pod for owner in owners for pod in self._owned.get(owner, ()))
+            pods = (pod for owner in owners for pod in self._owned.get((workload.namespace, owner), ()))
             ready = sum(1 for pod in pods if pod.ready and not pod.deleting and not pod.finished)
             self._counted[uid] = Standing(workload, min(workload.ready, ready))
         return self._counted[uid]

@@ -112,6 +112,10 @@ def _protect(protect: protection.Protect) -> Sentences:
     jobs = "stay" if protect.jobs_without_retry else "may be evicted, which fails the Job"
     yield f"pods of Jobs with backoffLimit 0 {jobs}"
     yield from _markers(protect.markers)
+    if not protect.opt_out.enabled:
+        yield "no annotation of a pod keeps it from being evicted"
+    elif protect.opt_out.except_namespaces:
+        yield f"annotations of pods in {wording.listed(sorted(protect.opt_out.except_namespaces))} keep none of them"
 
 
 def _markers(markers: protection.Markers) -> Sentences:

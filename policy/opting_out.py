@@ -12,14 +12,13 @@ import collections.abc
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from policy import schema
+    from policy import sections
 
 KEY: Final = "evenload.io/filter"
 OFF: Final = "off"
 REASON: Final = f"annotation {KEY}: {OFF}"
 
 
-def exempt(rule: "schema.OptOut", annotations: collections.abc.Mapping[str, str], namespace: str) -> str | None:
+def exempt(rule: "sections.OptOut", annotations: collections.abc.Mapping[str, str], namespace: str) -> str | None:
     """Why a pod that wishes so is not filtered; None when it does not wish so, or may not."""
-    wished = annotations.get(KEY) == OFF
-    return REASON if wished and rule.enabled and namespace not in rule.except_namespaces else None
+    return REASON if annotations.get(KEY) == OFF and rule.allowed_in(namespace) else None

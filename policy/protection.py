@@ -85,6 +85,9 @@ class Protect(sections.Section):
         alias="jobsWithoutRetry",
         description="Pods of Jobs with backoffLimit (or backoffLimitPerIndex) 0 stay: an eviction fails the Job.",
     )
+    opt_out: sections.OptOut = pydantic.Field(
+        default_factory=sections.OptOut, alias="optOut", description="Pods whose own annotations ask to stay."
+    )
     markers: Markers = pydantic.Field(
         default_factory=Markers, description="Annotations of other tools that are honoured."
     )

@@ -77,17 +77,6 @@ class MetricEntry(sections.Section):
         )
 
 
-class OptOut(sections.Section):
-    """Whether pods may leave the filter by an annotation of their own."""
-
-    enabled: units.Flag = pydantic.Field(
-        default=True, description='Whether the annotation evenload.io/filter: "off" on a pod counts.'
-    )
-    except_namespaces: tuple[units.Text, ...] = pydantic.Field(
-        default=(), alias="exceptNamespaces", description="Namespaces whose pods are filtered all the same."
-    )
-
-
 class Exempt(sections.Section):
     """Pods the filter lets pass without looking at load."""
 
@@ -102,8 +91,8 @@ class Exempt(sections.Section):
         alias="priorityAtLeast",
         description="Pods of this priority or more are never filtered.",
     )
-    opt_out: OptOut = pydantic.Field(
-        default_factory=OptOut, alias="optOut", description="Pods that ask not to be filtered."
+    opt_out: sections.OptOut = pydantic.Field(
+        default_factory=sections.OptOut, alias="optOut", description="Pods that ask not to be filtered."
     )
 
 

@@ -1,7 +1,7 @@
 """What every section of the policy file is: frozen, strict about unknown keys, read by its YAML keys only.
 
-`policy.schema` and `policy.descheduling` build their models on `Section`; `LabelSelector` is the one section both use
-for pods.
+`policy.schema` and `policy.descheduling` build their models on `Section`; `LabelSelector` and `OptOut` are
+the sections both use.
 """
 
 import collections.abc
@@ -49,3 +49,16 @@ class LabelSelector(Section):
         """Whether every condition holds for a pod's labels."""
         exact = all(labels.get(key) == value for key, value in self.match_labels.items())
         return exact and all(expression.matches(labels) for expression in self.match_expressions)
+
+
+class OptOut(Section):
+    """Whether pods may opt out by an annotation of their own."""
+
+    enabled: units.Flag = pydantic.Field(default=True, description="Whether such annotations count at all.")
+    except_namespaces: tuple[units.Text, ...] = pydantic.Field(
+        default=(), alias="exceptNamespaces", description="Namespaces whose pods may not opt out."
+    )
+
+    def allowed_in(self, namespace: str) -> bool:
+        """Whether it counts what pods of the namespace say."""
+        return self.enabled and namespace not in self.except_namespaces

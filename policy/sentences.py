@@ -7,7 +7,7 @@ says so. The descheduler's section is in `policy.descheduling_sentences`.
 import collections.abc
 from typing import NamedTuple
 
-from policy import descheduling_sentences, metrics, opting_out, schema, wording
+from policy import descheduling_sentences, metrics, opting_out, schema, sections, wording
 
 Sentences = collections.abc.Iterator[str]
 
@@ -84,7 +84,7 @@ def _exempt(exempt: schema.Exempt) -> str:
     return f"no node is skipped for {wording.listed(who, 'or')}"
 
 
-def _opt_out(opt_out: schema.OptOut) -> str:
+def _opt_out(opt_out: sections.OptOut) -> str:
     asking = f'pods annotated {opting_out.KEY}: "{opting_out.OFF}"'
     if not opt_out.enabled:
         return f"{asking} are filtered like all others"

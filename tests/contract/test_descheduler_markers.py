@@ -33,7 +33,7 @@ PROTECT = {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Beside `web` and `api`, of which only `web` has a budget, workloads that stay on the hot node."""
     with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("markers")) as made:
         made.renew()
@@ -49,9 +49,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
+@pytest.fixture
+def site(plane: Site) -> Iterator[Site]:
+    """The same, with a policy that protects all of them."""
+    plane.obey(descheduler__protect=PROTECT)
+    yield plane
+    plane.stop()
+
+
 def on_hot(name: str, annotations: dict[str, str]) -> dict[str, object]:
     """A Deployment of two pods that can run on the hot node only."""
-    return bodies.deployment(name, 2, **{**ON_HOT, "annotations": annotations})
+    options: bodies.PodOptions = {**ON_HOT, "annotations": annotations}
+    return bodies.deployment(name, 2, **options)
 
 
 def stored(admin: KubeDoor) -> dict[str, object]:
@@ -73,7 +82,7 @@ def job(name: str, **spec: object) -> dict[str, object]:
     """A Job of two pods on the hot node."""
     template = bodies.deployment(name, 2, **ON_HOT)["spec"]["template"]  # type: ignore[index]
     template["spec"]["restartPolicy"] = "Never"
-    usage = template["metadata"]["annotations"]
+    usage = {**template["metadata"]["annotations"], "cluster.evenload.io/complete-after": "3h"}
     return {
         "metadata": {"name": name},
         "spec": {
@@ -86,7 +95,6 @@ def job(name: str, **spec: object) -> dict[str, object]:
 
 
 def test_every_marker_has_its_own_verdict_in_one_plan(site: Site) -> None:
-    site.obey(descheduler__mode="Observe", descheduler__protect=PROTECT)
     site.heat()
     site.first.service.start()
     expected = {name: cause for name, (_, cause) in MARKED.items()} | {
@@ -116,8 +124,6 @@ def app_of(candidate: dict[str, object]) -> str:
 
 def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None:
     """`web` may leave (it has a budget), and would go last; nothing else may leave at all."""
-    site.first.service.kill()
-    site.obey(descheduler__protect=PROTECT)
     site.close_all_but_the_hot_node()
     template = {"metadata": {"annotations": {PREFER: "true"}}}
     site.door.merge_patch(kinds.DEPLOYMENTS, "web", {"spec": {"template": template}}, namespace=NAMESPACE)

@@ -81,7 +81,7 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
     )
     index = workloads.Index({"ReplicaSet": [old, new], "Deployment": [deployment]})
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
-    standings = workloads.Standings({f"uid-{name}": several for name, several in pods.items()}, index)
+    standings = workloads.Standings({("default", f"uid-{name}"): several for name, several in pods.items()}, index)
     standing = standings["uid-d"]
     assert list(standings) == ["uid-d"]
     assert "uid-old" not in standings, "a version is no workload"

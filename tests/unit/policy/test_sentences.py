@@ -198,6 +198,16 @@ CHANGES = [
     ),
     (
         "descheduler",
+        {"descheduler": {"protect": {"optOut": {"exceptNamespaces": ["b", "a"]}}}},
+        "annotations of pods in a and b keep none of them",
+    ),
+    (
+        "descheduler",
+        {"descheduler": {"protect": {"optOut": {"enabled": False}}}},
+        "no annotation of a pod keeps it from being evicted",
+    ),
+    (
+        "descheduler",
         {"descheduler": {"protect": {"withoutBudget": True}}},
         "pods over which there is no PodDisruptionBudget stay",
     ),
