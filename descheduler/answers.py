@@ -8,6 +8,7 @@ or the eviction has failed.
 |---|---|---|
 | 201, 200 | evicted, dry_run | the run goes on |
 | 429 of a budget | refused | nothing else under that budget in this run; the pod backs off, the breaker counts it |
+| 429 "Eviction triggered evacuation" | in_progress | its controller moves the pod: followed until it ends |
 | 429 of flow control (`of_flow_control`) | not_done | the apiserver sheds load: no pod's fault, the run stops |
 | any other 429 | failed, trouble | a webhook denies this pod now: it backs off, the breaker counts it |
 | 404, 410 | gone | it left by itself |
@@ -27,6 +28,8 @@ from kube.door import EvictionAnswer
 
 RESULT_OF_STATUS = {404: "gone", 409: "replaced", 410: "gone"}
 FORBIDDEN = 403
+# The words of KubeVirt's webhook, which the descheduler of kubernetes-sigs knows them by, too (EvictionsInBackground).
+IN_BACKGROUND: Final = "Eviction triggered evacuation"
 GUARD: Final = "'evenload-guard-"  # the policies of deploy/guard, as the apiserver quotes the one that denies
 REFUSERS: Final = ("budget", "guard", "apiserver", "unanswered")
 MOST_IN_A_ROW: Final = 3  # evictions in trouble: that many are not the pods' own, and each may take ten seconds
@@ -54,6 +57,8 @@ def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:
     if answer.status == errors.TOO_MANY_REQUESTS:
         if answer.of_budget:
             return Told("refused", answer.status, answer.message)
+        if IN_BACKGROUND in answer.message:
+            return Told("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
         if answer.of_flow_control:
             return Told("not_done", answer.status, answer.message, stops=True)
         return Told("failed", answer.status, answer.message, trouble=True)

@@ -10,13 +10,14 @@ import collections.abc
 import math
 from typing import NamedTuple
 
-from descheduler import predictions, usage
+from descheduler import keys, predictions, usage
 from descheduler.history import FOLLOWED_SECONDS
 from descheduler.ledger import Ledger
-from descheduler.rows import LOOK_BACKS, Row
+from descheduler.rows import DONE, LOOK_BACKS, Row
 from descheduler.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
+from kube.metadata import holding
 from kube.objects import Pod
 from policy.schema import LoadPolicy
 from runtime import logs
@@ -26,6 +27,10 @@ log = logs.get(__name__)
 # A request may be carried out after its sender has gone: the apiserver works on one for up to a minute (its
 # --request-timeout). Until then an intent whose pod still stands stays open, and its workload is left alone.
 ANSWER_SECONDS = 60.0
+# A controller that said that it moves the pod in the background marks the pod meanwhile; without the mark it has this
+# long (as descheduler's EvictionsInBackground, which counts such evictions for ten minutes).
+BACKGROUND_SECONDS = 600.0
+DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
 MOMENTS_A_RUN = 6  # so many moments are looked up in one run at most, however long nobody looked
 
 # Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
@@ -70,33 +75,45 @@ class Sight(NamedTuple):
 def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Row, ...]:
     """Closes intents without an outcome by what the cluster shows; those that turn out to have taken place.
 
-    The pod has gone, is leaving, or another has its name: evicted_unconfirmed. It still stands, and the request cannot
-    be carried out any more: failed if it was not answered, not_done if a crash left it. In Observe and DryRun nothing
-    can have happened. Raises KubeError when the cluster cannot be asked: nothing is decided blindly.
+    The pod has gone, is leaving, or another has its name: evicted_unconfirmed, or evicted where a controller said that
+    it moves the pod in the background. It still stands, and the request cannot be carried out any more: failed if it
+    was not answered or went on for too long, not_done if a crash left it. In Observe and DryRun nothing can have
+    happened. Raises KubeError when the cluster cannot be asked: nothing is decided blindly.
     """
-    closed = ((row, _ending(row, door, now_seconds)) for row in ledger.open_rows())
     found = []
-    for row, result in closed:
+    for row in ledger.open_rows():
+        pod = _standing(row, door) if row.mode == "Enforce" else None
+        result = _ending(row, pod, now_seconds)
         if not result:
             continue
-        message = row.message or "found open after a crash"
-        if result == "failed":
-            message = f"{message}; the pod still stands"
+        words = [row.message or "found open after a crash", _disruption(pod)]
+        words += ["the pod still stands"] if result == "failed" else []
+        message = "; ".join(word for word in words if word)
         ledger.decide(row.id, result, status=row.http_status, message=message, at_seconds=now_seconds)
         log.warning("open intent closed", pod=f"{row.namespace}/{row.pod}", result=result, run=row.run)
-        if result == "evicted_unconfirmed":
+        if result in DONE:
             found.append(row)
     return tuple(found)
 
 
-def _ending(row: Row, door: KubeDoor, now_seconds: float) -> str:
+def _ending(row: Row, pod: Pod | None, now_seconds: float) -> str:
     """How an open intent ended, "" while that is open."""
-    without_effect = "failed" if row.result == "unknown" else "not_done"
+    without_effect = "not_done" if row.result == "intended" else "failed"
     if row.mode != "Enforce":
         return without_effect
-    if not _stands(row, door):
-        return "evicted_unconfirmed"
-    return "" if 0 <= now_seconds - row.intended_at_seconds < ANSWER_SECONDS else without_effect
+    background = row.result == "in_progress"
+    if pod is None or pod.deleting:
+        return "evicted" if background else "evicted_unconfirmed"
+    if background and keys.EVICTION_IN_PROGRESS in pod.annotations:
+        return ""
+    limit_seconds = BACKGROUND_SECONDS if background else ANSWER_SECONDS
+    return "" if 0 <= now_seconds - row.intended_at_seconds < limit_seconds else without_effect
+
+
+def _disruption(pod: Pod | None) -> str:
+    """The apiserver's word on why a pod goes: its DisruptionTarget condition, "" if it has none."""
+    condition = holding(pod.status.conditions, DISRUPTION) if pod is not None else None
+    return f"{DISRUPTION}: {condition.reason}" if condition is not None else ""
 
 
 def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
@@ -270,9 +287,10 @@ def _made_since(row: Row, pod: Pod) -> bool:
     return pod.created_at_seconds > row.newest_sibling_at_seconds
 
 
-def _stands(row: Row, door: KubeDoor) -> bool:
+def _standing(row: Row, door: KubeDoor) -> Pod | None:
+    """The pod that was to be evicted, None if it has gone."""
     try:
         pod = door.get(kinds.PODS, row.pod, namespace=row.namespace)
     except errors.NotFound:
-        return False
-    return pod.uid == row.pod_uid and not pod.deleting
+        return None
+    return pod if pod.uid == row.pod_uid else None

@@ -96,7 +96,9 @@ class Caps:
             )
         if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
             name = standing.workload if standing is not None else "it"
-            return Verdict(Cause.IN_FLIGHT, f"{name} has an eviction of which no answer was seen yet")
+            return Verdict(
+                Cause.IN_FLIGHT, f"{name} has an eviction that has not ended, or of which no answer was seen"
+            )
         return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
 
     def count(self, pod: Pod, standing: Standing | None) -> None:

@@ -57,6 +57,7 @@ class Read(msgspec.Struct, frozen=True, gc=False):
     safe_to_evict: str | None = msgspec.field(name=keys.SAFE_TO_EVICT, default=None)
     do_not_disrupt: str | None = msgspec.field(name=keys.DO_NOT_DISRUPT, default=None)
     prefer_no_eviction: str | None = msgspec.field(name=keys.PREFER_NO_EVICTION, default=None)
+    eviction_in_progress: str | None = msgspec.field(name=keys.EVICTION_IN_PROGRESS, default=None)
     filter: str | None = msgspec.field(name=opting_out.KEY, default=None)
     mirror: str | None = msgspec.field(name=pods.MIRROR_ANNOTATION, default=None)
     source: str | None = msgspec.field(name=pods.SOURCE_ANNOTATION, default=None)

@@ -84,7 +84,11 @@ def _opt_out(case: Case) -> Verdict | None:
     if not case.policy.descheduler.protect.opt_out.allowed_in(case.pod.namespace):
         return None
     key = next((key for key in keys.EVICTABLE if case.pod.annotations.get(key, "").lower() == "false"), None)
-    return Verdict(Cause.OPTED_OUT, f'{key}: "false"') if key is not None else None
+    if key is not None:
+        return Verdict(Cause.OPTED_OUT, f'{key}: "false"')
+    if keys.EVICTION_IN_PROGRESS in case.pod.annotations:
+        return Verdict(Cause.EVICTION_IN_PROGRESS, f"{keys.EVICTION_IN_PROGRESS}: its controller moves it")
+    return None
 
 
 def _marker(case: Case) -> Verdict | None:

@@ -5,6 +5,7 @@ asked.
 them, `views.py` shows them.
 
     intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
+                | in_progress (429 of a controller that moves the pod itself) -> evicted | failed
     later: intended (a crash), unknown -> evicted_unconfirmed where the pod has gone; where it still stands an intent of
     which nobody knows whether it was asked for is not_done, one that was not answered has failed
 """
@@ -15,9 +16,9 @@ from typing import Final, NamedTuple
 from descheduler.plans import Eviction
 
 DONE: Final = ("evicted", "evicted_unconfirmed")
+OPEN: Final = ("intended", "unknown", "in_progress")
 # What occupies caps: also intents whose end is not known yet, so that a crash loop cannot evict without limit.
-COUNTED: Final = (*DONE, "intended", "unknown", "dry_run", "observed")
-OPEN: Final = ("intended", "unknown")
+COUNTED: Final = (*DONE, *OPEN, "dry_run", "observed")
 BARRING: Final = (*OPEN, *DONE)  # a pod with such a row is not evicted again
 FAILED: Final = ("failed", "refused")
 # After what a pod is left alone for a while; an answer of 404 or 409 about a pod that is still there is a webhook's.

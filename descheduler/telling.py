@@ -119,10 +119,13 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, ...
 
 
 def unconfirmed(row: Row) -> tuple[Announcement, ...]:
-    """The Events for an eviction whose answer nobody saw: regarding the node that the pod left, and its workload."""
+    """The Events for an eviction whose end was not in its answer: regarding the node that the pod left, and its
+    workload.
+    """
+    then = "went on in the background" if row.result == "in_progress" else "was asked for when the answer was lost"
     note = (
-        f"{row.namespace}/{row.pod} has gone; its eviction for {row.metric} {row.value_ratio:.2f} was asked for when "
-        f"the answer was lost; run {row.run}, policy {row.policy_hash}"
+        f"{row.namespace}/{row.pod} has gone; its eviction for {row.metric} {row.value_ratio:.2f} {then}; "
+        f"run {row.run}, policy {row.policy_hash}"
     )
     return tuple(Announcement(Reason.NODE_OVERLOADED, note, one) for one in (_node_of(row), _owner_of(row)) if one)
 

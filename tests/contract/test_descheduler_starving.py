@@ -85,6 +85,25 @@ def of_its_first(answer: dict[str, object] | None, hold: threading.Event | None 
 
 
 DENIAL = {"code": 429, "message": "too many evictions of this today"}
+EVACUATION = {"code": 429, "message": 'Eviction triggered evacuation of VMI "shop/vm"'}
+
+
+def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end(site: Site, asked: Webhook) -> None:
+    """As KubeVirt's webhook answers; the controller that ends the pod later is this test."""
+    asked.answer = lambda _: EVACUATION
+    started(site)
+
+    def ends(result: str) -> list[str]:
+        return [str(row["pod"]) for row in site.rows(site.first) if row["result"] == result]
+
+    (pod, *_) = waiting.eventually(lambda: ends("in_progress"), LIMIT, "an eviction in progress")
+    site.first.more_runs(3)
+    assert asked.asked.count(pod) == 1, "it is not asked for again while it goes on"
+    site.judged(site.first, "in_flight")
+    site.door.delete(kinds.PODS, pod, namespace=NAMESPACE)
+    waiting.eventually(
+        lambda: pod in ends("evicted"), LIMIT, "the eviction to have ended", lambda: site.rows(site.first)
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ REPLACED = EvictionAnswer(False, 409, "Conflict", "the UID in the precondition d
 SHEDDING = EvictionAnswer(False, 429, errors.FLOW_CONTROL, "Too many requests, please try again later.", 1.0)
 DENIED = EvictionAnswer(False, 429, "TooManyRequests", 'admission webhook "x" denied the request: enough', 1.0)
 
+BEGUN = EvictionAnswer(
+    False, 429, "", 'admission webhook "x" denied the request: Eviction triggered evacuation of VMI "a"'
+)
+
 
 def failing(status: int) -> errors.ApiError:
     """An answer with that status that is no answer about the pod."""
@@ -83,6 +87,7 @@ def results(ledger: Ledger) -> list[str]:
         pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),
         pytest.param(SHEDDING, ["not_done"], id="429 of flow control: the run stops"),
         pytest.param(DENIED, ["failed", "evicted"], id="429 of a webhook: it denies this pod"),
+        pytest.param(BEGUN, ["in_progress", "evicted"], id="429 of a webhook: it has begun in the background"),
         pytest.param(failing(410), ["gone", "evicted"], id="410: as 404"),
         pytest.param(failing(401), ["not_done"], id="401: nobody's fault but ours, the run stops"),
         pytest.param(failing(403), ["failed", "evicted"], id="403: admission forbids this one"),
@@ -243,3 +248,14 @@ def test_the_hint_of_an_earlier_run_is_read_from_the_node(ledger: Ledger) -> Non
     evicter(door, ledger).carry_out(scene.plan(), terms())
     written = door.patches[0][1]["metadata"]["annotations"][relief.KEY]  # type: ignore[index]
     assert relief.decode(written) == Relief({"old": NOW + 60, "uid-web": NOW + 600})
+
+
+def test_evictions_in_the_background_are_no_trouble_however_many(ledger: Ledger) -> None:
+    door = doors.FakeDoor([BEGUN] * 6)
+    evicter(door, ledger).carry_out(many_evictions(6), terms())
+    assert results(ledger) == ["in_progress"] * 6
+
+
+def test_a_dry_run_of_one_is_a_dry_run(ledger: Ledger) -> None:
+    evicter(doors.FakeDoor([BEGUN]), ledger).carry_out(two_evictions(), terms("DryRun"))
+    assert results(ledger)[0] == "dry_run"

@@ -20,6 +20,7 @@ from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
 
 POLICY = scenes.policy()
+GOING_ON = {"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"}
 
 
 @pytest.fixture
@@ -68,6 +69,40 @@ def test_an_open_intent_is_closed_by_what_the_cluster_shows(
     closed = following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60)
     assert (row(ledger).result, len(closed)) == (expected, expected == "evicted_unconfirmed")
     assert following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 61) == ()
+
+
+@pytest.mark.parametrize(
+    ("pods", "after_seconds", "expected"),
+    [
+        pytest.param((standing(),), 599, "in_progress", id="it still stands"),
+        pytest.param((standing(),), 600, "failed", id="ten minutes, and nothing says that it goes on"),
+        pytest.param((standing(annotations=GOING_ON),), 80000, "in_progress", id="its controller says that it goes on"),
+        pytest.param((standing(deletionTimestamp=builders.CREATED),), 5, "evicted", id="it is leaving"),
+        pytest.param((), 5, "evicted", id="it has gone"),
+        pytest.param((standing(uid="uid-other"),), 5, "evicted", id="another has its name"),
+    ],
+)
+def test_an_eviction_in_the_background_is_followed_until_it_ends(
+    ledger: Ledger, pods: tuple[Pod, ...], after_seconds: float, expected: str
+) -> None:
+    record(ledger, "in_progress")
+    closed = following.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + after_seconds)
+    assert (row(ledger).result, len(closed)) == (expected, expected == "evicted")
+
+
+def test_what_the_apiserver_says_of_the_disruption_is_kept(ledger: Ledger) -> None:
+    """Who really ended it: the eviction whose answer was lost, or kube-scheduler, a taint, the kubelet."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+    def preempted(body: builders.Body) -> None:
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        body["status"]["conditions"].append(condition)
+
+    record(ledger, "unknown")
+    leaving = builders.pod("web-0", node="hot", mutate=preempted)
+    following.reconcile(ledger, doors.FakeDoor(pods=(leaving,)), now_seconds=NOW + 5)
+    assert row(ledger).result == "evicted_unconfirmed"
+    assert row(ledger).message.endswith("DisruptionTarget: PreemptionByScheduler")
 
 
 def test_an_intent_stays_open_while_its_request_may_still_be_carried_out(ledger: Ledger) -> None:

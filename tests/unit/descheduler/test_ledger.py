@@ -146,9 +146,10 @@ def test_a_process_killed_inside_a_transaction_leaves_the_intent_and_nothing_hal
 def test_the_past_counts_what_was_done_and_what_may_have_been(ledger: Ledger) -> None:
     for result in ("evicted", "unknown", "evicted_unconfirmed", "refused", "gone", "not_done"):
         record(ledger, result, at_seconds=NOW - 60)
+    record(ledger, "in_progress", at_seconds=NOW - 60)
     record(ledger, "evicted", at_seconds=NOW - 3700)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=DAY)
-    assert history.in_last_hour == 3
+    assert history.in_last_hour == 4
     assert history.undecided == {"uid-web"}
     assert history.last_by_workload == {"uid-web": NOW - 60}
     assert history.last_by_node == {"hot": NOW - 60}

@@ -58,6 +58,7 @@ def test_of_annotations_and_volumes_what_a_rule_reads_is_kept() -> None:
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "karpenter.sh/do-not-disrupt": "2h30m",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction": "",
+        "descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt",
         "kubernetes.io/config.source": "file",
     }
     ties = [

@@ -150,6 +150,12 @@ CASES = [
     pytest.param(
         {"annotations": {DISRUPT: "true"}}, {"markers": {"doNotDisrupt": False}}, "chosen", id="do-not-disrupt is off"
     ),
+    pytest.param(
+        {"annotations": {"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"}},
+        {},
+        "eviction_in_progress",
+        id="its eviction goes on in the background",
+    ),
     pytest.param({"annotations": {PREFER: ""}}, {}, "chosen", id="the only one that helps, though it prefers to stay"),
     pytest.param({}, {"withoutBudget": True}, "without_budget", id="no budget is over it"),
     pytest.param({}, {"minReplicas": 4}, "few_replicas", id="fewer replicas than minReplicas"),
