@@ -125,7 +125,8 @@ def many_evictions(count: int) -> EvictionPlan:
     scene = Scene().node("hot", memory=0.99).node("cool").node("cool2")
     for number in range(count):
         scene.workload(f"w{number}", on=["hot", "cool"], gib=2, memory="64Mi")
-    plan = scene.plan(scenes.policy(limits={"perNode": count, "perNamespace": count}))
+    limits = dict.fromkeys(("perNode", "perNamespace", "unreplaced", "unreplacedPerNamespace"), count)
+    plan = scene.plan(scenes.policy(limits=limits))
     assert len(plan.evictions) == count
     return plan
 
