@@ -57,6 +57,9 @@ metrics are relieved in this order: memory_avg_5m, cpu_avg_5m
 it acts only while at least 1 schedulable node can take more (every metric under evictUntil)
 at most 10 pods in one run, 1 from one node, 3 from one namespace, and 60 in any hour
 of one workload at most 1 pod is away at a time, 2 of 4 to 10 replicas, 10 % of more
+nothing leaves while 5 evicted pods have no Ready replacement, nor from a namespace with 3 of these; \
+of one workload each is waited for
+a run evicts nothing by what it began to read more than 30 seconds ago
 pods in kube-system stay
 pods of priority 1000000000 or more stay
 pods younger than 5 minutes stay
@@ -72,6 +75,8 @@ pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last
 after an eviction the workload is left alone for 10 minutes and the node is left alone for 5 minutes
 a workload that came back to the node is left alone for 15 minutes, 2 times as long with each further return within \
 1 day, at most 6 hours
+a node whose load falls by less than half of what 3 evictions should have taken off is left alone for 30 minutes, \
+2 times as long after each further one, at most 6 hours
 after 3 failed evictions in a row a workload is left alone for 2 minutes (and up to 100 % more, at random), \
 2 times as long after each failed trial, at most 1 hour; after 5 trials until `evenload breaker reset`
 """,
