@@ -10,7 +10,7 @@ import re
 import zoneinfo
 from typing import Final, NamedTuple
 
-from policy import metrics, problems, schema, sections, units
+from policy import descheduling, metrics, problems, schema, sections, units
 
 
 class Finding(NamedTuple):
@@ -143,11 +143,13 @@ def _bands(policy: schema.LoadPolicy) -> Findings:
 
 
 def _pauses(policy: schema.LoadPolicy) -> Findings:
-    returned, breaker = policy.descheduler.cooldown.returned, policy.descheduler.breaker
+    cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
     path: problems.Path
-    if returned.max_seconds < returned.initial_seconds:
-        path = ("descheduler", "cooldown", "returned")
-        yield Finding((*path, "max"), "must not be shorter than initial", ((*path, "initial"),))
+    growing: dict[str, descheduling.Growing] = {"returned": cooldown.returned, "ineffective": cooldown.ineffective}
+    for name, rest in growing.items():
+        if rest.max_seconds < rest.initial_seconds:
+            path = ("descheduler", "cooldown", name)
+            yield Finding((*path, "max"), "must not be shorter than initial", ((*path, "initial"),))
     if breaker.max_seconds < breaker.backoff_seconds:
         path = ("descheduler", "breaker")
         yield Finding((*path, "max"), "must not be shorter than backoff", ((*path, "backoff"),))

@@ -77,6 +77,11 @@ _EXPRESSION = {"key": "app", "operator": "In"}
             "must not be shorter than initial",
         ),
         (
+            {"descheduler": {"cooldown": {"ineffective": {"initial": "7h"}}}},
+            "descheduler.cooldown.ineffective.max",
+            "must not be shorter than initial",
+        ),
+        (
             {"descheduler": {"breaker": {"backoff": "2h"}}},
             "descheduler.breaker.max",
             "must not be shorter than backoff",
