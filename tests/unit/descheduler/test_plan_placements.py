@@ -61,6 +61,7 @@ FLOW = st.lists(
     max_size=3,
 )
 WIDE = {"perRun": 50, "perNode": 20, "perNamespace": 50, "perHour": 60, "perWorkload": 9}
+WIDE |= {"unreplaced": 50, "unreplacedPerNamespace": 50}
 many = hypothesis.settings(max_examples=120)
 
 

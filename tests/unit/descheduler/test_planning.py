@@ -11,7 +11,7 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
 
 PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-MANY = {"perNode": 10, "perWorkload": 10, "perNamespace": 10}
+MANY = {"perNode": 10, "perWorkload": 10, "perNamespace": 10, "unreplaced": 10, "unreplacedPerNamespace": 10}
 
 
 def test_a_hot_node_gives_up_one_pod_to_the_cool_node() -> None:
