@@ -4,8 +4,8 @@ A gate must say the same twice: an example that nobody has drawn before is for t
 lands a change that day. What is found is kept as an `@example`. No deadline, no limit on drawing: the machine is
 shared, and no test is about time spent.
 
-Python's garbage collector leaves alone what was imported and collected before the first test: a million objects, which
-live until the run ends. Looking through them again and again is a tenth of the run.
+Python's garbage collector leaves alone what was imported and collected before the first test, which lives until the run
+ends: test_bytes_kept, which collects often, takes 4 s of CPU with this and 12 without.
 """
 
 import gc
@@ -44,5 +44,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """From here on there is garbage to look for, among what tests make."""
-    #    gc.freeze()
+    gc.freeze()
     gc.enable()
