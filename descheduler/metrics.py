@@ -166,7 +166,7 @@ class Telemetry:
         for cause, count in collections.Counter(plan.causes).items():
             self._candidates.labels(str(cause)).set(count)
         self._overloaded.set(len(plan.nodes))
-        self._unreplaced.set(math.nan if plan.unreplaced is None else len(plan.unreplaced))
+        self._unreplaced.set(len(plan.unreplaced or ()) if plan.nodes else math.nan)
         self._left.labels("hour").set(hour_left)
 
     def nothing_seen(self) -> None:
