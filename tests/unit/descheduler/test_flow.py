@@ -11,6 +11,8 @@ from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.test_limits import WIDE
 
+UNBRAKED = {**WIDE, "unreplaced": 10, "unreplacedPerNamespace": 10}
+
 ALL = flow.key(FlowRule.model_validate({"allow": "Exempt"}))
 
 
@@ -25,7 +27,7 @@ def crowd(count: int = 4) -> Scene:
 def causes(*rules: object, past: Passed | None = None, scene: Scene | None = None) -> list[str]:
     """The verdicts of the crowd's pods under these rules."""
     history = History(flow={} if past is None else {ALL: past})
-    plan = (scene or crowd()).plan(scenes.policy(limits=WIDE, flow=list(rules)), history)
+    plan = (scene or crowd()).plan(scenes.policy(limits=UNBRAKED, flow=list(rules)), history)
     return sorted(map(str, plan.causes))
 
 
