@@ -56,6 +56,16 @@ class Telemetry:
         )
         for reason in owners.REASONS:
             self._owners_failed.labels(reason)
+        self._export_plans(registry)
+        self._set_aside = Gauge(
+            "evenload_ledger_set_aside_timestamp_seconds",
+            "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
+            registry=registry,
+        )
+        self._export_predictions(registry)
+        self._export_runs(registry)
+
+    def _export_plans(self, registry: CollectorRegistry) -> None:
         self._candidates = Gauge(
             "evenload_eviction_candidates",
             "Pods of overloaded nodes by verdict in the last run; says why nothing is evicted.",
@@ -78,13 +88,6 @@ class Telemetry:
             "Evictions whose replacement is not Ready yet, in the last run with an overload; see limits.unreplaced.",
             registry=registry,
         )
-        self._set_aside = Gauge(
-            "evenload_ledger_set_aside_timestamp_seconds",
-            "When a corrupt ledger was last set aside, 0 if none was; Enforce observes for at least an hour after it.",
-            registry=registry,
-        )
-        self._export_predictions(registry)
-        self._export_runs(registry)
 
     def _export_predictions(self, registry: CollectorRegistry) -> None:
         self._errors = Histogram(

@@ -21,7 +21,7 @@ def descheduler(tmp_path: pathlib.Path) -> Iterator[deschedulers.Descheduler]:
             for number in range(failures):
                 at_seconds = NOW - 100 + number
                 run = Run("r", at_seconds, "Enforce", "h")
-                row_id = served.world.ledger.intend(run, eviction, at_seconds=NOW).row_id
+                row_id = served.world.ledger.intend(run, eviction, at_seconds=at_seconds).row_id
                 served.world.ledger.decide(row_id, "failed", status=403, message="", at_seconds=NOW)
         yield served
 
