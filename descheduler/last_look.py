@@ -10,7 +10,7 @@ import collections.abc
 import dataclasses
 from typing import NamedTuple
 
-from descheduler import answers, destinations, protections, usage
+from descheduler import answers, budgets, destinations, protections, usage
 from descheduler.answers import Told
 from descheduler.plans import Eviction
 from descheduler.reading import Reader
@@ -78,6 +78,9 @@ class LastLook:
                 self.clock.now(),
                 self.planned.movable_claims(),
                 self.planned.owner_failure(eviction.pod),
+                self.planned.namespaces.get(pod.namespace),
+                self.planned.volumes,
+                bool(budgets.Headroom(self.planned.budgets).over(pod)),
             )
         )
 

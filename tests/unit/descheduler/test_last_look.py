@@ -114,6 +114,15 @@ def test_a_pod_that_changes_between_plan_and_call_stays_and_the_ledger_says_why(
     assert message in row.message
 
 
+def test_a_pod_under_a_budget_leaves_where_pods_without_one_stay(tmp_path: pathlib.Path) -> None:
+    """The last look knows of the budgets, too."""
+    scene = scenes.hot_and_cool().budget("web", allowed=1)
+    here = World(scene, tmp_path, mode="Enforce", protect={"withoutBudget": True})
+    report = here.service.run()
+    assert report is not None
+    assert report.summary.startswith("1 evicted")
+
+
 def test_the_verdict_of_the_last_look_stands_in_the_report(tmp_path: pathlib.Path) -> None:
     here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
     while_the_hint_is_written(here, lambda: change(here, labels={"evenload.io/protected": "true"}))
