@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # Most of what is installed is never imported, and Python compiles the rest when it is.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 RUNTIME := .venv/runtime-$(shell cksum < requirements.txt | cut -d' ' -f1)
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
 SOURCES := annotator cli cluster descheduler extender kube policy promql runtime simulator
@@ -68,10 +68,10 @@ venv: $(STAMP) ## make the virtual environment
 # What runs, first and alone: `make demo` has a minute. The pins are complete.
 $(RUNTIME): requirements.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) --no-deps -r requirements.txt
+	$(PIP) --no-deps --no-compile -r requirements.txt
 	@rm -f .venv/runtime-* && touch $@
 $(STAMP): $(RUNTIME) requirements-dev.txt
-	$(PIP) -r requirements.txt -r requirements-dev.txt
+	$(PIP) --no-compile -r requirements.txt -r requirements-dev.txt
 	@rm -f .venv/installed-* && touch $@
 binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the user cache
 	$(BIN)/python -m cluster build

@@ -26,6 +26,7 @@ SHARED = {
         "test_bad_input",
         "test_descheduler_evicting",
         "test_descheduler_kills",
+        "test_descheduler_markers",
         "test_guard",
         "test_hostile_pods",
         "test_kube_credentials",

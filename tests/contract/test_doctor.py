@@ -119,6 +119,7 @@ def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
     assert checks["extender asked"]["seen"].startswith("kube-scheduler asks: ")
     assert "refused in a dry run: an eviction of evenload-system/proof by evenload-descheduler" in said(checks, "guard")
     assert not running.door.get(kinds.PODS, "proof", namespace=stack.SYSTEM_NAMESPACE).deleting
+    running.door.delete(kinds.PODS, "proof", namespace=stack.SYSTEM_NAMESPACE)
 
 
 def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) -> None:

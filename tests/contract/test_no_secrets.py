@@ -69,8 +69,25 @@ class Server:
         return next(self._turns)(exchange)
 
 
-def apiserver(exchange: scripted_http.Exchange) -> None:
-    """One node, and nothing else; what is written is taken."""
+class Apiserver:
+    """One node and Leases, and nothing else; what is written is taken, and of it Leases are stored."""
+
+    def __init__(self) -> None:
+        self._leases: dict[str, object] = {}
+
+    def __call__(self, exchange: scripted_http.Exchange) -> None:
+        """Answers one request."""
+        if exchange.method != "GET" and "/leases" in exchange.path and exchange.body:
+            self._leases[exchange.body["metadata"]["name"]] = exchange.body
+        lease = self._leases.get(exchange.path.rpartition("/leases/")[2])
+        if exchange.method == "GET" and lease is not None:
+            exchange.answer(lease)
+        else:
+            answer(exchange)
+
+
+def answer(exchange: scripted_http.Exchange) -> None:
+    """Answers anything but a GET of a Lease that is there."""
     if "watch" in exchange.query:
         exchange.stream()
         exchange.hang()
@@ -143,7 +160,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: pathlib.Path) -> collections.abc.Iterator[tuple[World, Server, Server]]:
-    kube_script, prometheus_script = Server(apiserver), Server(prometheus)
+    kube_script, prometheus_script = Server(Apiserver()), Server(prometheus)
     with scripted_http.serving(kube_script) as kube, scripted_http.serving(prometheus_script) as prom:
         made = World(tmp_path, kube, prom.url)
         yield made, kube_script, prometheus_script

@@ -81,7 +81,10 @@ class Guide:
 
     def _reachable(self, text: str) -> str:
         text = text.replace("http://127.0.0.1:9090", self.cluster.prometheus_url)
-        return text if self.played is None else text.replace("http://127.0.0.1:8900", self.played.extender.url)
+        if self.played is None:
+            return text
+        text = text.replace("http://127.0.0.1:8902", self.played.descheduler.url)
+        return text.replace("http://127.0.0.1:8900", self.played.extender.url)
 
     # what kubelets would have done meanwhile
 

@@ -42,7 +42,7 @@ def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_
     assert said["clocks"]["verdict"] == "ok"
     assert result.exit_code == 4, "no policy to compare with is all that is unknown"
     assert [name for name, one in said.items() if one["verdict"] != "ok"] == ["policy in force"]
-    assert result.stderr.endswith("18 checks: 17 ok, 1 unknown\n")
+    assert result.stderr.endswith("19 checks: 18 ok, 1 unknown\n")
 
 
 def test_the_policy_of_the_deployed_config_map_is_judged_by(tmp_path: pathlib.Path) -> None:
