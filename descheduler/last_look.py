@@ -8,9 +8,10 @@ counted by the apiserver. The pod's resourceVersion goes along with the call, so
 
 import collections.abc
 import dataclasses
+import functools
 from typing import NamedTuple
 
-from descheduler import answers, budgets, destinations, protections, usage
+from descheduler import answers, destinations, protections, usage
 from descheduler.answers import Told
 from descheduler.plans import Eviction
 from descheduler.reading import Reader
@@ -31,7 +32,7 @@ class Look(NamedTuple):
     refusal: Told | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class LastLook:
     """The doors to look through, what the plan was made of, and whether this run may still act."""
 
@@ -41,6 +42,11 @@ class LastLook:
     policy: LoadPolicy
     clock: Clock
     may_act: collections.abc.Callable[[], bool]
+
+    @functools.cached_property
+    def _cases(self) -> protections.Cases:
+        """Made at the first eviction: in most runs there is none."""
+        return protections.Cases(self.planned, self.policy)
 
     def __call__(self, eviction: Eviction) -> Look:
         """Reads pod and destination, then the Lease; nothing is raised."""
@@ -68,21 +74,7 @@ class LastLook:
         before = eviction.pod.owner.uid if eviction.pod.owner is not None else ""
         if (pod.owner.uid if pod.owner is not None else "") != before:
             return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
-        workload = self.planned.workload_of(eviction.pod)
-        standing = self.planned.standings().get(workload.uid) if workload is not None else None
-        return protections.verdict(
-            protections.Case(
-                pod,
-                standing,
-                self.policy,
-                self.clock.now(),
-                self.planned.movable_claims(),
-                self.planned.owner_failure(eviction.pod),
-                self.planned.namespaces.get(pod.namespace),
-                self.planned.volumes,
-                bool(budgets.Headroom(self.planned.budgets).over(pod)),
-            )
-        )
+        return protections.verdict(self._cases.of(pod, self.clock.now()))
 
     def _destination(self, eviction: Eviction) -> Verdict | None:
         """Why the destination would not take the pod by its reading of this moment: raises PromqlError."""

@@ -19,14 +19,13 @@ import dataclasses
 import functools
 import itertools
 
-from descheduler import budgets, destinations, flow, keys, limits, ordering, placement, predictions, protections, usage
+from descheduler import destinations, flow, keys, limits, ordering, placement, predictions, protections, usage
 from descheduler.echoes import Echoes
 from descheduler.history import History
 from descheduler.overload import Overload
 from descheduler.plans import NO_HEADROOM, Eviction, EvictionPlan, Headroom, Judged, NodePlan
 from descheduler.snapshot import Overview, Snapshot
 from descheduler.verdicts import Cause, Verdict
-from descheduler.workloads import Standing
 from kube.objects import Node, Pod
 from policy.schema import LoadPolicy
 
@@ -114,12 +113,12 @@ class _Draft:
         self._taken = taken
         self._policy = policy
         self._echoes = Echoes(taken, policy, history.departed)
-        self._standings = taken.standings()
-        self._movable_claims = taken.movable_claims()
-        self._headroom = budgets.Headroom(taken.budgets)
-        self._caps = limits.Caps(policy, history, self._standings, now_seconds=taken.at_seconds)
+        self._cases = protections.Cases(taken, policy)
+        self._headroom = self._cases.headroom
+        standings = self._cases.standings
+        self._caps = limits.Caps(policy, history, standings, now_seconds=taken.at_seconds)
         self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
-        self._gate = flow.Gate(policy.descheduler.flow, history.flow, self._standings, now_seconds=taken.at_seconds)
+        self._gate = flow.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
         self._overloaded = overloaded
         self._landed = history.landed
         self._resources = usage.resources_of(policy)
@@ -184,7 +183,7 @@ class _Draft:
         if not ordering.worthwhile(self._use(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
         refused = self.blocked or self._caps.node_verdict(work.node.name, overload.metric)
-        standing = self._standing(pod)
+        standing = self._cases.standing(pod)
         refused = refused or self._caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
         refused = refused or self._headroom.verdict(pod)
         if refused is not None:
@@ -207,7 +206,7 @@ class _Draft:
             projected_ratio=work.projected[overload.metric],
         )
         self._destinations.commit(pod, used, destination)
-        self._caps.count(pod, self._standing(pod))
+        self._caps.count(pod, self._cases.standing(pod))
         eviction = Eviction(
             pod=pod,
             workload=self._taken.workload_of(pod),
@@ -218,7 +217,7 @@ class _Draft:
             destination=destination,
             destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
             budget=self._headroom.reserve(pod),
-            flow=self._gate.count(pod, self._standing(pod)),
+            flow=self._gate.count(pod, self._cases.standing(pod)),
             newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
             expected_5m_ratio=expected.after_5m_ratio,
             expected_30m_ratio=expected.after_30m_ratio,
@@ -229,24 +228,10 @@ class _Draft:
         siblings = self._taken.owned.get((pod.namespace, pod.owner.uid), ()) if pod.owner is not None else ()
         return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
 
-    def _standing(self, pod: Pod) -> Standing | None:
-        workload = self._taken.workload_of(pod)
-        return self._standings.get(workload.uid) if workload is not None else None
-
     def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Work:
         work = _Work(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
-            case = protections.Case(
-                pod,
-                self._standing(pod),
-                self._policy,
-                self._taken.at_seconds,
-                self._movable_claims,
-                self._taken.owner_failure(pod),
-                self._taken.namespaces.get(pod.namespace),
-                self._taken.volumes,
-                bool(self._headroom.over(pod)),
-            )
+            case = self._cases.of(pod, self._taken.at_seconds)
             found = protections.verdict(case) or self._usage_verdict(pod)
             if found is not None:
                 work.judged[pod.uid] = found

@@ -15,10 +15,10 @@ a pod where it is, and hides it from no count (`kube.pods`, `kube.countable`).
 
 import collections.abc
 import math
-from types import MappingProxyType
 from typing import NamedTuple
 
-from descheduler import flow, keys, usage
+from descheduler import budgets, flow, keys, usage
+from descheduler.snapshot import Snapshot
 from descheduler.verdicts import Cause, Verdict
 from descheduler.workloads import Standing
 from kube import countable
@@ -39,11 +39,41 @@ class Case(NamedTuple):
     standing: Standing | None
     policy: LoadPolicy
     now_seconds: float
-    movable_claims: frozenset[str] = frozenset()
-    owner_failure: str = ""
-    namespace_labels: collections.abc.Mapping[str, str] | None = None
-    volumes: collections.abc.Mapping[str, PersistentVolume] = MappingProxyType({})
-    has_budget: bool = True
+    movable_claims: frozenset[str]
+    owner_failure: str
+    namespace_labels: collections.abc.Mapping[str, str] | None
+    volumes: collections.abc.Mapping[str, PersistentVolume]
+    has_budget: bool
+
+
+class Cases:
+    """Makes cases out of one snapshot, whose standings, claims and budgets are counted once for all pods."""
+
+    def __init__(self, taken: Snapshot, policy: LoadPolicy) -> None:
+        self.standings = taken.standings()
+        self.headroom = budgets.Headroom(taken.budgets)
+        self._taken = taken
+        self._policy = policy
+        self._movable_claims = taken.movable_claims()
+
+    def standing(self, pod: Pod) -> Standing | None:
+        """How the pod's workload stands, None where the workload is not known."""
+        workload = self._taken.workload_of(pod)
+        return self.standings.get(workload.uid) if workload is not None else None
+
+    def of(self, pod: Pod, now_seconds: float) -> Case:
+        """The case of a pod of the snapshot, or of the same pod as it was read later."""
+        return Case(
+            pod=pod,
+            standing=self.standing(pod),
+            policy=self._policy,
+            now_seconds=now_seconds,
+            movable_claims=self._movable_claims,
+            owner_failure=self._taken.owner_failure(pod),
+            namespace_labels=self._taken.namespaces.get(pod.namespace),
+            volumes=self._taken.volumes,
+            has_budget=bool(self.headroom.over(pod)),
+        )
 
 
 def comes_last(pod: Pod, policy: LoadPolicy) -> bool:

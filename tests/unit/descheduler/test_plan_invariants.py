@@ -150,10 +150,9 @@ def test_no_budget_is_exceeded(scene: Scene, caps: dict[str, Any], history: Hist
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_protected_or_unseen_pod_is_chosen(scene: Scene, caps: dict[str, Any], history: History) -> None:
     obeyed, taken = obeying(caps), scene.snapshot()
-    standings = taken.standings()
+    cases = protections.Cases(taken, obeyed)
     for one in scene.plan(obeyed, history).evictions:
-        standing = standings[one.workload.uid] if one.workload is not None else None
-        assert protections.verdict(protections.Case(one.pod, standing, obeyed, NOW)) is None
+        assert protections.verdict(cases.of(one.pod, NOW)) is None
         assert one.pod.key in taken.pod_usage
         assert one.overload.node == one.pod.node_name
 
