@@ -140,10 +140,17 @@ class LedgerFile:
         except OSError as error:
             raise self._wrapped(error, "give another file with --ledger or restore it") from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._wait_for_lock(descriptor)
             yield
         finally:
             os.close(descriptor)
+
+    def _wait_for_lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:  # NFS without its lock service: SQLite could not lock there, either
+            next_step = f"{self.path}.lock cannot be locked: give a file on a local disk with --ledger"
+            raise self._wrapped(error, next_step) from error
 
     def version(self) -> tuple[int, int, int]:
         """Another one after every change of the file, by this process or by others."""

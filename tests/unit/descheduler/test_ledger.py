@@ -1,6 +1,7 @@
 """The ledger: rows survive kills and reopening, the past is counted by mode, later columns are filled."""
 
 import dataclasses
+import errno
 import os
 import pathlib
 import sqlite3
@@ -468,6 +469,17 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
         other.execute(f"PRAGMA user_version = {len(schema_sql.STEPS) + 1}")
     with pytest.raises(LedgerError, match=f"schema version {len(schema_sql.STEPS) + 1}"):
         Ledger(path).open()
+
+
+def test_a_file_system_without_locks_is_refused_with_the_next_step(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite\.lock cannot be locked: give a file on a local disk"):
+        Ledger(tmp_path / "ledger.sqlite").open()
 
 
 def test_every_write_is_synced_to_disk(ledger: Ledger) -> None:
