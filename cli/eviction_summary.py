@@ -29,9 +29,9 @@ After = Literal["5m", "30m"]
 _AFTER_SECONDS: Final[dict[After, float]] = {"5m": 300.0, "30m": 1800.0}
 
 
-class Judged(NamedTuple):
-    """The predictions for one moment: judged ones with their errors (ratios of the node, above 0: hotter than
-    planned), and why the others are not.
+class Errors(NamedTuple):
+    """The prediction errors of one moment: their medians (ratios of the node, above 0: hotter than planned), and how
+    many predictions have none, by reason.
     """
 
     judged: int
@@ -56,8 +56,8 @@ class Group(NamedTuple):
 
     of: str
     evictions: int
-    after_5m: Judged
-    after_30m: Judged
+    after_5m: Errors
+    after_30m: Errors
     line: Line
     replaced: int
     returned: int
@@ -66,7 +66,7 @@ class Group(NamedTuple):
     def document(self) -> dict[str, object]:
         """The group as plain data."""
         return {
-            name: value._asdict() if isinstance(value, Judged | Line) else value
+            name: value._asdict() if isinstance(value, Errors | Line) else value
             for name, value in self._asdict().items()
         }
 
@@ -101,7 +101,7 @@ def cells(group: Group) -> list[str]:
 
 
 def remarks(whole: Group) -> list[str]:
-    """What the figures leave out, a sentence for each moment."""
+    """Names the evictions that the figures leave out, in a sentence for each moment."""
     found = []
     for after, judged in (("5m", whole.after_5m), ("30m", whole.after_30m)):
         counts = (
@@ -130,7 +130,7 @@ def _group(name: str, rows: collections.abc.Sequence[Row], now_seconds: float) -
 
 def _judged(
     figures: collections.abc.Iterable[tuple[float | None, float | None, Row]], after: After, now_seconds: float
-) -> Judged:
+) -> Errors:
     """The predictions of rows, each with its error and what was expected."""
     errors: list[float] = []
     unmeasured = unpredicted = pending = 0
@@ -145,7 +145,7 @@ def _judged(
             unmeasured += 1
     median = statistics.median(errors) if errors else None
     off_by = statistics.median(map(abs, errors)) if errors else None
-    return Judged(len(errors), median, off_by, unmeasured, unpredicted, pending)
+    return Errors(len(errors), median, off_by, unmeasured, unpredicted, pending)
 
 
 def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
@@ -156,7 +156,7 @@ def _line(rows: collections.abc.Iterable[Row], now_seconds: float) -> Line:
 
 
 def _pending(row: Row, after: After, now_seconds: float) -> bool:
-    """Whether the moment has not come, or only just."""
+    """The moment has not come, or came less than GRACE_SECONDS ago."""
     return now_seconds < clock.from_rfc3339(row.at) + _AFTER_SECONDS[after] + GRACE_SECONDS
 
 

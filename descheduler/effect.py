@@ -1,4 +1,4 @@
-"""Whether a node's load falls when pods leave it: what evictions should have taken off a metric, and what they did.
+"""Effect of evictions on the load of their node: the relief of a metric that was expected, and the one measured.
 
 `limits.py` asks before a pod leaves a node. A load that stays although pods went is not theirs (a system daemon, steal
 time, the kernel), and further evictions disturb workloads for nothing.
@@ -21,8 +21,8 @@ LEAST_RATIO: Final = 0.5  # of the expected relief; also of what a window must s
 
 
 class Effect(NamedTuple):
-    """What the last evictions from a node should have taken off a metric and what they did, as ratios of the node;
-    `in_a_row`: how many judgements in a row found less than half.
+    """The expected and the measured relief of the last evictions from a node, as ratios of it; `in_a_row`: how many
+    judgements in a row found less than half.
     """
 
     evictions: int

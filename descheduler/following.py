@@ -31,7 +31,7 @@ ANSWER_SECONDS = 60.0
 # long (as descheduler's EvictionsInBackground, which counts such evictions for ten minutes).
 BACKGROUND_SECONDS = 600.0
 DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
-MOMENTS_A_RUN = 6  # so many moments are looked up in one run at most, however long nobody looked
+MOMENTS_A_RUN = 6  # the most moments that one run asks Prometheus for, after whatever outage
 
 # Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
 FRESH_SECONDS = 900.0
@@ -245,7 +245,7 @@ def load(row: Row, column: str, usages: Usages, policy: LoadPolicy, moment: floa
 
 
 def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, moment: float) -> Columns:
-    """What other evictions moved until that moment, where a prediction is judged by it."""
+    """Adds the load that other evictions moved until that moment, where a prediction is judged by it."""
     after = predictions.JUDGED.get(column)
     if after is None:
         return {}

@@ -95,7 +95,7 @@ class Trial(NamedTuple):
 
 
 class GuardSeen(NamedTuple):
-    """What each policy of deploy/guard lacks, by its name, and the dry runs."""
+    """The shortcomings of the policies of deploy/guard, by policy name, and the dry runs."""
 
     lacking: Mapping[str, str]
     trials: tuple[Trial, ...]

@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What facts are gathered with; `impersonate` gives a Client that asks as the user named."""
+    """The clients, clock and options that facts are gathered with; `impersonate` gives a Client that asks as the user
+    named.
+    """
 
     kube: Client
     impersonate: Callable[[str], Client]

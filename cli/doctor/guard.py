@@ -1,4 +1,4 @@
-"""Whether the apiserver holds our accounts to what deploy/guard says: its objects are there, and it refuses.
+"""Judge of the guard: its objects are there, and the apiserver refuses our accounts by them.
 
 `gathering` calls `look`, `checks` lists the judge. The proof is a dry run as the accounts themselves, of what the guard
 always refuses: an eviction in Evenload's own namespace and a label on a node. It needs the right to impersonate the two
@@ -15,6 +15,7 @@ import msgspec
 from cli.doctor import findings
 from cli.doctor.facts import Facts, GuardSeen, Trial
 from cli.doctor.findings import Finding
+from descheduler.answers import GUARD
 from kube import access, errors, kinds
 from kube.client import Client
 from kube.door import EvictionAnswer
@@ -27,7 +28,6 @@ ROLES: Final = {
     "evenload-guard-nodes": "what may be changed of a node",
     "evenload-guard-pods": "that pods are evicted and never deleted or changed",
 }
-QUOTED: Final = "'evenload-guard-"  # as the apiserver names the policy that denies
 GONE: Final = (404, 409)
 Call = Callable[[Client], object]
 LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
@@ -118,7 +118,7 @@ def _trial(
         with contextlib.closing(impersonate(f"system:serviceaccount:{namespace}:{account}")) as door:
             answer = call(door)
     except errors.Forbidden as error:
-        return Trial(what, True if QUOTED in str(error) else None, error.message or str(error))
+        return Trial(what, True if GUARD in str(error) else None, error.message or str(error))
     except errors.ApiError as error:
         return Trial(what, None, str(error))
     if isinstance(answer, EvictionAnswer) and answer.status in GONE:

@@ -1,4 +1,4 @@
-"""Judge of the descheduler: whether what earlier evictions came to holds the relief of hot nodes back.
+"""Judge of the descheduler: the outcome of earlier evictions holds no relief of hot nodes back.
 
 `gathering` asks with `ask`; any replica answers GET /plan, since they share the ledger.
 """
@@ -38,7 +38,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 def ask(kube: Client, given: Sequence[extender_http.Service], namespace: str) -> Relief | Finding:
-    """What the descheduler holds back at this moment, or the Finding that tells why it could not be asked."""
+    """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
         found = [replicas.at_url(one) for one in given] or replicas.behind(kube, SERVICE, namespace)
     except errors.KubeError as error:
