@@ -317,14 +317,6 @@ def of_two_workloads(directory: pathlib.Path) -> Iterator[Site]:
         yield made
 
 
-@contextlib.contextmanager
-def watched(site: Site) -> Iterator[Watcher]:
-    """A watcher of the site that has looked once."""
-    with Watcher(site.door) as made:
-        made.look()
-        yield made
-
-
 def passing(_: gate.Call) -> None:
     """The rule of a gate that lets everything through."""
 

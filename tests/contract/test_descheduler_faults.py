@@ -37,25 +37,6 @@ DELETIONS = 8  # of the Lease; before decision 0027 each was a toss-up
 RUNS = 2  # so many more runs in which something must not happen
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Four nodes and two workloads; no descheduler runs."""
-    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("faults")) as made:
-        yield made
-
-
-@pytest.fixture
-def site(plane: Site) -> Site:
-    plane.renew()
-    return plane
-
-
-@pytest.fixture
-def watcher(site: Site) -> Iterator[Watcher]:
-    with descheduler_site.watched(site) as made:
-        yield made
-
-
 @contextlib.contextmanager
 def budgets(site: Site, least: int) -> Iterator[None]:
     """Budgets over both workloads; nobody has computed yet what they allow, and until then they allow nothing."""

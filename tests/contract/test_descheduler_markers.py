@@ -10,8 +10,7 @@ import pytest
 
 from kube import kinds
 from kube.door import KubeDoor
-from tests.contract import descheduler_site
-from tests.contract.descheduler_site import HEAVY, HOT, LIMIT, NAMESPACE, Site
+from tests.contract.descheduler_site import HEAVY, HOT, LIMIT, NAMESPACE, Site, Watcher
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
@@ -33,25 +32,24 @@ PROTECT = {
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def plane(plane: Site) -> Site:
     """Beside `web` and `api`, of which only `web` has a budget, workloads that stay on the hot node."""
-    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("markers")) as made:
-        made.renew()
-        made.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)
-        for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
-            made.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-        for name, (annotations, _) in MARKED.items():
-            made.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations), namespace=TENANT)
-        made.door.create(kinds.DEPLOYMENTS, on_hot("golden", {}), namespace=GOLD)
-        made.door.create(kinds.DEPLOYMENTS, stored(made.door), namespace=TENANT)
-        made.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
-        made.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
-        yield made
+    plane.renew()
+    plane.door.create(kinds.BUDGETS, bodies.budget("web", 1), namespace=NAMESPACE)
+    for name, labels in ((TENANT, {}), (GOLD, {"tier": GOLD})):
+        plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    for name, (annotations, _) in MARKED.items():
+        plane.door.create(kinds.DEPLOYMENTS, on_hot(name, annotations), namespace=TENANT)
+    plane.door.create(kinds.DEPLOYMENTS, on_hot("golden", {}), namespace=GOLD)
+    plane.door.create(kinds.DEPLOYMENTS, stored(plane.door), namespace=TENANT)
+    plane.door.create(kinds.JOBS, job("once", backoffLimit=0), namespace=TENANT)
+    plane.door.create(kinds.JOBS, job("again", backoffLimit=6), namespace=TENANT)
+    return plane
 
 
 @pytest.fixture
 def site(plane: Site) -> Iterator[Site]:
-    """The same, with a policy that protects all of them."""
+    """The plane as it is, with a policy that protects all of them."""
     plane.obey(descheduler__protect=PROTECT)
     yield plane
     plane.stop()
@@ -131,7 +129,8 @@ def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None
     site.open_all()
     site.ready()
     site.heat()
-    with descheduler_site.watched(site) as watcher:
+    with Watcher(site.door) as watcher:
+        watcher.look()
         site.first.service.start()
         waiting.eventually(lambda: watcher.left, LIMIT, "a pod to leave", lambda: site.plan(site.first))
     rows = [row for row in site.rows(site.first) if row["result"] == "evicted"]

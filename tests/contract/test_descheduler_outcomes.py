@@ -4,7 +4,6 @@ a node whose load is not its pods'.
 
 import contextlib
 import json
-from collections.abc import Iterator
 
 import click.testing
 import pytest
@@ -14,7 +13,6 @@ from descheduler.ledger import Ledger
 from descheduler.rows import Run
 from kube import kinds
 from runtime import clock
-from tests.contract import descheduler_site
 from tests.contract import test_descheduler_evicting as by_hand
 from tests.contract.descheduler_site import HOT, LIMIT, NAMESPACE, Site, Watcher
 from tests.e2e import waiting
@@ -22,25 +20,6 @@ from tests.e2e import waiting
 pytestmark = pytest.mark.cluster
 QUOTAS = f"api/v1/namespaces/{NAMESPACE}/resourcequotas"
 RUNS = 3  # so many more runs in which nothing may leave
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Four nodes and two workloads; no descheduler runs."""
-    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("outcomes")) as made:
-        yield made
-
-
-@pytest.fixture
-def site(plane: Site) -> Site:
-    plane.renew()
-    return plane
-
-
-@pytest.fixture
-def watcher(site: Site) -> Iterator[Watcher]:
-    with descheduler_site.watched(site) as made:
-        yield made
 
 
 def in_vain(site: Site, count: int) -> None:

@@ -31,24 +31,17 @@ FLOW = "apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Four nodes and two workloads; no descheduler runs."""
-    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("starving")) as made:
-        made.cluster.api.create("api/v1/namespaces", {"metadata": {"name": ELSEWHERE}})
-        yield made
-
-
-@pytest.fixture
-def site(plane: Site) -> Site:
-    plane.renew()
-    plane.obey(descheduler__cooldown={"workload": "1s", "node": "1s"})
+def plane(plane: Site) -> Site:
+    """The same with a namespace of somebody else."""
+    plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": ELSEWHERE}})
     return plane
 
 
 @pytest.fixture
-def watcher(site: Site) -> Iterator[Watcher]:
-    with descheduler_site.watched(site) as made:
-        yield made
+def site(site: Site) -> Site:
+    """The same without cool-downs."""
+    site.obey(descheduler__cooldown={"workload": "1s", "node": "1s"})
+    return site
 
 
 @pytest.fixture

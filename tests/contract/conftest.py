@@ -1,0 +1,30 @@
+"""Fixtures of the suites that run whole deschedulers: a control plane with two workloads, as new for each test."""
+
+import collections.abc
+
+import pytest
+
+from tests.contract import descheduler_site
+from tests.contract.descheduler_site import Site, Watcher
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> collections.abc.Iterator[Site]:
+    """Four nodes and two workloads; no descheduler runs."""
+    with descheduler_site.of_two_workloads(tmp_path_factory.mktemp("site")) as made:
+        yield made
+
+
+@pytest.fixture
+def site(plane: Site) -> Site:
+    """The plane as new."""
+    plane.renew()
+    return plane
+
+
+@pytest.fixture
+def watcher(site: Site) -> collections.abc.Iterator[Watcher]:
+    """A watcher of the site that has looked once."""
+    with Watcher(site.door) as made:
+        made.look()
+        yield made
