@@ -14,7 +14,19 @@ from runtime import clock
 
 PAGE: Final = 1000
 HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready after", "5m later", "30m later")
-WIDE: Final = ("workload", "pod uses", "until", "projected", "expected on", "mode", "http", "run", "policy", "message")
+WIDE: Final = (
+    "workload",
+    "pod uses",
+    "until",
+    "projected",
+    "expected on",
+    "mode",
+    "http",
+    "ended by",
+    "run",
+    "policy",
+    "message",
+)
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -48,11 +60,12 @@ class Row(msgspec.Struct, frozen=True):
     load_5m_ratio: float | None = None
     load_30m_ratio: float | None = None
     returned: bool | None = None
-    expected_5m_ratio: float | None = None  # absent from a descheduler of a version before, as the four below
+    expected_5m_ratio: float | None = None  # absent from a descheduler of a version before, as the five below
     expected_30m_ratio: float | None = None
     error_5m_ratio: float | None = None
     error_30m_ratio: float | None = None
     stayed_under_line: bool | None = None
+    disruption: str | None = None
 
     def __post_init__(self) -> None:
         for text in (self.at, self.intended_at, self.landed_at, self.ready_at):
@@ -141,7 +154,8 @@ def _landed(row: Row) -> str:
 def _more(row: Row) -> list[str]:
     uses = f"{row.cpu_millicores:.0f}m {mebibytes(row.memory_bytes)}"
     status = MISSING if row.http_status is None else str(row.http_status)
-    known = (row.destination or MISSING, row.mode, status, row.run, row.policy_hash, row.message or MISSING)
+    ended_by = row.disruption or MISSING
+    known = (row.destination or MISSING, row.mode, status, ended_by, row.run, row.policy_hash, row.message or MISSING)
     return [row.workload or MISSING, uses, percent(row.target_ratio), percent(row.projected_ratio), *known]
 
 

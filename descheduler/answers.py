@@ -7,6 +7,7 @@ or the eviction has failed.
 | answer | result | and then |
 |---|---|---|
 | 201, 200 | evicted, dry_run | the run goes on |
+| 202 | in_progress | accepted and not carried out yet: followed until it ends |
 | 429 of a budget | refused | nothing else under that budget in this run; the pod backs off, the breaker counts it |
 | 429 "Eviction triggered evacuation" | in_progress | its controller moves the pod: followed until it ends |
 | 429 of flow control (`of_flow_control`) | not_done | the apiserver sheds load: no pod's fault, the run stops |
@@ -28,6 +29,7 @@ from kube.door import EvictionAnswer
 
 RESULT_OF_STATUS = {404: "gone", 409: "replaced", 410: "gone"}
 FORBIDDEN = 403
+LATER: Final = 202  # no apiserver answers so today; HTTP's word for what is carried out after the answer
 # The words of KubeVirt's webhook, which the descheduler of kubernetes-sigs knows them by, too (EvictionsInBackground).
 IN_BACKGROUND: Final = "Eviction triggered evacuation"
 GUARD: Final = "'evenload-guard-"  # the policies of deploy/guard, as the apiserver quotes the one that denies
@@ -52,6 +54,8 @@ def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:
     """What an answer means in a mode; None: nothing was asked."""
     if answer is None:
         return Told("observed", None, "")
+    if answer.status == LATER:
+        return Told("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
     if answer.accepted:
         return Told("evicted" if mode == "Enforce" else "dry_run", answer.status, answer.message)
     if answer.status == errors.TOO_MANY_REQUESTS:

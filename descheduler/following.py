@@ -17,7 +17,6 @@ from descheduler.rows import DONE, LOOK_BACKS, Row
 from descheduler.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
-from kube.metadata import holding
 from kube.objects import Pod
 from policy.schema import LoadPolicy
 from runtime import logs
@@ -30,7 +29,6 @@ ANSWER_SECONDS = 60.0
 # A controller that said that it moves the pod in the background marks the pod meanwhile; without the mark it has this
 # long (as descheduler's EvictionsInBackground, which counts such evictions for ten minutes).
 BACKGROUND_SECONDS = 600.0
-DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
 MOMENTS_A_RUN = 6  # the most moments that one run asks Prometheus for, after whatever outage
 
 # Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
@@ -86,10 +84,10 @@ def reconcile(ledger: Ledger, door: KubeDoor, *, now_seconds: float) -> tuple[Ro
         result = _ending(row, pod, now_seconds)
         if not result:
             continue
-        words = [row.message or "found open after a crash", _disruption(pod)]
+        words = [row.message or "found open after a crash"]
         words += ["the pod still stands"] if result == "failed" else []
-        message = "; ".join(word for word in words if word)
-        ledger.decide(row.id, result, status=row.http_status, message=message, at_seconds=now_seconds)
+        ledger.decide(row.id, result, status=row.http_status, message="; ".join(words), at_seconds=now_seconds)
+        ledger.fill(row.id, **disruption(row, pod))
         log.warning("open intent closed", pod=f"{row.namespace}/{row.pod}", result=result, run=row.run)
         if result in DONE:
             found.append(row)
@@ -110,10 +108,12 @@ def _ending(row: Row, pod: Pod | None, now_seconds: float) -> str:
     return "" if 0 <= now_seconds - row.intended_at_seconds < limit_seconds else without_effect
 
 
-def _disruption(pod: Pod | None) -> str:
-    """The apiserver's word on why a pod goes: its DisruptionTarget condition, "" if it has none."""
-    condition = holding(pod.status.conditions, DISRUPTION) if pod is not None else None
-    return f"{DISRUPTION}: {condition.reason}" if condition is not None else ""
+def disruption(row: Row, pod: Pod | None) -> Columns:
+    """The apiserver's word on why the evicted pod goes: the reason of its condition DisruptionTarget, once it is seen.
+
+    "EvictionByEvictionAPI" is an eviction, ours or another's; kube-scheduler, taints and the kubelet have their own.
+    """
+    return {"disruption": pod.disruption} if pod is not None and pod.disruption and not row.disruption else {}
 
 
 def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
@@ -170,7 +170,7 @@ def awaits_pods(row: Row) -> bool:
 
 def findings(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Columns:
     """The columns that what is seen adds to a row; `known` are pods that replace other evicted ones already."""
-    found: Columns = {}
+    found = disruption(row, sight.by_uid.get(row.pod_uid))
     if row.gone_at_seconds is None and row.pod_uid not in sight.by_uid:
         found["gone_at_seconds"] = sight.at_seconds
     replacement = _replacement(row, sight, known)

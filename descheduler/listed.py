@@ -83,6 +83,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
     is_ready: bool = msgspec.field(name="-ready", default=False)
     ready_since_seconds: float | None = msgspec.field(name="-readySince", default=None)
     scheduled_at_seconds: float | None = msgspec.field(name="-boundAt", default=None)
+    disruption: str = msgspec.field(name="-disruption", default="")
 
     def __post_init__(self) -> None:
         """Let it hold the parts that an equal one brought."""
@@ -101,13 +102,15 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         self._put_conditions(put)
 
     def _put_conditions(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
-        """Keeps what is asked of the two conditions that anybody asks about: all five are a third of a whole pod."""
+        """Keeps what is asked of the three conditions that anybody asks about: all five are a third of a whole pod."""
         for one in self.status.conditions:
             if one.type == lean_pods.READY and one.status == "True":
                 put(self, "is_ready", True)
                 put(self, "ready_since_seconds", seconds(one.last_transition_time))
             elif one.type == lean_pods.SCHEDULED and one.status == "True":
                 put(self, "scheduled_at_seconds", seconds(one.last_transition_time))
+            elif one.type == pods.DISRUPTION and one.status == "True":
+                put(self, "disruption", shared(one.reason[: pods.LONGEST_REASON]))
         put(self.status, "conditions", ())
 
     @property

@@ -243,7 +243,7 @@ def _job(case: Case) -> Verdict | None:
     workload = case.standing.workload if case.standing is not None else None
     if workload is None or not (workload.without_retry and case.policy.descheduler.protect.jobs_without_retry):
         return None
-    return Verdict(Cause.JOB_WITHOUT_RETRY, f"{workload} has backoffLimit 0: an eviction would fail it")
+    return Verdict(Cause.JOB_WITHOUT_RETRY, f"an eviction would fail {workload}: backoffLimit, podFailurePolicy")
 
 
 def _replicas(case: Case) -> Verdict | None:

@@ -103,6 +103,7 @@ class Row(NamedTuple):
     load_25m_ratio: float | None = None
     destination_ratio: float | None = None  # with the pod on it, the most that was expected
     destination_30m_ratio: float | None = None
+    disruption: str | None = None  # the reason of the pod's condition DisruptionTarget, seen while it left
 
 
 class Posted(NamedTuple):

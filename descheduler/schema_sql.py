@@ -53,6 +53,7 @@ STEPS = (
     ALTER TABLE evictions ADD COLUMN destination_ratio REAL;
     ALTER TABLE evictions ADD COLUMN destination_30m_ratio REAL;
     """,
+    "ALTER TABLE evictions ADD COLUMN disruption TEXT;",
 )
 BY_TIME = ("runs", "events", "breaker_resets", "set_asides")  # beside evictions: what retention may delete as it is
 

@@ -39,7 +39,7 @@ class Workload(NamedTuple):
     """The object whose controller will replace an evicted pod; `replicas` wanted, `ready` by its own status.
 
     `ordered`: none of its pods is replaced while one of lower ordinal is not Ready. `without_retry`: one that is
-    evicted is not replaced, and fails all.
+    evicted fails all.
     """
 
     kind: str

@@ -199,10 +199,10 @@ class Client:
             "deleteOptions": options,
         }
         try:
-            self._write("POST", _path(kinds.PODS, namespace, name, "eviction"), body, dry_run=dry_run)
+            answer = self._write("POST", _path(kinds.PODS, namespace, name, "eviction"), body, dry_run=dry_run)
         except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
             return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
-        return EvictionAnswer(True, 201, "", "")
+        return EvictionAnswer(True, decoding.accepted_status(answer), "", "")
 
     # for diagnosis only (`evenload doctor`), and therefore not of the door: no service asks these
 
@@ -239,9 +239,9 @@ class Client:
         *,
         dry_run: bool,
         content_type: str = "application/json",
-    ) -> None:
+    ) -> bytes:
         query = MANAGER + (DRY_RUN if dry_run else ())
-        self._transport.send(Request(method, path, query=query, body=body, content_type=content_type))
+        return self._transport.send(Request(method, path, query=query, body=body, content_type=content_type))
 
 
 def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") -> str:

@@ -18,6 +18,7 @@ from kube.salvage import REFUSALS, UndecodableObject
 
 T = TypeVar("T", bound=Identified)
 SHOWN_CHARACTERS = 120
+CREATED = 201
 # A list of everything may be 300 MB: it is decoded in parts of about this size while the rest is still on its way.
 PART_BYTES = 1 << 20
 _ITEMS = b'"items":['
@@ -263,6 +264,14 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     budget = any(cause.reason == errors.BUDGET_CAUSE for cause in said.causes)
     reason = errors.BUDGET_CAUSE if budget else said.reason
     return errors.class_for(status)(request, status=status, reason=reason, message=said.text, retry_after_seconds=wish)
+
+
+def accepted_status(body: bytes) -> int:
+    """The status that a Status for success repeats from the head of its answer; 201 for any other body."""
+    try:
+        return _statuses.decode(body).code or CREATED
+    except REFUSALS:
+        return CREATED
 
 
 def failure_in_watch(request: str, raw: msgspec.Raw) -> errors.ApiError:

@@ -42,9 +42,10 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class EvictionAnswer(NamedTuple):
     """What the apiserver said to an eviction.
 
-    status 201 or 200: accepted. 404: the pod is gone. 409: another pod has its name (uid), or it has changed. 429: a
-    budget allows none now and `message` names it (`of_budget`), the apiserver sheds load (`of_flow_control`), or
-    admission denies this pod; retry_after_seconds is the apiserver's wish, often absent.
+    status 201 or 200: accepted; 202: accepted, and carried out later. 404: the pod is gone. 409: another pod has its
+    name (uid), or it has changed. 429: a budget allows none now and `message` names it (`of_budget`), the apiserver
+    sheds load (`of_flow_control`), or admission denies this pod; retry_after_seconds is the apiserver's wish, often
+    absent.
     """
 
     accepted: bool

@@ -20,6 +20,8 @@ Port = tuple[str, str, int]  # protocol, host IP or "", port
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 MOST_CONTAINERS = 128  # more than any kubelet would start: requests of more are not added up
+DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
+LONGEST_REASON = 64  # who may patch a status writes it
 
 
 class HostPath(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +153,12 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
     def ready_since_seconds(self) -> float | None:
         """When it became Ready, or None while it is not."""
         return holding_since_seconds(self.status.conditions, "Ready")
+
+    @property
+    def disruption(self) -> str:
+        """Why the control plane ends it: the reason of its condition DisruptionTarget, "" without one."""
+        condition = holding(self.status.conditions, DISRUPTION)
+        return condition.reason[:LONGEST_REASON] if condition is not None else ""
 
     @property
     def scheduled_at_seconds(self) -> float | None:

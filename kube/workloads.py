@@ -4,10 +4,16 @@ Decoded by `kube.client`; the descheduler counts a workload's replicas by them. 
 available_replicas and selector. Read through `kube.objects`.
 """
 
+from typing import Final
+
 import msgspec
 
+from kube import pods
 from kube.metadata import Condition, Object, holding
 from kube.selectors import LabelSelector
+
+FAILING: Final = ("FailJob", "FailIndex")
+TERMINATED: Final = (143, 137)  # 128 + SIGTERM and SIGKILL: how containers exit that are told to end
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -97,6 +103,56 @@ class ReplicationController(_Replicated, frozen=True, kw_only=True):
         return LabelSelector(match_labels=self.spec.selector)
 
 
+class ExitCodes(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """onExitCodes of a rule of a podFailurePolicy."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One of the onPodConditions of such a rule."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class FailureRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A rule of a podFailurePolicy: FailJob, FailIndex, Ignore or Count a failed pod that it matches."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+    on_pod_conditions: tuple[PodCondition, ...] | None = None
+
+    @property
+    def about_evictions(self) -> bool:
+        """Whether an evicted pod matches it by the condition that the Eviction API sets."""
+        wanted = PodCondition(pods.DISRUPTION)
+        return wanted in (self.on_pod_conditions or ())
+
+    @property
+    def fails_when_terminated(self) -> bool:
+        """Whether it fails the Job, or its index, for an exit code of containers that are told to end."""
+        codes = self.on_exit_codes
+        if codes is None or self.action not in FAILING:
+            return False
+        listed = [code in codes.values for code in TERMINATED]
+        return any(listed) if codes.operator == "In" else not all(listed)
+
+
+class FailurePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """podFailurePolicy of a Job: the first rule that matches decides."""
+
+    rules: tuple[FailureRule, ...] = ()
+
+    def of_evicted(self) -> str:
+        """The action for an evicted pod, "" where no rule is about it (it counts towards the limit)."""
+        for rule in self.rules:
+            if rule.about_evictions or rule.fails_when_terminated:
+                return rule.action
+        return ""
+
+
 class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """spec of a Job."""
 
@@ -104,6 +160,7 @@ class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     completions: int | None = None
     backoff_limit: int | None = None
     backoff_limit_per_index: int | None = None
+    pod_failure_policy: FailurePolicy | None = None
     selector: LabelSelector | None = None
 
 
@@ -136,7 +193,12 @@ class Job(Object, frozen=True, kw_only=True):
 
     @property
     def without_retry(self) -> bool:
-        """Whether one failed pod fails it, or its index; an evicted pod is a failed one."""
+        """Whether one evicted pod fails it, or its index: an evicted pod is a failed one, unless its podFailurePolicy
+        ignores disruptions.
+        """
+        action = self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
+        if action in (*FAILING, "Ignore"):
+            return action in FAILING
         return 0 in (self.spec.backoff_limit, self.spec.backoff_limit_per_index)
 
     @property

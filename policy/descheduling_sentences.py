@@ -109,8 +109,8 @@ def _protect(protect: protection.Protect) -> Sentences:
     yield "pods without a controller " + ("stay" if protect.bare else "may be evicted: nobody replaces them")
     if protect.without_budget:
         yield "pods over which there is no PodDisruptionBudget stay"
-    jobs = "stay" if protect.jobs_without_retry else "may be evicted, which fails the Job"
-    yield f"pods of Jobs with backoffLimit 0 {jobs}"
+    jobs = "stay" if protect.jobs_without_retry else "may be evicted"
+    yield f"pods of Jobs that one eviction would fail {jobs}"
     yield from _markers(protect.markers)
     if not protect.opt_out.enabled:
         yield "no annotation of a pod keeps it from being evicted"

@@ -72,10 +72,11 @@ class Mortal(client.Client):
         super().__init__(door._transport, door.undecodable)
         self._steps = steps
 
-    def _write(self, *arguments: Any, **options: Any) -> None:
+    def _write(self, *arguments: Any, **options: Any) -> bytes:
         self._steps.step()
-        super()._write(*arguments, **options)
+        answer = super()._write(*arguments, **options)
         self._steps.step()
+        return answer
 
 
 class Heated(Reader):

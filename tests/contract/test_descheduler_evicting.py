@@ -17,7 +17,7 @@ import pytest
 import cluster
 from cluster import api as cluster_api
 from cluster.demo import permissions
-from descheduler import owners, planning, usage
+from descheduler import following, listed, owners, planning, usage
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
 from descheduler.history import History
 from descheduler.last_look import Look
@@ -73,12 +73,12 @@ def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def deployment_body() -> dict[str, object]:
-    """A Deployment `web` of three pods that go at once when told to."""
+def deployment_body(grace_seconds: int = 0) -> dict[str, object]:
+    """A Deployment `web` of three pods that go within this time when told to."""
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "100m"}}}
     template = {
         "metadata": {"labels": {"app": "web"}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+        "spec": {"terminationGracePeriodSeconds": grace_seconds, "containers": [container]},
     }
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
@@ -170,6 +170,27 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     assert hint is not None
     assert pod.owner is not None
     assert pod.owner.uid in hint.untils_seconds
+
+
+def test_the_apiservers_word_on_a_disruption_is_kept_while_the_pod_leaves(
+    control_plane: cluster.Cluster,
+    admin: KubeDoor,
+    descheduler: ScalesDoor,
+    evict: Evict,
+    ledger: Ledger,
+    namespace: str,
+) -> None:
+    admin.create(kinds.DEPLOYMENTS, deployment_body(grace_seconds=30), namespace=namespace)
+    pod = running_pods(admin, namespace)[0]
+    kubelets = control_plane.processes["kwok"]
+    kubelets.pause()
+    try:
+        assert evict(pod).result == "evicted"
+        leaving = descheduler.list(listed.PODS, namespace=namespace).items
+        following.follow(ledger, ledger.rows(Query()), leaving, now_seconds=clock.WallClock().now())
+    finally:
+        kubelets.resume()
+    assert ledger.rows(Query())[0].disruption == "EvictionByEvictionAPI"
 
 
 def test_a_budget_refuses_with_429_and_the_pod_stays(

@@ -75,7 +75,7 @@ def test_wide_adds_the_run_its_policy_and_the_apiservers_answer(descheduler: des
     (row,) = descheduler.world.ledger.rows(Query())
     wide = cells(run(descheduler, "-o", "wide"))[8:]
     assert wide == [
-        "ReplicaSet/web", "500m 4096Mi", "60%", "78%", "cool", "Enforce", "201", row.run, row.policy_hash, "-",
+        "ReplicaSet/web", "500m 4096Mi", "60%", "78%", "cool", "Enforce", "201", "-", row.run, row.policy_hash, "-",
     ]  # fmt: skip
 
 

@@ -82,6 +82,7 @@ def results(ledger: Ledger) -> list[str]:
     ("first", "expected"),
     [
         pytest.param(doors.ACCEPTED, ["evicted", "evicted"], id="accepted"),
+        pytest.param(EvictionAnswer(True, 202, "", ""), ["in_progress", "evicted"], id="202: it is carried out later"),
         pytest.param(GONE, ["gone", "evicted"], id="404: it left by itself"),
         pytest.param(REPLACED, ["replaced", "evicted"], id="409: another pod has its name"),
         pytest.param(doors.BLOCKED, ["refused", "evicted"], id="429: a budget"),

@@ -101,8 +101,22 @@ def test_what_the_apiserver_says_of_the_disruption_is_kept(ledger: Ledger) -> No
     record(ledger, "unknown")
     leaving = builders.pod("web-0", node="hot", mutate=preempted)
     following.reconcile(ledger, doors.FakeDoor(pods=(leaving,)), now_seconds=NOW + 5)
-    assert row(ledger).result == "evicted_unconfirmed"
-    assert row(ledger).message.endswith("DisruptionTarget: PreemptionByScheduler")
+    assert (row(ledger).result, row(ledger).disruption) == ("evicted_unconfirmed", "PreemptionByScheduler")
+
+
+def test_the_reason_of_a_pods_disruption_is_kept_while_it_leaves(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+
+    def leaving(body: builders.Body) -> None:
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        body["status"]["conditions"].append(
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        )
+
+    pods = (builders.pod("web-0", node="hot", mutate=leaving),)
+    following.follow(ledger, ledger.rows(Query()), pods, now_seconds=NOW + 5)
+    following.follow(ledger, ledger.rows(Query()), (), now_seconds=NOW + 35)
+    assert (row(ledger).disruption, row(ledger).gone_at_seconds) == ("EvictionByEvictionAPI", NOW + 35)
 
 
 def test_an_intent_stays_open_while_its_request_may_still_be_carried_out(ledger: Ledger) -> None:

@@ -341,6 +341,17 @@ def test_volumes_are_protected_by_their_storage_class(
     assert scenes.causes(plan)["it"] == expected
 
 
+FAILS_WHEN_KILLED: dict[str, object] = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0, 1]}}
+FAILS_ON_BUG: dict[str, object] = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+IGNORES_OTHERS: dict[str, object] = {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue", "status": "True"}]}
+
+
+def when_disrupted(action: str, before: dict[str, object] | None = None) -> dict[str, object]:
+    """The part of a Job's spec that says what an evicted pod means, after another rule."""
+    rule = {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    return {"podFailurePolicy": {"rules": [*([before] if before else []), rule]}}
+
+
 @pytest.mark.parametrize(
     ("spec", "protect", "expected"),
     [
@@ -349,6 +360,24 @@ def test_volumes_are_protected_by_their_storage_class(
         pytest.param({"backoffLimit": 0}, {"jobsWithoutRetry": False}, "chosen", id="such Jobs are not protected"),
         pytest.param({"backoffLimit": 6}, {}, "chosen", id="a Job that tries again"),
         pytest.param({}, {}, "chosen", id="a Job that does not say, and gets six"),
+        pytest.param({"backoffLimit": 0, **when_disrupted("Ignore")}, {}, "chosen", id="disruptions are ignored"),
+        pytest.param({"backoffLimit": 0, **when_disrupted("Count")}, {}, "job_without_retry", id="they are counted"),
+        pytest.param(when_disrupted("FailJob"), {}, "job_without_retry", id="a disruption fails the Job"),
+        pytest.param(
+            when_disrupted("Ignore", before=FAILS_WHEN_KILLED),
+            {},
+            "job_without_retry",
+            id="an exit code comes before",
+        ),
+        pytest.param(
+            when_disrupted("FailJob", before=IGNORES_OTHERS),
+            {},
+            "job_without_retry",
+            id="a rule about others",
+        ),
+        pytest.param(
+            {"backoffLimit": 0, **when_disrupted("Ignore", before=FAILS_ON_BUG)}, {}, "chosen", id="another exit code"
+        ),
     ],
 )
 def test_a_job_that_may_not_fail_once_keeps_its_pods(

@@ -127,6 +127,13 @@ def test_an_eviction_names_pod_uid_and_dry_run_twice(wire: Wire) -> None:
     assert wire.last.query["dryRun"] == "All"
 
 
+@pytest.mark.parametrize("code", [200, 201, 202])
+def test_an_accepted_eviction_gives_the_status_of_the_answer(wire: Wire, code: int) -> None:
+    wire.script(lambda exchange: exchange.status(code, "", ""))
+    answer = wire.door.evict(namespace="shop", name="web-1", uid="u-1", dry_run=False)
+    assert (answer.accepted, answer.status) == (True, code)
+
+
 @pytest.mark.parametrize(
     ("causes", "reason"),
     [([{"reason": "DisruptionBudget", "message": "needs 2"}], "DisruptionBudget"), ([], "TooManyRequests")],

@@ -68,7 +68,7 @@ at least 50 % of a workload's replicas remain ready
 pods with a hostPath or an emptyDir on disk stay
 pods whose volumes exist on their node only stay
 pods without a controller stay
-pods of Jobs with backoffLimit 0 stay
+pods of Jobs that one eviction would fail stay
 pods annotated cluster-autoscaler.kubernetes.io/safe-to-evict: "false" stay
 pods annotated karpenter.sh/do-not-disrupt: "true" stay, with a duration so long after they started
 pods annotated descheduler.alpha.kubernetes.io/prefer-no-eviction come last
@@ -219,7 +219,7 @@ CHANGES = [
     (
         "descheduler",
         {"descheduler": {"protect": {"jobsWithoutRetry": False}}},
-        "pods of Jobs with backoffLimit 0 may be evicted, which fails the Job",
+        "pods of Jobs that one eviction would fail may be evicted",
     ),
     (
         "descheduler",
