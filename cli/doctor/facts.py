@@ -95,10 +95,13 @@ class Trial(NamedTuple):
 
 
 class GuardSeen(NamedTuple):
-    """The shortcomings of the policies of deploy/guard, by policy name, and the dry runs."""
+    """The shortcomings of the policies of deploy/guard, by policy name, the dry runs, and whether annotations that
+    opt out are ignored anywhere.
+    """
 
     lacking: Mapping[str, str]
     trials: tuple[Trial, ...]
+    ignores_opt_out: bool = False
 
 
 class Replica(NamedTuple):

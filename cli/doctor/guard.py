@@ -29,15 +29,24 @@ ROLES: Final = {
     "evenload-guard-pods": "that pods are evicted and never deleted or changed",
 }
 GONE: Final = (404, 409)
+OPT_OUT_IGNORED, NOWHERE = "optOutIgnored", "false"  # the variable of deploy/guard/evictions.yaml as it is shipped
 Call = Callable[[Client], object]
 LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
 FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/guard.md)"
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable of a ValidatingAdmissionPolicy and its CEL."""
+
+    name: str
+    expression: str
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     """spec of a ValidatingAdmissionPolicy."""
 
     failure_policy: str = "Fail"
+    variables: tuple[Variable, ...] = ()
 
 
 class Policy(Object, frozen=True, kw_only=True):
@@ -74,11 +83,13 @@ def look(
     nodes: tuple[Node, ...] | Finding,
 ) -> GuardSeen:
     """The objects of the guard, and what became of the dry runs that the caller may ask for."""
-    failing = {one.name: one.spec.failure_policy for one in kube.list(POLICIES).items}
+    policies = kube.list(POLICIES).items
+    failing = {one.name: one.spec.failure_policy for one in policies}
     denying = {one.spec.policy_name for one in kube.list(BINDINGS).items if "Deny" in one.spec.validation_actions}
     lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
-    planned = _planned(namespace, pods, nodes)
-    return GuardSeen(lacking, tuple(_trial(kube, impersonate, namespace, *one) for one in planned))
+    trials = tuple(_trial(kube, impersonate, namespace, *one) for one in _planned(namespace, pods, nodes))
+    variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
+    return GuardSeen(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE)
 
 
 def _lack(name: str, failing: dict[str, str], denies: bool) -> str:
@@ -131,11 +142,20 @@ def in_force(facts: Facts) -> Finding:
     seen = facts.guard
     if isinstance(seen, Finding):
         return seen
+    opt_out = facts.settings.policy.descheduler.protect.opt_out
     passed = [one.what for one in seen.trials if one.refused is False]
     found = [
         findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: nothing but RBAC says {ROLES[name]}", FIX)
         for name, lack in seen.lacking.items()
     ]
+    if (opt_out.except_namespaces or not opt_out.enabled) and not seen.ignores_opt_out:
+        where = f"in {findings.few(opt_out.except_namespaces)}" if opt_out.enabled else "anywhere"
+        found.append(
+            findings.warn(
+                f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
+                f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/guard.md)",
+            )
+        )
     if passed:
         found.append(
             findings.fail(

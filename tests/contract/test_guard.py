@@ -17,6 +17,8 @@ import yaml
 
 import cluster
 from annotator import crane
+from cli.doctor import findings
+from cli.doctor import guard as guard_check
 from cluster.demo import permissions
 from descheduler import answers
 from descheduler.evicting import Evicter, EvictionOutcome, Terms
@@ -24,7 +26,7 @@ from descheduler.last_look import Look
 from descheduler.ledger import Ledger
 from descheduler.rows import Run
 from descheduler.telling import CONTROLLER, Announcer
-from kube import client, errors, events, kinds, objects
+from kube import client, errors, events, kinds, objects, transport
 from kube.door import KubeDoor
 from kube.request import Request
 from runtime import clock
@@ -56,7 +58,7 @@ EVERYTHING = {
     "apiGroups": [""],
     "resources": [
         *("nodes", "nodes/status", "nodes/proxy", "bindings", "pods", "pods/status", "pods/binding", "pods/eviction"),
-        *("pods/ephemeralcontainers", "pods/exec"),
+        *("pods/ephemeralcontainers", "pods/exec", "pods/resize"),
     ],
     "verbs": ["*"],
 }
@@ -75,23 +77,23 @@ def documents() -> list[Document]:
     every = [each for name in listed for each in yaml.safe_load_all((GUARD / name).read_text(encoding="utf-8"))]
     for one in every:
         if one["kind"] == "ValidatingAdmissionPolicy" and one["metadata"]["name"] == "evenload-guard-evictions":
-            one["spec"]["variables"] = aged(one["spec"]["variables"], "0s")
+            one["spec"]["variables"] = with_expressions(one["spec"]["variables"], minPodAge='duration("0s")')
     return every
 
 
-def aged(given: list[Document], least_age: str) -> list[Document]:
-    """Variables with another least age."""
-    return [one | ({"expression": f'duration("{least_age}")'} if one["name"] == "minPodAge" else {}) for one in given]
+def with_expressions(given: list[Document], **expressions: str) -> list[Document]:
+    """Variables of which some have another expression."""
+    return [one | {"expression": expressions.get(one["name"], one["expression"])} for one in given]
 
 
-def variables(least_age: str) -> list[Document]:
-    """The variables of the policy of evictions, with another least age."""
+def variables(**expressions: str) -> list[Document]:
+    """The variables of the policy of evictions, with a least age of 0 and these expressions."""
     (policy,) = [
         one
         for one in documents()
         if one["metadata"]["name"] == "evenload-guard-evictions" and "Bind" not in one["kind"]
     ]
-    return aged(policy["spec"]["variables"], least_age)
+    return with_expressions(policy["spec"]["variables"], **expressions)
 
 
 @pytest.fixture(scope="module")
@@ -207,17 +209,21 @@ TAINT: Document = {"spec": {"taints": [{"key": "guard-test", "effect": "NoExecut
 
 
 class Call(NamedTuple):
-    """A request by hand; the content type of a PATCH is the merge patch's unless another is named."""
+    """A request by hand; the content type of a PATCH is the merge patch's unless another is named. A list is the
+    operations of a JSON patch.
+    """
 
     method: str
     path: str
-    body: Document | None = None
+    body: Document | list[Document] | None = None
     query: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
 
 
 def refusal(door: client.Client, call: Call) -> str:
     """The apiserver's status and message, "" if it did what was asked."""
+    if isinstance(call.body, list):
+        return refusal_of_operations(door, call.path, call.body)
     content_type = call.content_type or (MERGE_PATCH if call.method == "PATCH" else "application/json")
     asked = Request(call.method, call.path, call.query, call.body, content_type, waiting.LIMIT_SECONDS)
     try:
@@ -225,6 +231,17 @@ def refusal(door: client.Client, call: Call) -> str:
     except errors.ApiError as error:
         return f"{error.status} {error.message}"
     return ""
+
+
+def refusal_of_operations(door: client.Client, path: str, operations: list[Document]) -> str:
+    """The same for a JSON patch, which our door cannot send."""
+    headers = {"Content-Type": "application/json-patch+json", "Accept": "application/json"}
+    api = door._transport._api
+    prepared = api.param_serialize(
+        "PATCH", path, header_params=headers, body=operations, auth_settings=transport.AUTHENTICATION
+    )
+    answer = door._transport._sent(prepared, waiting.LIMIT_SECONDS).response
+    return "" if answer.status < 300 else f"{answer.status} {answer.data.decode()}"
 
 
 def wait_refused(door: client.Client, call: Call, why: str) -> None:
@@ -301,13 +318,38 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
 ) -> None:
     plain = found(admin, namespace, "plain")
     assert evict(plain, mode="DryRun").result == "dry_run"
-    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("1h")}})
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables(minPodAge='duration("1h")')}})
     refused(evict, plain, "less than 3600s")
     assert "less than 3600s" in evict(plain).message
     assert found(admin, namespace, "plain").uid == plain.uid
-    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("0s")}})
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables()}})
     refused(evict, plain, "")
     assert evict(plain).result == "evicted"
+
+
+@pytest.mark.usefixtures("guard")
+def test_annotations_keep_no_pod_where_the_guard_is_told_to_ignore_them(
+    control_plane: cluster.Cluster, admin: KubeDoor, evict: Evict, namespace: str
+) -> None:
+    pods = {app: found(admin, namespace, app) for app in ("opted-out", "labelled")}
+    in_another = variables(optOutIgnored='request.namespace in ["another"]')
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": in_another}})
+    refused(evict, pods["opted-out"], PROTECTED["opted-out"])
+    here = variables(optOutIgnored=f'request.namespace in ["another", "{namespace}"]')
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": here}})
+    refused(evict, pods["opted-out"], "")
+    refused(evict, pods["labelled"], PROTECTED["labelled"])
+    assert ignores_opt_out(control_plane)
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables()}})
+    refused(evict, pods["opted-out"], PROTECTED["opted-out"])
+    assert not ignores_opt_out(control_plane)
+
+
+def ignores_opt_out(control_plane: cluster.Cluster) -> bool:
+    """The doctor's reading of the guard."""
+    nothing = findings.unknown("not asked for")
+    with contextlib.closing(patience.connect(control_plane.kubeconfig)) as door:
+        return guard_check.look(door, lambda _: door, permissions.NAMESPACE, nothing, nothing).ignores_opt_out
 
 
 ORPHAN = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0", "controller": True}]
@@ -333,6 +375,7 @@ OF_PODS: dict[str, Callable[[str], Call]] = {
     "a binding": lambda pod: Call("POST", f"{pod}/binding", binding(pod)),
     "a binding of the old form": lambda pod: Call("POST", f"{pod.rsplit('/', 2)[0]}/bindings", binding(pod)),
     "a new pod": lambda pod: Call("POST", pod.rpartition("/")[0], new_pod()),
+    "a JSON patch": lambda pod: Call("PATCH", pod, [{"op": "remove", "path": "/metadata/labels"}]),
     "a command in it": lambda pod: Call("GET", f"{pod}/exec", query=(("command", "kill"), ("stdout", "true"))),
 }
 
@@ -359,6 +402,19 @@ def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
     assert answer.startswith("403 "), answer
     assert OTHER_WRITE in answer
     assert found(admin, namespace, "labelled").uid == before.uid
+
+
+@pytest.mark.usefixtures("guard")
+def test_the_descheduler_gives_a_pod_no_other_size(
+    control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
+) -> None:
+    path = pod_path(found(admin, namespace, "plain"))
+    statuses = control_plane.api.get(path)["status"]["containerStatuses"]
+    resizable = [one | {"resources": {}} for one in statuses]  # a kubelet that can resize says so by this
+    control_plane.api.patch(f"{path}/status", {"status": {"containerStatuses": resizable}})
+    answer = refusal(descheduler, Call("PATCH", f"{path}/resize", {"spec": {}}))
+    assert answer.startswith("403 "), answer
+    assert OTHER_WRITE + ": UPDATE of pods/resize" in answer
 
 
 def eviction(pod: objects.Pod, **changes: Any) -> Call:
@@ -432,13 +488,10 @@ def test_what_the_guard_cannot_judge_is_refused(
 ) -> None:
     asked = eviction(found(admin, namespace, "plain"))._replace(query=DRY_RUN)
     wait_refused(descheduler, asked, "")
-    broken = [
-        one | ({"expression": "int(request.name)"} if one["name"] == "priorityAtLeast" else {})
-        for one in variables("0s")
-    ]
+    broken = variables(priorityAtLeast="int(request.name)")
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": broken}})
     wait_refused(descheduler, asked, "'evenload-guard-evictions'")
-    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables("0s")}})
+    control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables()}})
     wait_refused(descheduler, asked, "")
 
 
@@ -491,6 +544,10 @@ OF_NODES: dict[str, tuple[Callable[[str], Call], str]] = {
     ),
     "a strategic merge patch": (
         lambda node: Call("PATCH", node, TAINT, content_type="application/strategic-merge-patch+json"),
+        OTHER_FIELD,
+    ),
+    "a JSON patch": (
+        lambda node: Call("PATCH", node, [{"op": "add", "path": "/spec/taints", "value": TAINT["spec"]["taints"]}]),
         OTHER_FIELD,
     ),
     "an apply": (

@@ -77,6 +77,18 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
             "apply -k deploy/guard",
         ),
     ),
+    "a guard that honours annotations where the policy does not": (
+        "guard",
+        {"settings": worlds.settings(descheduler={"protect": {"optOut": {"exceptNamespaces": ["batch"]}}})},
+        "warn",
+        ("the policy lets no annotation keep pods in batch, the guard refuses their evictions", "optOutIgnored"),
+    ),
+    "a guard that honours annotations that the policy never does": (
+        "guard",
+        {"settings": worlds.settings(descheduler={"protect": {"optOut": {"enabled": False}}})},
+        "warn",
+        ("the policy lets no annotation keep pods anywhere",),
+    ),
     "a guard that lets an account do what it must not": (
         "guard",
         {"guard": facts.GuardSeen({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
