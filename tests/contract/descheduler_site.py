@@ -7,8 +7,11 @@ client of its own; the ledger must tell the same.
 import contextlib
 import functools
 import json
+import os
 import pathlib
 import random
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -62,6 +65,13 @@ class Replica(NamedTuple):
 
     def _another_run(self, before: float) -> None:
         waiting.eventually(lambda: self.service.metric(RUNS) > before, LIMIT, "another whole run")
+
+
+class Once(NamedTuple):
+    """The plan that one run printed, and its words on standard error."""
+
+    plan: dict[str, Any]
+    words: str
 
 
 class Watcher:
@@ -276,18 +286,30 @@ class Site:
     def _replicas(self) -> list[Replica]:
         return [self._replica(number, one) for number, one in enumerate(self._gates)]
 
-    def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
+    def once(self, *more: str) -> Once:
+        """Runs `descheduler --once` by the policy of this moment, through the gate of the second replica; a ledger that
+        is not named is made in a folder of the run's own.
+        """
+        folder = self._folder(1)
+        command = [sys.executable, "-m", "descheduler", "--once", *self._arguments(self._gates[1], folder), *more]
+        environment = {**os.environ, "PYTHONPATH": str(services.ROOT)}
+        ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return Once(json.loads(ended.stdout), ended.stderr)
+
+    def _folder(self, number: int) -> pathlib.Path:
         folder = self._directory / f"{self._round}-{number}"
         folder.mkdir(exist_ok=True)
-        arguments = [
-            "--policy",
-            str(self._policy),
-            "--kubeconfig",
-            str(self._through(one, folder)),
-            "--ledger",
-            str(self.ledger),
-        ]
-        arguments += ["--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
+        return folder
+
+    def _arguments(self, one: gate.Gate, folder: pathlib.Path) -> list[str]:
+        """All that a descheduler is given but its ledger."""
+        arguments = ["--policy", str(self._policy), "--kubeconfig", str(self._through(one, folder))]
+        return [*arguments, "--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
+
+    def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
+        folder = self._folder(number)
+        arguments = [*self._arguments(one, folder), "--ledger", str(self.ledger)]
         if shift is None:
             return Replica(services.Service("descheduler", arguments, folder), one)
         return Replica(services.Service(shifted.__name__, [shifted.OPTION, str(shift.file), *arguments], folder), one)

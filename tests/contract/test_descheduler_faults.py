@@ -462,6 +462,27 @@ def test_a_lease_that_is_lost_between_plan_and_call_ends_the_run(site: Site, wat
     site.hold(watcher, site.first)
 
 
+def test_a_run_whose_doors_are_slow_ends_before_its_picture_is_too_old(site: Site, watcher: Watcher) -> None:
+    site.obey(descheduler__limits__maxSnapshotAge="1s")
+    started(site, slow_hints)
+    cut = 'evenload_descheduler_runs_cut_short_total{reason="snapshot_age"}'
+    waiting.eventually(lambda: f"{cut} {RUNS}" in site.first.service.text("/metrics"), LIMIT, "runs that are cut short")
+    watcher.look()
+    assert (site.first.evictions(), watcher.left) == ([], set())
+    assert "cut short: the snapshot is " in site.first.service.log()
+    site.first.service.stop()
+    site.obey()
+    started(site, passing)
+    waiting.eventually(lambda: watcher.left, LIMIT, "evictions by a picture that may be older")
+    site.hold(watcher, site.first)
+
+
+def slow_hints(call: gate.Call) -> None:
+    """The rule by which each relief hint takes more than a second."""
+    if call.method == "PATCH" and "/nodes/" in call.path:
+        time.sleep(1.5)
+
+
 def renewing(site: Site) -> str:
     """The holder of a Lease that it has renewed since it made it, "" while there is none."""
     try:

@@ -1,0 +1,50 @@
+"""`descheduler --once` in Enforce on the real control plane: without a ledger by name and the Lease it observes."""
+
+import pytest
+
+from descheduler.wiring import LEASE
+from kube import kinds
+from tests import gate
+from tests.contract.descheduler_site import LIMIT, Site, Watcher, is_eviction
+from tests.e2e import waiting
+
+pytestmark = pytest.mark.cluster
+SHEDDING = gate.Reply(429, "Too many requests, please try again later.")  # in plain text: flow control's
+
+
+def hot(site: Site) -> None:
+    """Waits until a run finds the node overloaded."""
+    site.heat()
+    waiting.eventually(lambda: site.once().plan["nodes"], LIMIT, "an overloaded node in the plan of one run")
+
+
+def test_without_a_ledger_by_name_it_observes(site: Site, watcher: Watcher) -> None:
+    hot(site)
+    plan, words = site.once()
+    assert plan["mode"] == "Observe"
+    assert plan["evictions"], "it says which it would evict"
+    assert "--once in Enforce needs --ledger" in words
+    watcher.look()
+    assert (site.second.evictions(), watcher.left) == ([], set())
+
+
+def test_while_a_service_leads_it_observes(site: Site, watcher: Watcher) -> None:
+    site.first.kube.rule = lambda call: SHEDDING if is_eviction(call) else None
+    site.heat()
+    site.first.service.start()
+    waiting.eventually(site.first.evictions, waiting.START_SECONDS, "the service to ask for an eviction")
+    plan, words = site.once("--ledger", str(site.ledger))
+    assert plan["mode"] == "Observe"
+    assert f"the Lease {LEASE} is not to be had, its holder is " in words
+    watcher.look()
+    assert (site.second.evictions(), watcher.left) == ([], set())
+
+
+def test_with_ledger_and_lease_it_evicts_and_gives_the_lease_back(site: Site, watcher: Watcher) -> None:
+    hot(site)
+    plan, words = site.once("--ledger", str(site.ledger))
+    assert plan["mode"] == "Enforce", words
+    watcher.look()
+    asked = {call.path.split("/")[-2] for call in site.second.evictions()}
+    assert len(watcher.left) == len(asked) == len(plan["evictions"]) > 0
+    assert not site.door.get(kinds.LEASES, LEASE, namespace="evenload-system").spec.holder_identity
