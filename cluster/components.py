@@ -81,6 +81,7 @@ def apiserver(layout: Layout, *, port: int, etcd_port: int, audit: bool) -> Argu
         "--endpoint-reconciler-type=none",  # the `kubernetes` Service cannot have a loopback endpoint
         f"--service-cluster-ip-range={SERVICE_CIDR}",
         "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",  # as kubeadm: a kubelet writes to its own node and pods
         "--allow-privileged=true",
         f"--client-ca-file={layout.pki('ca.crt')}",
         f"--tls-cert-file={layout.pki('server.crt')}",

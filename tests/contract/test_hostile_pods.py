@@ -13,7 +13,7 @@ import cluster
 from annotator import bindings
 from descheduler import listed
 from extender import counting, watched
-from kube import config, door, kinds, lean_pods, objects
+from kube import config, door, errors, kinds, lean_pods, objects
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
@@ -93,3 +93,32 @@ def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) ->
     assert counting.counts(seen)
     assert counting.counts(asked)
     assert bindings.is_placed_by_load(by_name(api, lean_pods.PODS, home)[name])
+
+
+@pytest.fixture
+def kubelet(control_plane: cluster.Cluster) -> Iterator[door.KubeDoor]:
+    """A door with the rights of node-0's kubelet."""
+    client = config.connect(control_plane.kubeconfig_for("system:node:node-0", ["system:nodes"]))
+    yield client
+    client.close()
+
+
+MARKED = {"metadata": {"annotations": {"evenload.io/load": "{}"}}}
+LARGER = {"status": {"capacity": {"cpu": "999"}, "addresses": [{"type": "InternalIP", "address": "203.0.113.9"}]}}
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def test_a_kubelet_writes_to_its_own_node_and_its_own_pods_alone(
+    api: door.KubeDoor, kubelet: door.KubeDoor, home: str
+) -> None:
+    """Which is what docs/security.md counts on: readings, sizes and states of other nodes stay true."""
+    for body, part in ((MARKED, ""), (LARGER, "status")):
+        kubelet.merge_patch(kinds.NODES, "node-0", body, subresource=part, dry_run=True)
+        with pytest.raises(errors.Forbidden, match="node-1"):
+            kubelet.merge_patch(kinds.NODES, "node-1", body, subresource=part, dry_run=True)
+    neighbour = bodies.pod("neighbour")
+    on_another = {**neighbour, "spec": {**neighbour["spec"], "nodeName": "node-1"}}  # type: ignore[dict-item]
+    api.create(kinds.PODS, on_another, namespace=home)
+    kubelet.merge_patch(kinds.PODS, "terms", READY, namespace=home, subresource="status", dry_run=True)
+    with pytest.raises(errors.Forbidden, match="neighbour"):
+        kubelet.merge_patch(kinds.PODS, "neighbour", READY, namespace=home, subresource="status", dry_run=True)
