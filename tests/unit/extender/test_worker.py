@@ -20,7 +20,7 @@ from runtime import certificates, clock, reading
 from tests.e2e import waiting
 from tests.unit.extender import workers
 
-MANY = 16  # the worker has 2 threads
+MANY = 16  # more than the worker has threads
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"
 SLOW = {
@@ -212,7 +212,7 @@ def test_the_next_thread_is_for_the_address_with_fewest_requests() -> None:
 
 
 NEVER = threading.Event()
-LONG = b"x" * (16 << 20)
+LONG = b"x" * (16 << 20)  # more than the kernel takes; one for each thread may be held
 
 
 def long(_environment: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
@@ -223,7 +223,7 @@ def long(_environment: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse)
 
 
 def test_replies_that_are_not_read_hold_no_thread() -> None:
-    with workers.worker(application=long) as working, strangers(working, 3, REQUEST) as deaf:
+    with workers.worker(application=long) as working, strangers(working, workers.THREADS, REQUEST) as deaf:
         for one in deaf:
             assert one.recv(1) == b"H"
         assert working.ask() == (200, "keep-alive")
@@ -278,6 +278,11 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return tls.context(files), ssl.create_default_context(cadata=authority.pair.certificate)
 
 
+def begun(working: workers.Working) -> int:
+    """The connections of which something has been read."""
+    return sum(not one.idle for one in working.worker._open)
+
+
 HALVES = {"no greeting": b"", "half a greeting": b"\x16\x03\x01"}
 
 
@@ -290,6 +295,8 @@ def test_handshakes_that_come_slowly_hold_no_thread(
             scheduler.sendall(REQUEST)
             assert answered(scheduler) == 200
             assert not any(map(ended, slow))
+            if sent:  # one greeting is read in a turn, and the scheduler's before most of these
+                waiting.eventually(lambda: begun(working) >= MANY, workers.LIMIT_SECONDS, "every greeting to be read")
             working.clock.advance(reading.REQUEST_SECONDS)
             scheduler.sendall(REQUEST)
             assert answered(scheduler) == 200

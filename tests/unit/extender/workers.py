@@ -19,6 +19,7 @@ from tests import clocks
 LIMIT_SECONDS: Final = 60
 LINGER_SECONDS: Final = 2
 TURN_SECONDS: Final = 0.02
+THREADS: Final = 2
 SCHEDULER: Final = "127.0.0.1"
 STRANGER: Final = "127.0.0.2"  # another pod, which means harm
 
@@ -38,7 +39,7 @@ class Poller(selectors.DefaultSelector):
 
 
 class Working:
-    """A worker of two threads on a port of its own."""
+    """A worker of THREADS threads on a port of its own."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Working:
         self.clock = clocks.ManualClock()
         settings = config.Config()
         settings.set("graceful_timeout", 2 * LIMIT_SECONDS)
-        settings.set("threads", 2)
+        settings.set("threads", THREADS)
         settings.set("keepalive", serving.KEEPALIVE_SECONDS)
         if context is not None:
             settings.set("certfile", __file__)  # turns TLS on
