@@ -14,6 +14,7 @@ from cli import drawing, durations, effectiveness_plot, output, prometheus_findi
 from cli import effectiveness_figures as figures
 from kube import errors as kube_errors
 from promql import client, errors, options
+from promql import door as promql_door
 from runtime import clock, exits
 
 STEPS: Final = 96  # of a picture: a week in steps of 1h45m
@@ -85,39 +86,40 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
 
 def _report(door: client.Client, span_seconds: float, selector: str) -> Report:
     """The figures of the span; all queries end at the same moment of the server's clock."""
-    now_seconds = _number(door, "vector(time())", None, []) or 0.0
+    now_seconds = _first(_samples(door, "vector(time())", None, [])) or 0.0
     warnings: list[str] = []
-    ask = functools.partial(_number, door, at_seconds=now_seconds, warnings=warnings)
-    sums = figures.gather(ask, span_seconds, selector)
-    oldest_seconds = ask(figures.oldest(span_seconds, selector))
+    ask = functools.partial(_samples, door, at_seconds=now_seconds, warnings=warnings)
+    sums = {one.labels[figures.PART]: one.value for one in ask(figures.increases(span_seconds, selector))}
+    oldest_seconds = _first(ask(figures.oldest(span_seconds, selector)))
     covered_seconds = 0.0 if oldest_seconds is None else min(span_seconds, now_seconds - oldest_seconds)
     return Report(span_seconds, now_seconds, covered_seconds, figures.of(sums), tuple(dict.fromkeys(warnings)))
 
 
-def _number(door: client.Client, expression: str, at_seconds: float | None, warnings: list[str]) -> float | None:
+def _samples(
+    door: client.Client, expression: str, at_seconds: float | None, warnings: list[str]
+) -> tuple[promql_door.Sample, ...]:
     try:
         answer = door.query(expression, at_seconds=at_seconds)
     except errors.Partial as problem:
         warnings += problem.reasons
         answer = problem.answer
-    return answer.samples[0].value if answer.samples else None
+    return answer.samples
+
+
+def _first(samples: tuple[promql_door.Sample, ...]) -> float | None:
+    return samples[0].value if samples else None
 
 
 def _moments(door: client.Client, report: Report, selector: str) -> tuple[tuple[figures.Moment, ...], tuple[str, ...]]:
     """The figures step by step, each over its own step, and what the server said against its answers."""
     step_seconds = max(SHORTEST_STEP_SECONDS, report.span_seconds / STEPS)
-    points: dict[str, tuple[tuple[float, float], ...]] = {}
-    warnings: list[str] = []
-    for part in figures.SERIES:
-        answer = door.query_range(
-            figures.increase(part, step_seconds, selector),
-            start_seconds=report.until_seconds - report.span_seconds + step_seconds,
-            end_seconds=report.until_seconds,
-            step_seconds=step_seconds,
-        )
-        points[part] = answer.series[0].points if answer.series else ()
-        warnings += answer.warnings
-    return figures.moments(points), tuple(warnings)
+    answer = door.query_range(
+        figures.increases(step_seconds, selector),
+        start_seconds=report.until_seconds - report.span_seconds + step_seconds,
+        end_seconds=report.until_seconds,
+        step_seconds=step_seconds,
+    )
+    return figures.moments({one.labels[figures.PART]: one.points for one in answer.series}), answer.warnings
 
 
 def _print(report: Report, output_format: str, *, no_headers: bool) -> None:

@@ -4,7 +4,7 @@
 span is the sum of the increases of all replicas; `increase` sees restarts. The names are those of design.md section 4.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from promql import node_queries
@@ -20,6 +20,7 @@ SERIES: Final = {
     "stayed": "evenload_schedule_stayed_under_median_total",
 }
 COVERAGE_POINTS: Final = 200
+PART: Final = "part"  # the label of each sum in an answer
 Sums = Mapping[str, float]
 
 
@@ -52,10 +53,16 @@ class Moment(NamedTuple):
     figures: Figures
 
 
-def increase(part: str, span_seconds: float, selector: str = "") -> str:
-    """The PromQL for a part's sum over a span, of all replicas; `selector` is further matchers."""
-    braces = f"{{{selector}}}" if selector else ""
-    return f"sum(increase({SERIES[part]}{braces}[{node_queries.duration(span_seconds)}]))"
+def increases(span_seconds: float, selector: str = "") -> str:
+    """The PromQL for the sums over a span, of all replicas, a series for each with its `part`; `selector` is further
+    matchers.
+
+    It is one query, which sees one state of the data: between two a scrape may come in, and the increases of a young
+    counter are extrapolated differently by it.
+    """
+    braces, span = f"{{{selector}}}" if selector else "", node_queries.duration(span_seconds)
+    sums = {part: f"sum(increase({series}{braces}[{span}]))" for part, series in SERIES.items()}
+    return " or ".join(f'label_replace({each}, "{PART}", "{part}", "", "")' for part, each in sums.items())
 
 
 def oldest(span_seconds: float, selector: str = "") -> str:
@@ -96,9 +103,3 @@ def moments(parts: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Moment,
         for at_seconds, value in points:
             by_time.setdefault(at_seconds, {})[part] = value
     return tuple(Moment(at_seconds, of(sums)) for at_seconds, sums in sorted(by_time.items()))
-
-
-def gather(ask: Callable[[str], float | None], span_seconds: float, selector: str = "") -> dict[str, float]:
-    """Every part's sum over the span that `ask` has an answer to."""
-    asked = {part: ask(increase(part, span_seconds, selector)) for part in SERIES}
-    return {part: value for part, value in asked.items() if value is not None}

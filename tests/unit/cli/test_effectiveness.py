@@ -39,23 +39,21 @@ class Prometheus:
     def answer(self, exchange: scripted_http.Exchange) -> None:
         """One query."""
         self.asked.append(exchange)
-        value = self._value(exchange.query["query"])
-        if exchange.path.endswith("query_range"):
-            end_seconds = float(exchange.query["end"])
-            row: dict[str, object] = {"metric": {}, "values": [[end_seconds, str(value)]]}
-        else:
-            row = {"metric": {}, "value": [NOW_SECONDS, str(value)]}
-        rows = [] if value is None else [row]
-        kind = "matrix" if exchange.path.endswith("query_range") else "vector"
+        ranged = exchange.path.endswith("query_range")
+        kind = "matrix" if ranged else "vector"
+        rows: list[dict[str, object]] = []
+        for labels, value in self._values(exchange.query["query"]):
+            points = {"values": [[float(exchange.query["end"]), str(value)]]} if ranged else {}
+            rows.append({"metric": labels, "value": [NOW_SECONDS, str(value)], **points})
         body = {"status": "success", "data": {"resultType": kind, "result": rows}, "warnings": self.warnings}
         exchange.answer(body)
 
-    def _value(self, query: str) -> float | None:
+    def _values(self, query: str) -> list[tuple[dict[str, str], float]]:
         if query == "vector(time())":
-            return NOW_SECONDS
+            return [({}, NOW_SECONDS)]
         if query.startswith("min(min_over_time("):
-            return self.oldest_seconds
-        return next((self.sums.get(part) for part, series in figures.SERIES.items() if series in query), None)
+            return [] if self.oldest_seconds is None else [({}, self.oldest_seconds)]
+        return [({"part": part}, value) for part, value in self.sums.items() if f'"part", "{part}"' in query]
 
 
 @pytest.fixture
@@ -98,13 +96,13 @@ def test_json_is_pure_and_whole(prometheus: Prometheus) -> None:
     assert (document["leftOut"], document["leftOutRatio"], document["coveredSeconds"]) == (10, 0.2, 86400)
 
 
-def test_all_parts_are_asked_for_one_moment_and_the_matchers_reach_each(prometheus: Prometheus) -> None:
+def test_all_parts_are_asked_for_at_once_and_the_matchers_reach_each(prometheus: Prometheus) -> None:
     run(prometheus, "--since", "2h", "--selector", 'cluster="a"')
-    now, *parts = prometheus.asked
+    now, parts, oldest = prometheus.asked
     assert "time" not in now.query
-    assert len(parts) == len(figures.SERIES) + 1
-    assert {exchange.query["time"] for exchange in parts} == {f"{NOW_SECONDS:.3f}"}
-    assert all('{cluster="a"}' in exchange.query["query"] for exchange in parts)
+    assert {exchange.query["time"] for exchange in (parts, oldest)} == {f"{NOW_SECONDS:.3f}"}
+    counted = [exchange.query["query"].count('{cluster="a"}') for exchange in (parts, oldest)]
+    assert counted == [len(figures.SERIES), 1]
 
 
 def test_no_data_is_partial_and_says_what_to_scrape(prometheus: Prometheus) -> None:
