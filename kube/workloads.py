@@ -13,7 +13,7 @@ from kube.metadata import Condition, Object, holding
 from kube.selectors import LabelSelector
 
 FAILING: Final = ("FailJob", "FailIndex")
-TERMINATED: Final = (143, 137)  # 128 + SIGTERM and SIGKILL: how containers exit that are told to end
+TERMINATED: Final = (143, 137)  # exit codes after SIGTERM and SIGKILL: 128 + the signal
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -126,13 +126,13 @@ class FailureRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def about_evictions(self) -> bool:
-        """Whether an evicted pod matches it by the condition that the Eviction API sets."""
+        """The rule matches the condition DisruptionTarget=True, which the Eviction API sets."""
         wanted = PodCondition(pods.DISRUPTION)
         return wanted in (self.on_pod_conditions or ())
 
     @property
     def fails_when_terminated(self) -> bool:
-        """Whether it fails the Job, or its index, for an exit code of containers that are told to end."""
+        """The rule fails the Job, or the index, for exit code 143 or 137, which SIGTERM and SIGKILL leave."""
         codes = self.on_exit_codes
         if codes is None or self.action not in FAILING:
             return False
@@ -193,8 +193,8 @@ class Job(Object, frozen=True, kw_only=True):
 
     @property
     def without_retry(self) -> bool:
-        """Whether one evicted pod fails it, or its index: an evicted pod is a failed one, unless its podFailurePolicy
-        ignores disruptions.
+        """One evicted pod fails the Job, or its index: by backoffLimit (or backoffLimitPerIndex) 0, or by the
+        podFailurePolicy, which decides first.
         """
         action = self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
         if action in (*FAILING, "Ignore"):

@@ -32,14 +32,14 @@ FLOW = "apis/flowcontrol.apiserver.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 def plane(plane: Site) -> Site:
-    """The same with a namespace of somebody else."""
+    """The control plane with a second namespace, of another tenant."""
     plane.cluster.api.create("api/v1/namespaces", {"metadata": {"name": ELSEWHERE}})
     return plane
 
 
 @pytest.fixture
 def site(site: Site) -> Site:
-    """The same without cool-downs."""
+    """The site with cool-downs of one second."""
     site.obey(descheduler__cooldown={"workload": "1s", "node": "1s"})
     return site
 

@@ -234,7 +234,7 @@ def refusal(door: client.Client, call: Call) -> str:
 
 
 def refusal_of_operations(door: client.Client, path: str, operations: list[Document]) -> str:
-    """The same for a JSON patch, which our door cannot send."""
+    """The status and message of a JSON patch (RFC 6902), "" if it was accepted; KubeDoor sends merge patches only."""
     headers = {"Content-Type": "application/json-patch+json", "Accept": "application/json"}
     api = door._transport._api
     prepared = api.param_serialize(

@@ -97,7 +97,7 @@ def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) ->
 
 @pytest.fixture
 def kubelet(control_plane: cluster.Cluster) -> Iterator[door.KubeDoor]:
-    """A door with the rights of node-0's kubelet."""
+    """A client with the certificate of the kubelet of node-0."""
     client = config.connect(control_plane.kubeconfig_for("system:node:node-0", ["system:nodes"]))
     yield client
     client.close()
@@ -111,7 +111,7 @@ READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 def test_a_kubelet_writes_to_its_own_node_and_its_own_pods_alone(
     api: door.KubeDoor, kubelet: door.KubeDoor, home: str
 ) -> None:
-    """Which is what docs/security.md counts on: readings, sizes and states of other nodes stay true."""
+    """NodeRestriction holds a kubelet to its own Node and Pods: docs/security.md counts on it."""
     for body, part in ((MARKED, ""), (LARGER, "status")):
         kubelet.merge_patch(kinds.NODES, "node-0", body, subresource=part, dry_run=True)
         with pytest.raises(errors.Forbidden, match="node-1"):
