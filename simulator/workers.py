@@ -26,6 +26,7 @@ RAISED: Final = (ValueError, OSError)  # of a job: raised again in the parent; a
 
 _BEGIN: Final = "import sys; sys.path[:] = sys.argv[2:]; from simulator import workers; workers.serve(int(sys.argv[1]))"
 _REPORT, _RESULT, _ERROR = range(3)
+_END: Final = b""  # no pickle is empty
 
 
 class WorkerLost(Exception):
@@ -118,9 +119,9 @@ def serve(descriptor: int) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: interrupts.leave(0))
     connection, received = Connection(descriptor), queue.SimpleQueue[bytes]()
     threading.Thread(target=_receive, args=(connection, received), name="receive", daemon=True).start()
-    work: Work = pickle.loads(received.get())  # noqa: S301 - of the parent, over a socket that only it has
+    work: Work = _next(received)
     while True:
-        job: Job = pickle.loads(received.get())  # noqa: S301 - the same
+        job: Job = _next(received)
         try:
             answer = _RESULT, work(job, lambda report: _answer(connection, (_REPORT, report)))
         except RAISED as error:
@@ -128,11 +129,21 @@ def serve(descriptor: int) -> NoReturn:
         _answer(connection, answer)
 
 
+def _next(received: queue.SimpleQueue[bytes]) -> Any:
+    message = received.get()
+    if message == _END:
+        interrupts.leave(0)
+    return pickle.loads(message)  # noqa: S301 - of the parent, over a socket that only it has
+
+
 def _receive(connection: Connection, received: queue.SimpleQueue[bytes]) -> None:
-    """On a thread of its own, so that the parent's end is noticed in the middle of a job."""
+    """On a thread of its own, so that the parent's end is noticed in the middle of a job. The signal alone would not
+    do: one that comes while the main thread is about to wait for a job interrupts nothing, and the wait goes on.
+    """
     with contextlib.suppress(EOFError, OSError):
         while True:
             received.put(connection.recv_bytes())
+    received.put(_END)
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
