@@ -24,8 +24,9 @@ import requests
 from prometheus_client import parser
 
 import cluster
-from bench import contestants, fleet, programs
+from bench import contestants, fleet
 from bench.table import Row
+from cluster import programs
 from runtime import clock
 
 VERBS = ("filter", "prioritize", "prioritize cold")
@@ -143,7 +144,8 @@ def _ask(
     settings: Settings, count: int, leg: int, pair: tuple[contestants.Contestant, ...], directory: pathlib.Path
 ) -> Leg:
     names = directory / "names"
-    command = [str(programs.built("client")), "-names", str(names), "-pod", str(directory / "pod.json")]
+    client = programs.built(contestants.HERE / "client")
+    command = [str(client), "-names", str(names), "-pod", str(directory / "pod.json")]
     for one in pair:
         command += ["-target", f"{one.name}={one.url}"]
     command += ["-count", str(count), "-rounds", str(settings.rounds), "-calls", str(settings.calls)]

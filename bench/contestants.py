@@ -14,10 +14,10 @@ import sys
 import requests
 import yaml
 
-from bench import programs
-from cluster import ports, processes
+from cluster import ports, processes, programs
 
-ROOT = pathlib.Path(__file__).parents[1]
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent
 US = "evenload"
 REFERENCE = "reference"
 _PORTS = ports.Ports(random.SystemRandom())
@@ -69,7 +69,8 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> 
     """The Go extender, not yet started."""
     known = directory / "names"
     known.write_text("\n".join(names), encoding="utf-8")
-    return Contestant(REFERENCE, [str(programs.built("reference")), "-nodes", str(known), "-listen"], "/", directory)
+    command = [str(programs.built(HERE / "reference")), "-nodes", str(known), "-listen"]
+    return Contestant(REFERENCE, command, "/", directory)
 
 
 def pss_mebibytes(pid: int) -> float:

@@ -15,7 +15,8 @@ import subprocess
 import threading
 from typing import NamedTuple
 
-from bench import contestants, programs, spending
+from bench import contestants, spending
+from cluster import programs
 from runtime import clock
 
 POLICY = pathlib.Path(__file__).parent / "peer" / "policy.yaml"
@@ -41,7 +42,7 @@ class Peer:
 
     def __init__(self, kubeconfig: pathlib.Path, directory: pathlib.Path) -> None:
         self._directory = directory
-        self._command = [str(programs.built("peer")), "--kubeconfig", str(kubeconfig)]
+        self._command = [str(programs.built(contestants.HERE / "peer")), "--kubeconfig", str(kubeconfig)]
         self._command += ["--policy-config-file", str(POLICY), "--secure-port", "0"]
         self._command += ["--client-connection-qps", "1000", "--client-connection-burst", "2000"]  # nothing waits
 

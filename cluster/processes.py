@@ -22,6 +22,13 @@ STOP_SECONDS = 15.0
 KILLED_SECONDS = 120.0  # nothing survives SIGKILL, but a busy machine may take its time over the end
 POLL_SECONDS = 0.1  # asking three times as often took as much CPU as a component that starts on the same core
 CLASH_ATTEMPTS = 5
+# Linux lets a user have 128 inotify instances, of which one control plane takes 12. Beyond that Prometheus answers that
+# it is ready and finds no target.
+OUT_OF_FILES = "too many open files"
+FILES_ADVICE = (
+    "end other clusters (`python -m cluster down`), or allow more with "
+    "`sysctl fs.inotify.max_user_instances` and `ulimit -n`"
+)
 # Go's collector runs when the heap has grown fourfold, not twofold: a start takes a quarter less CPU for some 100 MB.
 GO_COLLECTOR = {"GOGC": "400"}
 _NEVER = threading.Event()
@@ -119,6 +126,8 @@ class Process:
                     f"{self.name} was not ready after {timeout_seconds:g} s; {self._log_and_advice()}"
                 )
             _NEVER.wait(POLL_SECONDS)
+        if OUT_OF_FILES in self._log_text():
+            raise errors.ComponentError(f"{self.name} has {OUT_OF_FILES}; {FILES_ADVICE}")
         self._was_ready = True
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> int:
@@ -158,10 +167,14 @@ class Process:
     def _reap(self, timeout_seconds: float) -> int:
         return 0 if self._popen is None else self._popen.wait(timeout_seconds)
 
-    def _port_was_taken(self) -> bool:
+    def _log_text(self) -> str:
+        """The component's log since its last start."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_offset)
-            text = log.read().decode(errors="replace")
+            return log.read().decode(errors="replace")
+
+    def _port_was_taken(self) -> bool:
+        text = self._log_text()
         return any(words in text for words in ports.CLASH)
 
     def _obituary(self) -> str:

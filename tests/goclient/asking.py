@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 from typing import NamedTuple
 
-from cluster import cache, errors, golang
+from cluster import programs
 
 HERE = pathlib.Path(__file__).parent
 
@@ -29,7 +29,7 @@ class Asking:
     """A running client; `so_far` asks it while it runs, `finish` ends it between two requests."""
 
     def __init__(self, address_file: pathlib.Path, *options: str) -> None:
-        command = [str(program()), "-address-file", str(address_file), *options]
+        command = [str(programs.built(HERE)), "-address-file", str(address_file), *options]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def so_far(self) -> Report:
@@ -52,27 +52,6 @@ class Asking:
         self._process.kill()  # nothing, where it has ended
         with self._process:  # closes its pipes and waits for it
             pass
-
-
-def program() -> pathlib.Path:
-    """The built client; BuildError with the compiler's words when it does not build."""
-    sources = sorted([HERE / "go.mod", *HERE.glob("*.go")])
-    home = cache.here() / "goclient" / cache.key(*[path.read_text(encoding="utf-8") for path in sources])
-    target = home / "goclient"
-    with cache.locked(home):
-        if not target.exists():
-            _build(target)
-    return target
-
-
-def _build(target: pathlib.Path) -> None:
-    go = golang.find(golang.needed_by((HERE / "go.mod").read_text(encoding="utf-8")))
-    unfinished = target.with_suffix(".unfinished")
-    command = [str(go), "build", "-C", str(HERE), "-trimpath", "-o", str(unfinished), "."]
-    answer = subprocess.run(command, capture_output=True, text=True, env=golang.environment(go), check=False)
-    if answer.returncode:
-        raise errors.BuildError(f"{HERE} did not build with {go}:\n{answer.stderr.strip()}")
-    unfinished.rename(target)
 
 
 def _report(text: str) -> Report:

@@ -133,6 +133,19 @@ def test_a_component_that_never_answers_is_named_with_the_limit(tmp_path: pathli
             process.wait_ready(timeout_seconds=0)
 
 
+def test_a_component_that_is_ready_without_its_watches_is_refused(tmp_path: pathlib.Path, chosen: ports.Ports) -> None:
+    script = "import time; print('watcher: too many open files', flush=True); time.sleep(600)"
+    log = tmp_path / "logs" / "it.log"
+    blind = processes.Component(
+        "blind", lambda: [sys.executable, "-c", script], lambda: "watcher" in log.read_text(encoding="utf-8")
+    )
+    with (
+        handled(blind, tmp_path, chosen) as process,
+        pytest.raises(errors.ComponentError, match=r"blind has too many open files; end other clusters"),
+    ):
+        process.start()
+
+
 def test_a_missing_command_says_how_to_get_it(tmp_path: pathlib.Path, chosen: ports.Ports) -> None:
     missing = processes.Component("missing", lambda: [tmp_path / "nowhere"], lambda: False)  # type: ignore[list-item]
     with (

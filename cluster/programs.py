@@ -1,8 +1,8 @@
-"""The Go programs of the benches, built once into the user cache.
+"""Small Go programs of this tree, each a module of its own, built once into the user cache.
 
-`reference/` is the yardstick extender, `client/` asks as kube-scheduler does; both use the standard library only, so a
-build needs no network. `peer/` is a module with one `tool` line and no Go of its own: kubernetes-sigs descheduler,
-whose modules come from GOPROXY at the first build. The cache directory's name follows from the sources.
+The benches and the contract tests name a module's directory. The clients and the yardstick use the standard library
+only, so a build needs no network; a module with a `tool` line and no Go of its own brings its modules from GOPROXY. The
+cache directory's name follows from the sources. `binaries` builds the commands of the control plane.
 """
 
 import pathlib
@@ -11,17 +11,15 @@ import subprocess
 
 from cluster import cache, errors, golang
 
-HERE = pathlib.Path(__file__).parent
 _TOOL = re.compile(r"^tool (\S+)$", re.MULTILINE)
 
 
-def built(name: str) -> pathlib.Path:
-    """The path of a program by its directory's name; BuildError with the compiler's words when it does not build."""
-    module = HERE / name
+def built(module: pathlib.Path) -> pathlib.Path:
+    """The path of the program of a module's directory; BuildError with the compiler's words when it does not build."""
     sources = sorted([*module.glob("go.*"), *module.glob("*.go")])
     texts = [path.read_text(encoding="utf-8") for path in sources]
-    home = cache.here() / "bench" / f"{name}-{cache.key(*texts)}"
-    target = home / name
+    home = cache.here() / "programs" / f"{module.name}-{cache.key(*texts, *golang.COMPILER_FLAGS)}"
+    target = home / module.name
     with cache.locked(home):
         if not target.exists():
             _build(module, target)
@@ -32,10 +30,10 @@ def _build(module: pathlib.Path, target: pathlib.Path) -> None:
     said = (module / "go.mod").read_text(encoding="utf-8")
     go, tool = golang.find(golang.needed_by(said)), _TOOL.search(said)
     unfinished = target.with_suffix(".unfinished")
-    flags = ["-trimpath", "-ldflags", "-s -w"] if tool else ["-trimpath"]
+    flags = [*golang.COMPILER_FLAGS, "-ldflags=-s -w"]
     command = [str(go), "build", "-C", str(module), *flags, "-o", str(unfinished), tool[1] if tool else "."]
     cache.say(f"{module.name}: building with {go}")
     answer = subprocess.run(command, capture_output=True, text=True, env=golang.environment(go), check=False)
     if answer.returncode:
-        raise errors.BuildError(f"bench/{module.name} did not build with {go}:\n{answer.stderr.strip()}")
+        raise errors.BuildError(f"{module} did not build with {go}:\n{answer.stderr.strip()}")
     unfinished.rename(target)
