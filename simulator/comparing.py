@@ -25,6 +25,8 @@ OURS: Final = "evenload"
 PARTS: Final = ("tuned", "judged")
 Sections = Mapping[str, object]
 WORST: Final = {"combine": "worst", "incomingPod": True}
+MEAN: Final = {"combine": "mean", "incomingPod": True}
+LIKE_PEERS: Final = {"combine": "mean", "incomingPod": False}
 STRETCH: Final = {"spread": "stretch"}
 
 
@@ -65,22 +67,22 @@ def _weights(avg_5m: float, max_1h: float, max_1d: float) -> Sections:
     return {"weights": {f"{of}_{at}": weight for of in RESOURCES for at, weight in by_window.items()}}
 
 
-FIELD: Final = {"combine": "mean", "incomingPod": False, **_weights(0.2, 0.3, 0.5)}
+FIELD: Final = {**LIKE_PEERS, **_weights(0.2, 0.3, 0.5)}
 RECENT: Final = _weights(0.35, 0.35, 0.30)
 OTHERS: Final = (Contestant(PLAIN_NAME), *(Contestant(name, peer=name) for name in company.PEERS))
 VARIANTS: Final = (
     _ours("", {}),
     _ours("field", {"score": FIELD}),
     _ours("field, worst, incoming", {"score": {**FIELD, **WORST}}),
-    _ours("weights", {"score": RECENT}),
-    _ours("worst, weights", {"score": {"combine": "worst", **RECENT}}),
+    _ours("weights", {"score": {**LIKE_PEERS, **RECENT}}),
+    _ours("worst, weights", {"score": {**LIKE_PEERS, "combine": "worst", **RECENT}}),
     _ours("weights .35 .35 .3", {"score": {**WORST, **RECENT}}),
     _ours("weights .5 .5 0", {"score": {**WORST, **_weights(0.5, 0.5, 0.0)}}),
     _ours("weights 1 0 0", {"score": {**WORST, **_weights(1.0, 0.0, 0.0)}}),
     _ours("weights 0 1 0", {"score": {**WORST, **_weights(0.0, 1.0, 0.0)}}),
-    _ours("mean, incoming, weights .35 .35 .3", {"score": {"incomingPod": True, **RECENT}}),
-    _ours("mean, incoming, weights .6 .3 .1", {"score": {"incomingPod": True, **_weights(0.6, 0.3, 0.1)}}),
-    _ours("mean, incoming, weights 1 0 0", {"score": {"incomingPod": True, **_weights(1.0, 0.0, 0.0)}}),
+    _ours("mean, incoming, weights .35 .35 .3", {"score": {**MEAN, **RECENT}}),
+    _ours("mean, incoming, weights .6 .3 .1", {"score": {**MEAN, **_weights(0.6, 0.3, 0.1)}}),
+    _ours("mean, incoming, weights 1 0 0", {"score": {**MEAN, **_weights(1.0, 0.0, 0.0)}}),
     _ours("stretch, weight 1", {"score": STRETCH}, weight=1),
     _ours("weight 6", {}, weight=6),
     _ours("no penalty", {"hotSpots": []}),

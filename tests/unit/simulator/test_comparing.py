@@ -45,3 +45,25 @@ def test_all_contestants_get_the_same_arrivals_and_each_its_own_placements(path:
     assert all(not outcome.unplaced for outcome in every)
     assert len({outcome.timeline.cpu_ratio.tobytes() for outcome in every}) > 1
     assert found["evenload"][0].figures.effectiveness.total_schedule_count > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "combine", "incoming_pod"),
+    [
+        ("field", "mean", False),
+        ("field, worst, incoming", "worst", True),
+        ("weights", "mean", False),
+        ("worst, weights", "worst", False),
+        ("weights .5 .5 0", "worst", True),
+        ("mean, incoming, weights 1 0 0", "mean", True),
+    ],
+)
+def test_a_contestants_score_is_as_its_name_says(name: str, combine: str, incoming_pod: bool) -> None:
+    (policy,) = [one.variant.policy for one in comparing.VARIANTS if one.name == f"{comparing.OURS}, {name}"]
+    assert policy is not None
+    assert (policy.score.combine, policy.score.incoming_pod) == (combine, incoming_pod)
+
+
+def test_no_two_contestants_are_the_same() -> None:
+    played = [(one.variant.policy, one.weight) for one in comparing.VARIANTS]
+    assert not [one for one in played if played.count(one) > 1]
