@@ -17,7 +17,7 @@ from policy import hotspots
 from policy.hotspots import Binding
 from policy.schema import HotSpot
 
-PRESETS: Final = ("order", "soak")  # of placeholders: docs/placeholder.md
+PRESETS: Final = ("order", "soak")  # of placeholders: docs/how-to/hold-room.md
 STATES: Final = ("placed", "waiting")
 
 

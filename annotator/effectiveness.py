@@ -1,4 +1,4 @@
-"""How good placements were at the moment they were made: the five figures of design.md section 4, pure.
+"""How good placements were at the moment they were made: the five figures of docs/contract.md, effectiveness, pure.
 
 `annotator.cycle` hands in every new binding with the node levels known at that moment; `annotator.metrics` exports the
 figures under the names fixed there. A chosen node counts 0.5 for CPU and 0.5 for memory when it was strictly under the

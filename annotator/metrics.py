@@ -1,7 +1,7 @@
 """What the annotator exports: every metric name once, with help text that says what a rise means.
 
 Made by the wiring with the registry that /metrics serves; `annotator.cycle` and the wiring feed it. The five
-effectiveness names are fixed by design.md section 4.
+effectiveness names are fixed by docs/contract.md, effectiveness.
 """
 
 import functools
@@ -169,7 +169,7 @@ class Telemetry:
         gauge.set_function(lambda: float(is_leader()))
 
     def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], Stayed]) -> None:
-        """Export the figures of design.md section 4 from the tally and the look-back as they are when scraped."""
+        """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
         figures: dict[str, tuple[str, Callable[[Tally], float]]] = {
             "evenload_cpu_utilization_total_avg": (
                 "Mean 5m CPU ratio of chosen nodes at scheduling; a rise means pods land on busier nodes.",

@@ -1,4 +1,4 @@
-"""Measurements behind the budgets of docs/speed.md and docs/annotator.md, beside yardsticks, in one run on one machine.
+"""Measures what docs/why/speed.md has budgets for, beside yardsticks, in one run on one machine.
 
 `python -m bench` (or `make bench`) runs them and prints one table: `answers` asks the extender and a Go extender the
 same questions, `throughput` counts what a real kube-scheduler binds with either, `footprint` starts the extender

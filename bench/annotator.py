@@ -43,7 +43,7 @@ _NEVER = threading.Event()
 class Settings(NamedTuple):
     """How much: nodes at first and then, load pods per node, pods at last, minutes of trace before and while measured.
 
-    `trace` is a file as docs/load-exporter.md describes; without one the seeded generator plays.
+    `trace` is a file as docs/reference/load-exporter.md describes; without one the seeded generator plays.
     """
 
     few_nodes: int = 500

@@ -3,8 +3,8 @@
 Nodes, pods, ReplicaSets and budgets are put into etcd (`fleet`); one node in twenty is over the line, and all its pods
 are candidates. Prometheus's answers are prepared (`prepared`): its own time is not ours to measure. The process is
 measured from its start to its end (`--once`), and one run inside a process that stays is measured by its own histogram.
-The reference figure, kubernetes-sigs descheduler, was taken on another machine (design.md section 6), so no ratio is
-computed.
+The reference, kubernetes-sigs descheduler (`peer`), runs in turns with it on the same cluster (docs/contract.md,
+budgets).
 """
 
 import collections.abc

@@ -1,7 +1,7 @@
 """Our score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
 
 `python -m bench scoring --trace FILE` runs `simulator.comparing` under both rules of requests on both parts of the
-trace, prints the tables as Markdown (docs/scoring.md holds such a run) and gives bench one row a table. What is
+trace, prints the tables as Markdown (docs/why/scoring.md holds such a run) and gives bench one row a table. What is
 compared are loads of nodes under equal arrivals, so the machine it runs on plays no part.
 """
 

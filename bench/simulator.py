@@ -16,7 +16,7 @@ from bench import table
 from policy import schema
 from simulator import generator, world
 
-BUDGET_SECONDS = 10.0  # design.md section 6
+BUDGET_SECONDS = 10.0  # docs/contract.md, budgets
 SHARES = (0.25, 0.5, 1.0)
 GROWTH_LIMIT = 1.2  # of twice the time for twice as much
 

@@ -1,7 +1,7 @@
 """`evenload certs`: the certificates by which kube-scheduler and the extender know each other, made and renewed.
 
 A directory holds the CA and one folder for each place that a certificate goes to; running the command again renews what
-is due. `cli.certs_plan` decides, this module reads, writes and prints. docs/tls.md says where the folders go.
+is due. `cli.certs_plan` decides, this module reads, writes and prints. docs/how-to/tls.md says where the folders go.
 """
 
 import base64
@@ -193,7 +193,8 @@ def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *,
     )
     if soon:
         output.say(
-            f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one (docs/tls.md says in which order)"
+            f"warning: ca.crt runs out in {left} days: --replace-ca makes a new one "
+            "(docs/how-to/tls.md says in which order)"
         )
     if dry_run and not plan.is_done:
         output.say("nothing was written; without --dry-run the lines above are done")

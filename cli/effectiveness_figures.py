@@ -1,7 +1,8 @@
 """The five effectiveness figures over a span of time, out of Prometheus: which queries, and what comes of the answers.
 
 `cli.effectiveness` asks them and prints. The annotators count since each one's start and the leader alone counts, so a
-span is the sum of the increases of all replicas; `increase` sees restarts. The names are those of design.md section 4.
+span is the sum of the increases of all replicas; `increase` sees restarts. The names are those of docs/contract.md,
+effectiveness.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class Figures(NamedTuple):
     """A span's figures; means and ratio are None where nothing was scheduled. Counts are whole but for `effective`.
 
     `left_out` are results on nodes without fresh data: they are in no other figure. `stayed_under_median_ratio` is the
-    look-back of design.md section 4, over the placements whose following hour ended within the span.
+    look-back of docs/contract.md, effectiveness, over the placements whose following hour ended within the span.
     """
 
     cpu_utilization_total_avg: float | None

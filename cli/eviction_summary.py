@@ -1,8 +1,8 @@
 """How good the descheduler's plans were, out of the rows of its ledger: the figures of `evenload evictions --summary`.
 
 `cli.evictions` prints them. The descheduler judges each prediction (`error_*_ratio`, `stayed_under_line` of GET
-/evictions, docs/descheduler.md#predictions); here they are counted, for all evictions that took place and by node or
-workload. What was not measured is counted as such and is in no median.
+/evictions, docs/reference/descheduler.md#predictions); here they are counted, for all evictions that took place and by
+node or workload. What was not measured is counted as such and is in no median.
 """
 
 import collections.abc

@@ -185,6 +185,9 @@ def _remarks(story: explain_text.Story, asked: Asked) -> None:
     else:
         output.say("next: evenload nodes shows the load of all nodes")
     if story.degraded:
-        output.say(f"warning: numbers are missing ({', '.join(story.degraded)}); docs/extender.md says what each means")
+        output.say(
+            f"warning: numbers are missing ({', '.join(story.degraded)}); "
+            "docs/reference/extender.md says what each means"
+        )
     if story.omitted or story.degraded:
         raise SystemExit(int(exits.Exit.PARTIAL))

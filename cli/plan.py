@@ -213,7 +213,10 @@ def _narrowed_document(document: dict[str, Any], shown: collections.abc.Sequence
 def _remarks(plan: Plan) -> None:
     if not plan.nodes:
         output.say("no node is overloaded; evenload nodes shows the load of all")
-    output.say("next: evenload evictions shows what was done before; docs/descheduler.md says what each verdict means")
+    output.say(
+        "next: evenload evictions shows what was done before; "
+        "docs/reference/descheduler.md says what each verdict means"
+    )
     if plan.partial:
         output.say("warning: the data was not whole, so nothing would be evicted; the summary says what is missing")
         raise SystemExit(int(exits.Exit.PARTIAL))

@@ -20,7 +20,7 @@ HEAD: Final = """\
 # The node windows as recording rules, for fleets where the subqueries of the built-in queries cost Prometheus too much
 # (`evenload doctor` says what they cost). Written by `evenload recording-rules{options}`: print it anew with your own
 # options instead of editing. The policy must name what is recorded: evenload policy init --recording-rules.
-# The long windows know only what was recorded since: docs/promql.md says how to back-fill them.
+# The long windows know only what was recorded since: docs/reference/promql.md says how to back-fill them.
 """
 _MANIFEST: Final = {
     "apiVersion": "monitoring.coreos.com/v1",

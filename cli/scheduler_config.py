@@ -157,7 +157,10 @@ def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[st
 
 def text(url: str, weight: int, http_timeout: str, tls: Tls) -> str:
     """The configuration as YAML with a line that says where it goes."""
-    comment = "# Put `extenders` into the file behind `kube-scheduler --config`. docs/extender.md explains each value."
+    comment = (
+        "# Put `extenders` into the file behind `kube-scheduler --config`. "
+        "docs/reference/extender.md explains each value."
+    )
     return f"{comment}\n{output.as_yaml(configuration(url, weight, http_timeout, tls))}"
 
 

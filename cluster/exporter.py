@@ -1,8 +1,8 @@
 """The load exporter: `python -m cluster.exporter` plays a workload as node_exporter and cAdvisor series.
 
-It watches a cluster's Nodes and Pods and serves what they would use (docs/load-exporter.md), so that fake nodes have
-real load: a pod's load shows on the node where kube-scheduler really put it. `cluster.Cluster` starts it and points
-Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and `simulator.load`.
+It watches a cluster's Nodes and Pods and serves what they would use (docs/reference/load-exporter.md), so that fake
+nodes have real load: a pod's load shows on the node where kube-scheduler really put it. `cluster.Cluster` starts it and
+points Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and `simulator.load`.
 """
 
 import pathlib

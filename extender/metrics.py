@@ -1,7 +1,7 @@
 """What the extender exports on /metrics: the one place where these names are spelt.
 
 `app` and `service` count into a `Metrics` made for their registry, a scrape reads a `Standing` from `service`;
-docs/extender.md lists the names for operators.
+docs/reference/extender.md lists the names for operators.
 """
 
 from collections.abc import Callable, Iterable

@@ -2,7 +2,7 @@
 
 `__main__` calls `run`, which does not return. The master only holds the port; the worker makes the `Served` service,
 starts its watches after the fork, and stops them when it ends. Each setting stands here with its reason
-(docs/extender.md has the measurements). With a `tls.Security` the same port speaks TLS.
+(docs/reference/extender.md has the measurements). With a `tls.Security` the same port speaks TLS.
 """
 
 import collections.abc

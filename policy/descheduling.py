@@ -2,7 +2,7 @@
 protected.
 
 `policy.schema.LoadPolicy` holds it as `descheduler`; the descheduler service plans by it. Defaults are cautious: it
-only observes, one pod per node and run, and every limit is finite (field-notes L).
+only observes, one pod per node and run, and every limit is finite.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Whether a reading may still be used: the freshness rule of design.md section 3.
+"""Whether a reading may still be used: the freshness rule of docs/contract.md, heartbeat and freshness.
 
 The extender asks for every node before it fills its load columns (`mask`), and /nodes shows the state of each
 (`usable`). The effective time comes from `policy.heartbeat`: the later of a reading's own time and the last heartbeat

@@ -1,8 +1,8 @@
 """Expected load of recent pods: what pods bound a moment ago will add to a node before the windows can show it.
 
 The extender estimates each pod once (`estimate`) and adds up, per node and metric, what the windows cannot show yet
-(`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: design.md section 4, with the
-mean use of a pod's owner before the request (docs/decisions/0004-owners-mean-usage.md).
+(`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: docs/contract.md, expected load;
+the mean use of a pod's owner comes before the request (docs/decisions/0004-owners-mean-usage.md).
 """
 
 import collections.abc

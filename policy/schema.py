@@ -1,7 +1,8 @@
-"""The policy file as frozen models: every field with its default, unit and meaning; design.md section 2 in code.
+"""The policy file as frozen models: every field with its default, unit and meaning.
 
+docs/contract.md, policy file, has all keys with their defaults.
 `policy.loading` fills a `LoadPolicy` from YAML (field aliases are the YAML keys), `policy.checks` judges
-combinations, and docs/policy.md explains each field to operators. The section of the descheduler is in
+combinations, and docs/reference/policy.md explains each field to operators. The section of the descheduler is in
 `policy.descheduling`. A map given in the file (`thresholds`, `weights`) replaces the default map; sections and keys
 not given keep their defaults.
 """

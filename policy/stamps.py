@@ -1,7 +1,7 @@
 """Points in time on the wire: Unix seconds <-> RFC 3339 text in UTC, whole seconds.
 
 The annotation, the heartbeat and the relief hint carry their times through here. The rule is narrower than RFC 3339
-on purpose: only `Z`, because a local time under a `Z` is the oldest bug of this niche (field-notes B.9).
+on purpose: only `Z`, because a local time under a `Z` is the oldest bug of this niche.
 """
 
 import datetime

@@ -8,7 +8,7 @@ A maximum is taken over what was recorded; a long one over the next shorter maxi
 
 With the shipped windows that is 277 samples per node for the day instead of 288 evaluations of a 5m rate over every
 CPU. Each rule ends in `and <the average>`, so a node whose exporter died leaves with its average. Rules know only what
-was recorded since they were loaded: docs/promql.md says how to back-fill.
+was recorded since they were loaded: docs/reference/promql.md says how to back-fill.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """What a process's exit code means, the same for every service and command.
 
-Scripts and Jobs act on these numbers (design.md section 5), so they are spelt here once. `reported` is how an entry
-point turns the errors of a door into lines on stderr and the right code instead of a traceback.
+Scripts and Jobs act on these numbers (docs/contract.md, processes), so they are spelt here once. `reported` is how an
+entry point turns the errors of a door into lines on stderr and the right code instead of a traceback.
 """
 
 import contextlib

@@ -38,7 +38,10 @@ def ops_blueprint(
     registry: prometheus_client.CollectorRegistry,
     configz: Callable[[], object],
 ) -> flask.Blueprint:
-    """The routes of design.md section 5. `configz` gives what is in force, as anything JSON can say (default=str)."""
+    """The common routes of docs/contract.md, processes.
+
+    `configz` gives what is in force, as anything JSON can say (default=str).
+    """
     blueprint = flask.Blueprint("ops", __name__)
     blueprint.add_url_rule("/livez", "livez", _probing(livez))
     blueprint.add_url_rule("/healthz", "healthz", _probing(livez))

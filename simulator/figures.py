@@ -17,7 +17,7 @@ WARM_RATIO, HOT_RATIO = 0.65, 0.80
 
 
 class Effectiveness(NamedTuple):
-    """The annotator's five figures (design.md section 4)."""
+    """The annotator's five figures (docs/contract.md, effectiveness)."""
 
     cpu_utilization_total_avg: float
     memory_utilization_total_avg: float

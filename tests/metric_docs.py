@@ -9,7 +9,7 @@ import re
 
 from tests import exported
 
-DOCS = pathlib.Path(__file__).parents[1] / "docs"
+DOCS = pathlib.Path(__file__).parents[1] / "docs" / "reference"
 _TYPE = re.compile(r"^# TYPE (\S+) (\S+)$", re.MULTILINE)
 _NAMED = re.compile(r"`(evenload_\w+)(?:\{([^`=]*)\})?`")
 _MENTIONED = re.compile(r"\bevenload_\w*[a-z0-9]\b")

@@ -26,13 +26,20 @@ from typing import Final, NamedTuple
 from runtime import reloading
 
 ROOT: Final = pathlib.Path(__file__).parents[1]
+# The folders with Python of this tree.
+PACKAGES: Final = (
+    *("annotator", "bench", "cli", "cluster", "descheduler", "extender", "kube", "policy", "promql", "runtime"),
+    *("simulator", "tests"),
+)
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 RULE: Final = (
     "every block of commands in README.md and docs/ has a line above it that says how a test runs it: "
     "<!-- commands: offline -->, <!-- commands: cluster --> or <!-- commands: not run: WHY --> "
-    '(docs/architecture.md, "Commands in these pages")'
+    '(docs/contributing.md, "Commands in these pages")'
 )
-GUIDE: Final = tuple(ROOT / "docs" / f"{name}.md" for name in ("install", "tuning", "operations", "migration"))
+GUIDE: Final = tuple(
+    ROOT / "docs" / f"{name}.md" for name in ("start/install", "how-to/tune", "how-to/operate", "start/migrate")
+)
 AT_THE_END: Final = "cluster, at the end"
 PROGRAMS: Final = {
     *("evenload", "kubectl", "kubeadm", "docker", "docker-compose", "podman", "helm", "promtool", "openssl", "sqlite3"),

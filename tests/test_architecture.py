@@ -1,4 +1,4 @@
-"""The tree is what docs/architecture.md says: its names exist, packages shadow nothing, modules open with prose.
+"""The tree is what docs/why/architecture.md says: its names exist, packages shadow nothing, modules open with prose.
 
 Import-linter proves the direction of the imports (`make layers`); this file proves the page people read first.
 """
@@ -31,8 +31,8 @@ HOP_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 
 
 def hop_names() -> list[str]:
-    """Every `package.module.Name` that the tables of docs/architecture.md mention."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    """Every `package.module.Name` that the tables of docs/why/architecture.md mention."""
+    text = (ROOT / "docs" / "why" / "architecture.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     return sorted({name for row in rows for name in HOP_NAME.findall(row)})
 

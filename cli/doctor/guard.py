@@ -32,7 +32,7 @@ GONE: Final = (404, 409)
 OPT_OUT_IGNORED, NOWHERE = "optOutIgnored", "false"  # the variable of deploy/guard/evictions.yaml as it is shipped
 Call = Callable[[Client], object]
 LABEL: Final = {"metadata": {"labels": {"evenload.io/doctor": "dry-run"}}}
-FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/guard.md)"
+FIX: Final = "kubectl apply -k deploy/guard, which every overlay of deploy/kustomize contains (docs/reference/guard.md)"
 
 
 class Variable(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ def in_force(facts: Facts) -> Finding:
         found.append(
             findings.warn(
                 f"the policy lets no annotation keep pods {where}, the guard refuses their evictions all the same",
-                f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/guard.md)",
+                f"patch the variable {OPT_OUT_IGNORED} of evenload-guard-evictions (docs/reference/guard.md)",
             )
         )
     if passed:

@@ -31,7 +31,7 @@ _WITHIN_A_CLUSTER: Final = (
     "container, endpoint, id, image, job, metrics_path, name, namespace, pod, service, "
     + ", ".join(identity.REPLICA_LABELS)
 )
-_GIVE = "give its address: --prometheus URL (docs/promql.md has the options for tokens and certificates)"
+_GIVE = "give its address: --prometheus URL (docs/reference/promql.md has the options for tokens and certificates)"
 
 
 @dataclass(frozen=True, slots=True)

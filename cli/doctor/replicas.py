@@ -103,7 +103,7 @@ def behind(kube: Client, service: str, namespace: str) -> list[Named]:
 
 def _behind_service(kube: Client, namespace: str) -> list[Named] | Finding:
     nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{SERVICE}"
-    fix = "deploy the extender (docs/extender.md), or say where it is: --extender URL for each replica"
+    fix = "deploy the extender (docs/reference/extender.md), or say where it is: --extender URL for each replica"
     try:
         return behind(kube, SERVICE, namespace) or findings.fail(nowhere, fix)
     except errors.KubeError as error:

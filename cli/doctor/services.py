@@ -19,7 +19,7 @@ SCHEDULER = "default-scheduler"
 _LOGS = "kubectl -n {namespace} logs deployment/evenload-{name}"
 _STANZA = (
     "give kube-scheduler the stanza of `evenload scheduler-config --policy FILE --url "
-    "http://evenload-extender.{namespace}.svc:8900` (kube-scheduler --config); docs/extender.md"
+    "http://evenload-extender.{namespace}.svc:8900` (kube-scheduler --config); docs/reference/extender.md"
 )
 
 

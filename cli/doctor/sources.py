@@ -197,7 +197,8 @@ def _absent(one: MetricSeen, *, scraped: bool) -> Finding:
         reasons = ", ".join(f"{count} {reason}" for reason, count in one.values.refused_by_reason.items())
         return findings.fail(
             f"{name} ({source(one.metric)}) has no usable value: {reasons}",
-            "if double: name one job with --node-selector 'job=\"node-exporter\"'; else see docs/promql.md, refusals",
+            "if double: name one job with --node-selector 'job=\"node-exporter\"'; "
+            "else see docs/reference/promql.md, refusals",
         )
     if one.metric.query is not None:
         fix = f"{_LOAD_RULES}, or take the query of {name} out of the policy: the built-in one needs no rules"
@@ -230,7 +231,9 @@ def _why(node: Node, missing: list[MetricSeen], targets: Iterable[Target]) -> Fi
             "name the job that counts: --node-selector 'job=\"node-exporter\"' for doctor and annotator",
         )
     if reasons:
-        return findings.fail(f"{node.name} has unusable values ({', '.join(sorted(reasons))})", "docs/promql.md")
+        return findings.fail(
+            f"{node.name} has unusable values ({', '.join(sorted(reasons))})", "docs/reference/promql.md"
+        )
     down = [target for target in mine if not target.up]
     if down and len(down) == len(mine):
         labels = findings.few(target.label for target in down)

@@ -2,5 +2,6 @@
 
 `python -m cluster.demo` wires it. `phases` runs one phase: `services` starts our processes, `arriving` plays the plan
 of `simulator.workload`, `watching` sees what the screen shows, `budgets` looks for violated disruption budgets.
-`measuring` asks Prometheus and the annotator afterwards, `figures` computes, `screen` and `table` show; docs/demo.md.
+`measuring` asks Prometheus and the annotator afterwards, `figures` computes, `screen` and `table` show;
+docs/start/demo.md.
 """

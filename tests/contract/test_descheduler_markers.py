@@ -129,11 +129,15 @@ def test_a_pod_that_prefers_to_stay_goes_when_no_other_helps(site: Site) -> None
     site.open_all()
     site.ready()
     site.heat()
+
+    def evicted() -> list[dict[str, object]]:
+        return [row for row in site.rows(site.first) if row["result"] == "evicted"]
+
     with Watcher(site.door) as watcher:
         watcher.look()
         site.first.service.start()
         waiting.eventually(lambda: watcher.left, LIMIT, "a pod to leave", lambda: site.plan(site.first))
-    rows = [row for row in site.rows(site.first) if row["result"] == "evicted"]
+    rows = waiting.eventually(evicted, LIMIT, "the ledger to tell of it", lambda: site.rows(site.first))
     assert {str(row["workload"]) for row in rows} == {"Deployment/web"}, rows
 
 

@@ -264,7 +264,7 @@ def test_an_all_hot_cluster_says_why_in_one_clause_and_news_of_a_cooling_node_wa
     assert re.search(r"preemption: 0/3 nodes are available: 3 Preemption is not helpful", note)
     world.load(node_1=0.3)
     # The first news may reach the scheduler some milliseconds before it reaches us, and then wake the pod in vain
-    # (docs/extender.md). A cooling node is written again at the next sync.
+    # (docs/reference/extender.md). A cooling node is written again at the next sync.
     world.load(node_1=0.2)
     assert world.placed(prefix, 1) == {"node-1": 1}
 

@@ -111,7 +111,7 @@ READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
 def test_a_kubelet_writes_to_its_own_node_and_its_own_pods_alone(
     api: door.KubeDoor, kubelet: door.KubeDoor, home: str
 ) -> None:
-    """NodeRestriction holds a kubelet to its own Node and Pods: docs/security.md counts on it."""
+    """NodeRestriction holds a kubelet to its own Node and Pods: docs/reference/security.md counts on it."""
     for body, part in ((MARKED, ""), (LARGER, "status")):
         kubelet.merge_patch(kinds.NODES, "node-0", body, subresource=part, dry_run=True)
         with pytest.raises(errors.Forbidden, match="node-1"):

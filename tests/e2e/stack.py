@@ -57,7 +57,7 @@ class Stack:
             part.start()
 
     def use_extender(self) -> None:
-        """Restarts kube-scheduler with our extender, as docs/extender.md says but for more time on a busy machine.
+        """Restarts kube-scheduler with our extender, as docs/reference/extender.md says but for more time.
 
         The extender is `ignorable`: a pod whose question it answers too late is placed without it, anywhere, and its
         own deadline comes before that. So both are longer than any stall; what the scheduler does without an extender

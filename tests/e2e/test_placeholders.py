@@ -24,7 +24,7 @@ BURST: bodies.PodOptions = {"cpu_request": "600m", "memory_request": "512Mi", "p
 FITTING = 26  # of 300 millicores each, on a node of 8 cores: 200 are left
 NODES = 3
 NUMBER = NODES * FITTING + 6
-# As docs/placeholder.md says to: with it a burst may be left waiting (kubernetes/kubernetes#141694).
+# As docs/how-to/hold-room.md says to: with it a burst may be left waiting (kubernetes/kubernetes#141694).
 GATES = {"SchedulerAsyncPreemption": False}
 HOT = "node-0"
 VIEWER = "viewer"

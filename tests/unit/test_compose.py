@@ -20,7 +20,7 @@ from runtime import options as service_options
 ROOT = pathlib.Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # design.md, section 5
+OURS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # docs/contract.md, processes
 STEPS = ("files", "objects")
 BASE = list(yaml.safe_load_all((ROOT / "deploy" / "kustomize" / "base" / "extender.yaml").read_text(encoding="utf-8")))
 NOW = 1_790_000_000.0

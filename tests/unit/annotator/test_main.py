@@ -50,7 +50,7 @@ def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, g
 
 
 def test_every_option_stands_in_the_docs() -> None:
-    root = pathlib.Path(__file__).parents[3] / "docs"
+    root = pathlib.Path(__file__).parents[3] / "docs" / "reference"
     docs = (root / "annotator.md").read_text(encoding="utf-8") + (root / "promql.md").read_text(encoding="utf-8")
     shared = {
         "--version",

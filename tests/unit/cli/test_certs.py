@@ -176,7 +176,7 @@ def test_a_directory_that_cannot_be_written_is_bad_input(tmp_path: pathlib.Path)
 
 
 def test_the_page_of_the_command_line_names_every_option() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     section = page.split("## evenload certs\n")[1].split("\n## ")[0]
     options = [name for option in certs.main.params for name in option.opts]
     assert [name for name in options if f"`{name}" not in section and f"`, `{name}" not in section] == []

@@ -20,7 +20,7 @@ from runtime import version
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 BASE = DEPLOY / "kustomize" / "base"
 MTLS = DEPLOY / "kustomize" / "components" / "mtls" / "kustomization.yaml"
-PORTS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # design.md, section 5
+PORTS = {"annotator": 8901, "extender": 8900, "descheduler": 8902}  # docs/contract.md, processes
 SERVICES = sorted(PORTS)
 Document = dict[str, Any]
 
@@ -111,7 +111,9 @@ def test_only_the_port_that_the_scheduler_asks_is_open_to_everybody() -> None:
     assert all(rule["from"] and rule["ports"] for rule in rules), "no rule is open by what it leaves out"
     anywhere = [rule for rule in rules if any("ipBlock" in source for source in rule["from"])]
     assert [port["port"] for rule in anywhere for port in rule["ports"]] == [PORTS["extender"]]
-    assert anywhere == [policies["evenload-extender"]["ingress"][1]], "which the patch of docs/install.md replaces"
+    assert anywhere == [policies["evenload-extender"]["ingress"][1]], (
+        "which the patch of docs/start/install.md replaces"
+    )
     (rule,) = policies["evenload-metrics"]["ingress"]
     (source,) = rule["from"]
     assert set(source) == {"namespaceSelector", "podSelector"}  # both at once: a label alone anybody can take

@@ -1,6 +1,6 @@
 """What who writes pods, budgets and owners, or runs a kubelet, may do to others by way of a plan.
 
-The rows of the table in docs/security.md that no other test holds.
+The rows of the table in docs/reference/security.md that no other test holds.
 """
 
 from tests import builders

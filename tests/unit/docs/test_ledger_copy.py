@@ -1,4 +1,4 @@
-"""The programs of docs/operations.md that copy the ledger and put a copy back, run on a ledger in use."""
+"""The programs of docs/how-to/operate.md that copy the ledger and put a copy back, run on a ledger in use."""
 
 import contextlib
 import pathlib
@@ -11,7 +11,7 @@ from descheduler.rows import Query
 from tests import pages
 from tests.unit.descheduler import test_ledger
 
-PAGE = pages.ROOT / "docs" / "operations.md"
+PAGE = pages.ROOT / "docs" / "how-to" / "operate.md"
 PLACE, COPY = "/var/lib/evenload", "/tmp/ledger.copy"  # noqa: S108 - in the pod
 
 

@@ -1,4 +1,4 @@
-"""The table of rights in docs/security.md is what deploy/rbac grants, rule by rule; only its reasons are by hand."""
+"""The table of rights in security.md is what deploy/rbac grants, rule by rule; only its reasons are by hand."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import yaml
 
 from tests import pages
 
-PAGE = pages.ROOT / "docs" / "security.md"
+PAGE = pages.ROOT / "docs" / "reference" / "security.md"
 FOLDER = pages.ROOT / "deploy" / "rbac"
 HEADER = "| who | may | what | where | for |"
 
@@ -48,7 +48,7 @@ def shown() -> list[str]:
 
 def test_the_page_has_every_right_that_is_granted_and_no_other() -> None:
     without_reasons = [row[: row[:-1].rstrip().rstrip("|").rindex("|") + 1] for row in shown()]
-    assert without_reasons == granted(), "docs/security.md should have these rows:\n" + "\n".join(granted())
+    assert without_reasons == granted(), "docs/reference/security.md should have these rows:\n" + "\n".join(granted())
 
 
 def test_every_right_has_its_reason() -> None:

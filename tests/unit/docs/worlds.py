@@ -55,14 +55,14 @@ def full_of_caches() -> Scene:
 
 
 WORLDS: Final = {
-    "docs/cli.md": World(
+    "docs/reference/cli.md": World(
         {"node-0": load(90, 10, 10, 10, 10, 10), "node-1": worlds.IDLE, "node-2": load(50, 10, 10, 10, 10, 10)},
         crowded,
         policy="running.yaml",
         cpu="500m",
         memory="256Mi",
     ),
-    "docs/tuning.md": World(
+    "docs/how-to/tune.md": World(
         {
             "build-1": load(72, 80, 90, 25, 30, 35),
             "cache-1": load(15, 20, 25, 66, 68, 72),

@@ -1,5 +1,6 @@
-"""Section 4 of design.md as a whole, for any cluster: what must hold between the request and the reply whatever the
-policy, the readings, the placements and the annotations are. The single formulas have their tests in tests/unit/policy.
+"""The sections filter, expected load and scoring of docs/contract.md as a whole, for any cluster: invariants between
+request and reply, whatever the policy, the readings, the placements and the annotations are. The single formulas have
+their tests in tests/unit/policy.
 """
 
 import json

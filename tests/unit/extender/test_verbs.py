@@ -1,4 +1,4 @@
-"""Filter, prioritize and preempt: the cases of design.md section 4 worked out by hand, and what degrades a decision."""
+"""Filter, prioritize and preempt: cases of docs/contract.md, scoring, worked out by hand, and degraded decisions."""
 
 import json
 from collections.abc import Mapping, Sequence

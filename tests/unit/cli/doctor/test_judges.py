@@ -201,7 +201,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "nodes matched",
         {"metrics": worlds.every_metric(values=ONE_NODE, refused={"node-2": "nan"})},
         "fail",
-        ("node-2 has unusable values (nan)", "docs/promql.md"),
+        ("node-2 has unusable values (nan)", "docs/reference/promql.md"),
     ),
     "a node without load under onMissing: reject": (
         "nodes matched",
@@ -523,7 +523,7 @@ def test_a_broken_fact_is_named_with_its_fix(case: str) -> None:
 
 
 def test_the_docs_name_every_check() -> None:
-    page = (pathlib.Path(__file__).parents[4] / "docs" / "doctor.md").read_text(encoding="utf-8")
+    page = (pathlib.Path(__file__).parents[4] / "docs" / "how-to" / "diagnose.md").read_text(encoding="utf-8")
     assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")] == list(checks.CHECKS)
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md and docs/placeholder.md name every option of the commands, and none that they do not have."""
+"""The pages cli.md and hold-room.md name every option of the commands, and none that they do not have."""
 
 import pathlib
 import re
@@ -14,13 +14,13 @@ NUMBER = "those of the number"
 
 
 def section() -> str:
-    """What docs/cli.md says of `evenload placeholder`."""
-    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    """What docs/reference/cli.md says of `evenload placeholder`."""
+    text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     return text[text.index("## evenload placeholder") :]
 
 
 def named(name: str) -> set[str]:
-    """The options that the table of docs/cli.md gives a command."""
+    """The options that the table of docs/reference/cli.md gives a command."""
     (row,) = re.findall(rf"^\\| `placeholder {name}` .*$", section(), re.MULTILINE)
     (number,) = re.findall(r"^The number: .*$", section(), re.MULTILINE)
     return set(OPTION.findall(row)) | (set(OPTION.findall(number)) if NUMBER in row else set())
@@ -34,6 +34,6 @@ def test_the_table_of_commands_has_every_option_in_one_of_its_spellings(name: st
 
 
 def test_the_page_on_placeholders_explains_every_option_of_render() -> None:
-    text = set(OPTION.findall((DOCS / "placeholder.md").read_text(encoding="utf-8")))
+    text = set(OPTION.findall((DOCS / "how-to" / "hold-room.md").read_text(encoding="utf-8")))
     spellings = [set(one.opts) for one in render.main.params]
     assert [opts for opts in spellings if not opts & text] == []
