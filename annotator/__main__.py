@@ -16,20 +16,23 @@ import threading
 import click
 from prometheus_client import CollectorRegistry
 
-from annotator import cycle, once, service, writing
+from annotator import dry_run_report, node_sync, service
 from annotator.metrics import Telemetry
-from kube import config, kinds, lean_pods, lease, reloads
+from annotator.publish import node_writer
+from kube import config, kinds, lease, policy_events
 from kube import errors as kube_errors
 from kube.door import KubeDoor
-from policy import loading
-from policy.problems import PolicyError
-from policy.schema import LoadPolicy
-from promql import breaker, identity
+from kube.pods import compact
+from policy.loading import loader
+from policy.schema.load_policy import LoadPolicy
+from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
-from promql import options as promql_options
-from promql import telemetry as promql_telemetry
-from runtime import clock, exits, logs, loop, options, terminal
-from runtime.exits import Exit
+from promql.http import circuit_breaker
+from promql.http import options as promql_options
+from promql.http import query_metrics as promql_telemetry
+from promql.queries import identity
+from runtime import clock, exit_codes, logs, loop, options, terminal
+from runtime.exit_codes import Exit
 from runtime.reloading import Reloading
 
 DEFAULT_PORT = 8901
@@ -50,7 +53,9 @@ CODES: dict[type[Exception], Exit] = {
 @promql_options.series_options
 @click.option("--crane-annotations", is_flag=True, help="Also write crane's keys (cpu_usage_avg_5m and so on).")
 @click.option("--dry-run", is_flag=True, help="With --once: the apiserver checks every write and stores none.")
-@click.option("-o", "output", type=click.Choice(once.OUTPUTS), default="text", show_default=True, help="With --once.")
+@click.option(
+    "-o", "output", type=click.Choice(dry_run_report.OUTPUTS), default="text", show_default=True, help="With --once."
+)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="One replica publishes.")
 def main(
     *,
@@ -67,25 +72,27 @@ def main(
         raise click.UsageError("--dry-run and -o say what one sync does: give them together with --once")
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     wall, registry = clock.WallClock(), CollectorRegistry()
-    with exits.reported(CODES):
-        policy = Reloading(options.policy, loading.load, clock=wall, describe=loading.describe)
+    with exit_codes.reported(CODES):
+        policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         rng = random.Random()  # noqa: S311 - jitter, not secrets
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
         stop = threading.Event() if options.once else loop.stop_on_signals()
-        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop)
+        prometheus = circuit_breaker.Guarded(
+            asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop
+        )
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        settings = cycle.Settings(options.namespace, labels, crane_annotations)
+        settings = node_sync.Settings(options.namespace, labels, crane_annotations)
         telemetry = Telemetry(registry, wall.now)
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True
-        writer = writing.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
-        annotator = cycle.Annotator(prometheus, writer, settings, clock=wall, telemetry=telemetry)
+        writer = node_writer.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
+        annotator = node_sync.Annotator(prometheus, writer, settings, clock=wall, telemetry=telemetry)
         if options.once:
             raise SystemExit(_once(annotator, writer, policy, output))
         telemetry.export_leadership(leads)
-        news = reloads.News(policy, door, reloads.speaker("annotator", options), clock=wall)
+        news = policy_events.News(policy, door, policy_events.speaker("annotator", options), clock=wall)
         running = service.Service(
             annotator,
             door,
@@ -102,11 +109,13 @@ def main(
             running.run(stop)
 
 
-def _once(annotator: cycle.Annotator, writer: writing.Writer, policy: Reloading[LoadPolicy], output: str) -> Exit:
-    pods = {pod.key: pod for pod in writer.list(lean_pods.PODS).items}
-    world = cycle.World(writer.list(kinds.NODES).items, pods)
-    outcome = annotator.sync(world, cycle.Rulebook(policy.current, policy.content_hash))
-    for text in once.lines(outcome, writer, output):
+def _once(
+    annotator: node_sync.Annotator, writer: node_writer.Writer, policy: Reloading[LoadPolicy], output: str
+) -> Exit:
+    pods = {pod.key: pod for pod in writer.list(compact.PODS).items}
+    world = node_sync.World(writer.list(kinds.NODES).items, pods)
+    outcome = annotator.sync(world, node_sync.Rulebook(policy.current, policy.content_hash))
+    for text in dry_run_report.lines(outcome, writer, output):
         click.echo(terminal.escaped_lines(text))
     for problem in outcome.problems():
         click.echo(f"error: {terminal.escaped(problem)}", err=True)

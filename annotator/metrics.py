@@ -1,6 +1,6 @@
 """What the annotator exports: every metric name once, with help text that says what a rise means.
 
-Made by the wiring with the registry that /metrics serves; `annotator.cycle` and the wiring feed it. The five
+Made by the wiring with the registry that /metrics serves; `annotator.node_sync` and the wiring feed it. The five
 effectiveness names are fixed by docs/contract.md, effectiveness.
 """
 
@@ -12,11 +12,11 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, core, registry
 
-from annotator import bindings
-from annotator.effectiveness import Tally
-from annotator.looking_back import Stayed
-from annotator.spread import Ratios, Spread
-from annotator.staleness import Unusable
+from annotator.diagnostics.spread import Ratios, Spread
+from annotator.diagnostics.staleness import Unusable
+from annotator.placements import hot_counts
+from annotator.placements.effectiveness import Tally
+from annotator.placements.lookback import Stayed
 from runtime import version
 
 STATES: Final = ("fresh", "stale", "missing")
@@ -160,7 +160,7 @@ class Telemetry:
 
     def placeholders_are(self, counted: Mapping[tuple[str, str], int]) -> None:
         """Set how many placeholders hold room and how many wait for it, by (preset, state)."""
-        for preset, state in itertools.product(bindings.PRESETS, bindings.STATES):
+        for preset, state in itertools.product(hot_counts.PRESETS, hot_counts.STATES):
             self.placeholders.labels(preset, state).set(counted.get((preset, state), 0))
 
     def export_leadership(self, is_leader: Callable[[], bool]) -> None:

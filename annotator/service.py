@@ -15,15 +15,19 @@ from typing import Protocol
 import flask
 from prometheus_client import CollectorRegistry
 
-from annotator import bindings, cycle, effectiveness, looking_back, results, usage
-from annotator.counted import Pod
+from annotator import node_sync, usage_sync
 from annotator.metrics import Telemetry
-from kube import kinds, lean_pods, reflector, reloads, telemetry, undecodable, watches
+from annotator.placements import effectiveness, hot_counts, lookback, tally
+from annotator.placements.counted import Pod
+from kube import kinds, policy_events
+from kube.cache import reflector, watch_status
 from kube.door import KubeDoor
-from kube.left_out import PodsLeftOut
+from kube.http import client_metrics, undecodable
 from kube.objects import Node
-from policy.schema import LoadPolicy
-from runtime import clock, health, loop, ops, options, reload_metrics
+from kube.pods import compact
+from kube.pods.left_out import PodsLeftOut
+from policy.schema.load_policy import LoadPolicy
+from runtime import clock, health, loop, ops_server, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
@@ -58,7 +62,7 @@ class Service:
 
     def __init__(
         self,
-        annotator: cycle.Annotator,
+        annotator: node_sync.Annotator,
         door: KubeDoor,
         policy: Reloading[LoadPolicy],
         *,
@@ -66,7 +70,7 @@ class Service:
         led_until: Callable[[], float | None] = lambda: None,
         clock: clock.Clock,
         rng: random.Random,
-        news: reloads.News | None = None,
+        news: policy_events.News | None = None,
         circuit: Callable[[], str] | None = None,
         pods: Callable[[OnChange], Pods] | None = None,
         left_out: undecodable.UndecodableObjects | None = None,
@@ -82,14 +86,14 @@ class Service:
         self._since_seconds = clock.now()
         self._heartbeat = health.Heartbeat()
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
-        watched = functools.partial(reflector.Reflector, door, lean_pods.PODS, clock=clock, rng=rng)
+        watched = functools.partial(reflector.Reflector, door, compact.PODS, clock=clock, rng=rng)
         self.pods: Pods = watched(on_change=self.on_pod) if pods is None else pods(self.on_pod)
         followed = {"nodes": self.nodes, "pods": self.pods}
-        self.watches = watches.Watches(
+        self.watches = watch_status.Watches(
             {name: one for name, one in followed.items() if isinstance(one, reflector.Reflector)}
         )
         self._left_out = left_out or undecodable.UndecodableObjects(clock)
-        self.results = results.Results()
+        self.results = tally.Results()
         self._pods_left_out = PodsLeftOut()
         self._shown_nodes: Mapping[str, Node] = {}
         self._nodes: tuple[Node, ...] = ()
@@ -118,8 +122,8 @@ class Service:
         since_seconds = self._led_until() or self._since_seconds
         pods = self.pods.snapshot
         self.results.begin(lambda: pods().values(), since_seconds=since_seconds, now_seconds=self._clock.now())
-        world = cycle.World(self._fleet(), pods())
-        self._annotator.sync(world, cycle.Rulebook(self._policy.current, self._policy.content_hash))
+        world = node_sync.World(self._fleet(), pods())
+        self._annotator.sync(world, node_sync.Rulebook(self._policy.current, self._policy.content_hash))
         self.results.settle(self._levels(), now_seconds=self._clock.now())
         self._look_back(world)
 
@@ -135,7 +139,7 @@ class Service:
         In a lapse of leadership it waits: the next sync judges it, or leaves it to whoever leads then.
         """
         self._pods_left_out.changed(old, new)
-        placed = bindings.scheduling_result(old, new, since_seconds=self._since_seconds)
+        placed = hot_counts.scheduling_result(old, new, since_seconds=self._since_seconds)
         if placed is not None:
             self.results.add(placed, self._levels() if self._leads() else None)
 
@@ -146,21 +150,21 @@ class Service:
             self._shown_nodes, self._nodes = shown, tuple(shown.values())
         return self._nodes
 
-    def _look_back(self, world: cycle.World) -> None:
+    def _look_back(self, world: node_sync.World) -> None:
         """Once owners' usage was read, what every pod uses is known, too."""
         levels, usage_read = self._levels(), self._annotator.pod_usage
         look = None
         if levels is not None and usage_read is not None:
             by_name = {node.metadata.name: node for node in world.nodes}
-            look = looking_back.Look(levels, usage_read, self._annotator.pods.by_uid, by_name)
-        spacing_seconds = usage.PERIODS * self._policy.current.sync.period_seconds
-        looks_per_hour = looking_back.SPAN_SECONDS / spacing_seconds
+            look = lookback.Look(levels, usage_read, self._annotator.pods.by_uid, by_name)
+        spacing_seconds = usage_sync.PERIODS * self._policy.current.sync.period_seconds
+        looks_per_hour = lookback.SPAN_SECONDS / spacing_seconds
         self.results.look_back(look, now_seconds=self._clock.now(), looks_per_hour=looks_per_hour)
 
     def app(self, registry: CollectorRegistry) -> flask.Flask:
         """The application of the plain routes, with the policy file's state on /metrics."""
         registry.register(reload_metrics.ReloadCollector(self._policy))
-        registry.register(telemetry.DoorCollector(self._left_out, self.watches))
+        registry.register(client_metrics.DoorCollector(self._left_out, self.watches))
         registry.register(self._pods_left_out)
         app = flask.Flask("annotator")
         late = self._heartbeat.check(
@@ -179,7 +183,9 @@ class Service:
             health.event_check("nodes listed", self.nodes.synced, "the first list of nodes is not complete"),
             health.event_check("pods listed", self.pods.synced, "the first list of pods is not complete"),
         ]
-        app.register_blueprint(ops.ops_blueprint(livez=[late], readyz=ready, registry=registry, configz=self.configz))
+        app.register_blueprint(
+            ops_server.ops_blueprint(livez=[late], readyz=ready, registry=registry, configz=self.configz)
+        )
         return app
 
     def configz(self) -> dict[str, object]:
@@ -220,8 +226,8 @@ class Service:
 @contextlib.contextmanager
 def serving(
     service: Service, telemetry: Telemetry, registry: CollectorRegistry, given: options.ServiceOptions
-) -> Iterator[ops.Server]:
+) -> Iterator[ops_server.Server]:
     """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
     telemetry.export_effectiveness(lambda: service.results.tally, lambda: service.results.stayed)
-    with ops.serve(service.app(registry), given.listen, default_port=8901) as server:
+    with ops_server.serve(service.app(registry), given.listen, default_port=8901) as server:
         yield server

@@ -26,7 +26,7 @@ import cluster
 from bench import answers, contestants, fleet, playing
 from bench.table import Row
 from cluster import cache
-from promql import recording_rules
+from promql.queries import recording_rules
 from runtime import clock
 
 QUERIES, SYNC_SECONDS, PATCHES_PER_NODE_AND_MINUTE, MEMORY_MEBIBYTES = 8, 5.0, 0.2, 200.0

@@ -24,9 +24,9 @@ import cluster
 from bench import answers, contestants, fleet, peer, prepared, spending
 from bench.table import Row
 from cluster import api, cache
-from descheduler import reading, usage
-from policy import schema
-from promql import node_queries, pod_queries
+from descheduler.snapshot import cluster_reader, usage
+from policy.schema import load_policy
+from promql.queries import node_queries, pod_queries
 from runtime import clock
 
 HOT_EVERY = 20
@@ -160,14 +160,14 @@ def _rows(settings: Settings, turns: Turns, run: spending.Spent, staying: spendi
 
 def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepared.Prepared:
     """Every answer a run asks for: one node in twenty at 90 % of memory, pods that use some of it."""
-    policy = schema.LoadPolicy.of(POLICY)
+    policy = load_policy.LoadPolicy.of(POLICY)
     source = prepared.Prepared(now_seconds)
     instances = [{"instance": f"{name}:9100"} for name in known]
     for metric in usage.metrics_read(policy):
         hot = metric.name == "memory_avg_5m"
         ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
-        source.answer(reading.expression(metric, ""), zip(instances, ratios, strict=True))
-    windows = reading.pod_windows(policy)
+        source.answer(cluster_reader.expression(metric, ""), zip(instances, ratios, strict=True))
+    windows = cluster_reader.pod_windows(policy)
     pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(settings.pods)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))
     source.answer(pod_queries.cpu_cores(windows[usage.Resource.CPU]), zip(pods, cores, strict=True))
@@ -179,7 +179,7 @@ def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepar
 
 
 def _command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str) -> list[str]:
-    document = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, **POLICY}
+    document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **POLICY}
     policy = directory / "policy.yaml"
     policy.write_text(yaml.safe_dump(document), encoding="utf-8")
     given = {

@@ -14,7 +14,7 @@ import msgspec
 import requests
 
 from cluster import nodes
-from policy import annotations
+from policy.contract import load_annotation
 from runtime import clock
 
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
@@ -35,7 +35,7 @@ def reading(rng: random.Random, now_seconds: float) -> str:
     """The text of a node's load annotation: somewhere under the thresholds, or for a few nodes over them."""
     cpu = rng.uniform(0.7, 0.95) if rng.random() < HOT_RATIO else rng.uniform(0.05, 0.6)
     values = {name: cpu if name == "cpu_avg_5m" else rng.uniform(0.05, 0.6) for name in METRICS}
-    return annotations.encode(annotations.Reading(now_seconds, values))
+    return load_annotation.encode(load_annotation.Reading(now_seconds, values))
 
 
 def stored_nodes(count: int, rng: random.Random, now_seconds: float) -> collections.abc.Iterator[Stored]:
@@ -43,7 +43,7 @@ def stored_nodes(count: int, rng: random.Random, now_seconds: float) -> collecti
     for at, name in enumerate(names(count)):
         body = nodes.body(nodes.NodeShape(name, cpu="16", memory="64Gi"), at)
         metadata: dict[str, object] = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-        metadata["annotations"] = {annotations.KEY: reading(rng, now_seconds)}
+        metadata["annotations"] = {load_annotation.KEY: reading(rng, now_seconds)}
         body["metadata"] = _metadata(metadata, rng, now_seconds)
         yield f"/registry/minions/{name}", body
 

@@ -18,15 +18,15 @@ import numpy.typing as npt
 
 from bench import fleet
 from cluster import exporter_text, nodes
-from promql import recording_rules
-from simulator import load, series
+from promql.queries import recording_rules
+from simulator import contention, load_curves
 
 Floats = npt.NDArray[np.float32]
 
 GENERATED_JOBS = 250
-NODE = load.Load(16_000.0, 64 * 2.0**30)
+NODE = contention.Load(16_000.0, 64 * 2.0**30)
 FILL_RATIO = 0.5  # of the node by its pods, on average over the jobs
-SYSTEM = load.SystemLoad()
+SYSTEM = contention.SystemLoad()
 GRID_SECONDS = 30.0
 AVERAGE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 300.0, 3600.0, 86400.0
 RECORDED_SECONDS = {"avg_5m": 60.0, "max_1h": 300.0}  # how far apart the past's samples are
@@ -45,23 +45,24 @@ class Player(NamedTuple):
 class Cast(NamedTuple):
     """Everybody: the jobs' curves and what one replica of each uses, and the pods."""
 
-    profiles: tuple[load.Profile, ...]
-    curves: tuple[series.Curve, ...]
+    profiles: tuple[contention.Profile, ...]
+    curves: tuple[load_curves.Curve, ...]
     players: tuple[Player, ...]
     nodes: int
 
 
 def cast(node_count: int, pods_per_node: int, seed: int, trace: pathlib.Path | None) -> Cast:
     """Who plays what on which node; TraceError for a file that is none."""
-    read = series.read_trace(trace) if trace else ()
-    curves = read or tuple(series.generate(job) for job in range(GENERATED_JOBS))
-    means = [curve.means or series.owner_means(job) for job, curve in enumerate(curves)]
+    read = load_curves.read_trace(trace) if trace else ()
+    curves = read or tuple(load_curves.generate(job) for job in range(GENERATED_JOBS))
+    means = [curve.means or load_curves.owner_means(job) for job, curve in enumerate(curves)]
     kind = "trace" if trace else "google"
     scale = FILL_RATIO / pods_per_node
     cpu = scale / float(np.mean([mean.cpu_ratio for mean in means])) * NODE.cpu_millicores
     memory = scale / float(np.mean([mean.memory_ratio for mean in means])) * NODE.memory_bytes
     profiles = tuple(
-        load.Profile(cpu * mean.cpu_ratio, memory * mean.memory_ratio, kind, job) for job, mean in enumerate(means)
+        contention.Profile(cpu * mean.cpu_ratio, memory * mean.memory_ratio, kind, job)
+        for job, mean in enumerate(means)
     )
     return Cast(profiles, curves, _players(node_count, pods_per_node, len(curves), seed), node_count)
 
@@ -83,7 +84,7 @@ def stored_pods(
     for at, player in enumerate(made.players):
         if player.node in on:
             body = fleet.pod(f"job-{player.job}", f"{player.ordinal:06}", rng, now_seconds)
-            says = {load.USAGE_KEY: msgspec.json.encode(made.profiles[player.job]).decode()}
+            says = {contention.USAGE_KEY: msgspec.json.encode(made.profiles[player.job]).decode()}
             bound_at_seconds = now_seconds - rng.uniform(60, DAY_SECONDS)
             yield fleet.running(body, names[player.node], at, bound_at_seconds, says)
 
@@ -112,13 +113,13 @@ def _ratios(made: Cast, at_seconds: npt.NDArray[np.float64]) -> dict[str, Floats
         return cpu, curve.memory[steps] * np.float32(profile.memory_bytes / NODE.memory_bytes)
 
     for job, ordinal, node in made.players:
-        which = load.replica(made.profiles[job].seed, ordinal)
+        which = contention.replica(made.profiles[job].seed, ordinal)
         cpu, memory = shape(job, which.lag_steps)
         wanted["cpu"][node] += cpu * np.float32(which.level)
         wanted["memory"][node] += memory * np.float32(which.level)
     return {
         "cpu": np.minimum(wanted["cpu"] + np.float32(SYSTEM.cpu_ratio), 1.0),
-        "memory": np.minimum(wanted["memory"] + np.float32(SYSTEM.memory_ratio), load.MEMORY_CEILING_RATIO),
+        "memory": np.minimum(wanted["memory"] + np.float32(SYSTEM.memory_ratio), contention.MEMORY_CEILING_RATIO),
     }
 
 

@@ -1,7 +1,7 @@
 """Our score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
 
-`python -m bench scoring --trace FILE` runs `simulator.comparing` under both rules of requests on both parts of the
-trace, prints the tables as Markdown (docs/why/scoring.md holds such a run) and gives bench one row a table. What is
+`python -m bench scoring --trace FILE` runs `simulator.peer_comparison` under both rules of requests on both parts of
+the trace, prints the tables as Markdown (docs/why/scoring.md holds such a run) and gives bench one row a table. What is
 compared are loads of nodes under equal arrivals, so the machine it runs on plays no part.
 """
 
@@ -13,18 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench.table import Row
-from simulator import comparing, lives, traces
-from simulator.comparing import Contestant, Traced
-from simulator.figures import Figures, written
-from simulator.outcome import Outcome, Progress
-from simulator.study import PLAIN_NAME
+from simulator import peer_comparison
+from simulator.peer_comparison import Contestant, Traced
+from simulator.results.figures import Figures, written
+from simulator.results.outcome import Outcome, Progress
+from simulator.results.study import PLAIN_NAME
+from simulator.workloads import arrivals, trace_files
 
 RULES = ("guessing", "careful")
 ORACLE = "oracle"
 LEAST_GAIN_RATIO = 0.05  # where the oracle gains less, a share of it says nothing
 # A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
-CROWD = lives.Crowd(pods=500, service_pods=120, base_seconds=6 * lives.HOUR_SECONDS, rollouts_per_day=0.5)
-RECIPE = traces.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
+CROWD = arrivals.Crowd(pods=500, service_pods=120, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
+RECIPE = trace_files.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
 Results = Mapping[str, tuple[Outcome, ...]]
 
 
@@ -35,8 +36,8 @@ class Settings(NamedTuple):
     seeds: int = 8
     first_seed: int = 1
     workers: int = 1
-    recipe: traces.Recipe = RECIPE
-    contestants: tuple[Contestant, ...] = comparing.ALL
+    recipe: trace_files.Recipe = RECIPE
+    contestants: tuple[Contestant, ...] = peer_comparison.ALL
 
 
 class Column(NamedTuple):
@@ -64,11 +65,11 @@ GAINS = ("of the oracle's gain in minutes over 65 %", "seeds", "of its gain in s
 def measure(settings: Settings) -> list[Row]:
     """Prints every table; a row each: node-minutes over 65 % CPU of ours beside the best of the peers'."""
     rows = []
-    for part, name in enumerate(comparing.PARTS):
+    for part, name in enumerate(peer_comparison.PARTS):
         for rule in RULES:
             source = Traced(settings.trace, rule, settings.recipe, part)
             seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
-            found = comparing.held(source, settings.contestants, seeds, workers=settings.workers, watch=_told)
+            found = peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=_told)
             title = f"{settings.trace.stem}, part {name}, {rule} owners"
             print(f"\n### {title}\n\n{table(found)}", flush=True)
             rows.append(_row(title, found))
@@ -137,6 +138,8 @@ def _row(title: str, found: Results) -> Row:
     def middle(name: str) -> float:
         return statistics.median(map(warm, found[name]))
 
-    peers = [each.name for each in comparing.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in found]
+    peers = [
+        each.name for each in peer_comparison.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in found
+    ]
     best = min(peers, key=middle)
-    return Row(f"warm node-minutes, {title}, beside {best}", middle(comparing.OURS), "min", middle(best))
+    return Row(f"warm node-minutes, {title}, beside {best}", middle(peer_comparison.OURS), "min", middle(best))

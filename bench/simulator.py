@@ -13,8 +13,9 @@ from typing import NamedTuple
 import click
 
 from bench import table
-from policy import schema
-from simulator import generator, world
+from policy.schema import load_policy
+from simulator import world
+from simulator.workloads import generator
 
 BUDGET_SECONDS = 10.0  # docs/contract.md, budgets
 SHARES = (0.25, 0.5, 1.0)
@@ -59,7 +60,7 @@ def _run(settings: Settings, share: float) -> Run:
     )
     scenario = generator.generate(settings.seed, shape)
     began_seconds = time.process_time()
-    outcome = world.run(scenario, world.Setup(schema.defaults(), settings.seed))
+    outcome = world.run(scenario, world.Setup(load_policy.defaults(), settings.seed))
     seconds = time.process_time() - began_seconds
     click.echo(f"  {scenario.steps} steps, {len(scenario.replicas)} replicas: {seconds:.1f} s", err=True)
     return Run(scenario.steps, outcome.figures.pods_bound, seconds)

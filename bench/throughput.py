@@ -26,7 +26,7 @@ import cluster
 from bench import contestants, fleet, processors
 from bench.table import Row
 from cluster import nodes
-from policy import annotations
+from policy.contract import load_annotation
 from runtime import clock
 
 LIMIT_RATIO = 0.95
@@ -99,7 +99,7 @@ def _create_nodes(running: cluster.Cluster, count: int, rng: random.Random) -> N
     texts = {name: fleet.reading(rng, now_seconds) for name in fleet.names(count)}
 
     def annotate(name: str) -> None:
-        running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {annotations.KEY: texts[name]}}})
+        running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {load_annotation.KEY: texts[name]}}})
 
     with concurrent.futures.ThreadPoolExecutor(PARALLEL) as pool:
         list(pool.map(annotate, texts))

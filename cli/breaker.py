@@ -10,8 +10,8 @@ from typing import Final
 import click
 import msgspec
 
-from cli import descheduler_http, extender_http, output
-from runtime import exits
+from cli.common import descheduler_client, http_client, output
+from runtime import exit_codes
 
 HEADERS: Final = ("namespace", "workload", "failures", "last", "state", "until")
 
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 @main.command("list")
-@descheduler_http.options
+@descheduler_client.options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "json", "yaml", "name")
 def show(no_headers: bool, output_format: str, **where: str) -> None:
     """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
-    with exits.reported(extender_http.ERRORS):
-        service = descheduler_http.service(**where)
+    with exit_codes.reported(http_client.ERRORS):
+        service = descheduler_client.service(**where)
         found = _breakers(service)
     if output_format in ("json", "yaml"):
         output.data(output.structured(msgspec.to_builtins(Breakers(found)), output_format))
@@ -75,7 +75,7 @@ def show(no_headers: bool, output_format: str, **where: str) -> None:
 @main.command()
 @click.argument("workload", required=False)
 @click.option("--all", "everybody", is_flag=True, help="Of every workload.")
-@descheduler_http.options
+@descheduler_client.options
 def reset(workload: str | None, everybody: bool, **where: str) -> None:
     """Forget the failures of WORKLOAD (uid, name, Kind/name or namespace/Kind/name), so that it may be tried again.
 
@@ -86,14 +86,14 @@ def reset(workload: str | None, everybody: bool, **where: str) -> None:
     """
     if bool(workload) == everybody:
         output.fail("give a workload or --all, one of both")
-    with exits.reported(extender_http.ERRORS):
-        service = descheduler_http.service(**where)
+    with exit_codes.reported(http_client.ERRORS):
+        service = descheduler_client.service(**where)
         uid = "" if workload is None else _meant(_breakers(service), workload).workload_uid
         service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", b"")
     output.say(f"reset: {workload or 'all workloads'}; the next run may try again")
 
 
-def _breakers(service: extender_http.Service) -> tuple[Breaker, ...]:
+def _breakers(service: http_client.Service) -> tuple[Breaker, ...]:
     return service.decode(service.get("/breaker"), Breakers).breakers
 
 

@@ -14,9 +14,10 @@ from typing import Final
 
 import click
 
-from cli import certs_plan, output
+from cli import certs_plan
 from cli.certs_plan import Leaf
-from runtime import clock, exits
+from cli.common import output
+from runtime import clock, exit_codes
 
 SECRET: Final = "evenload-extender-tls"  # noqa: S105 - the name that deploy/kustomize/components/mtls mounts
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # a DNS label: folder, common name and part of a name
@@ -83,7 +84,7 @@ def main(
     """
     if dry_run and output_format != "table":
         output.fail("--dry-run prints the table: it has no keys to print as Secrets")
-    with exits.reported({certs_plan.Refused: exits.Exit.BAD_INPUT, OSError: exits.Exit.BAD_INPUT}):
+    with exit_codes.reported({certs_plan.Refused: exit_codes.Exit.BAD_INPUT, OSError: exit_codes.Exit.BAD_INPUT}):
         wanted = certs_plan.Wanted(
             leaves(namespace, service, hosts, (*clients, *known_clients(directory))),
             days,
@@ -184,7 +185,7 @@ def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: st
     }
 
 
-def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exits.Exit:
+def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
     """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
     ends_seconds = plan.ca.until_seconds if plan.ca.word == "kept" else None
     soon = (
@@ -198,10 +199,10 @@ def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *,
         )
     if dry_run and not plan.is_done:
         output.say("nothing was written; without --dry-run the lines above are done")
-        return exits.Exit.FINDINGS
+        return exit_codes.Exit.FINDINGS
     if not plan.is_done:
         output.say(f"next: evenload certs -d {directory} -o yaml | kubectl apply --server-side -f -")
         output.say(
             f"and bring {directory / certs_plan.SCHEDULER} to /etc/kubernetes/evenload where kube-scheduler runs"
         )
-    return exits.Exit.FINDINGS if soon else exits.Exit.OK
+    return exit_codes.Exit.FINDINGS if soon else exit_codes.Exit.OK

@@ -9,10 +9,12 @@ from typing import Final
 
 import click
 
-from cli import demo_screen, output, simulate, studies
-from runtime import exits
-from simulator import generator, runs
-from simulator.study import PLAIN
+from cli import demo_screen, simulate, studies
+from cli.common import output
+from runtime import exit_codes
+from simulator import runs
+from simulator.results.study import PLAIN
+from simulator.workloads import generator
 
 NAME: Final = "evenload"
 NEXT: Final = (
@@ -47,7 +49,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
         html=html,
         output_format=output_format,
     )
-    with exits.reported({ValueError: exits.Exit.BAD_INPUT}):
+    with exit_codes.reported({ValueError: exit_codes.Exit.BAD_INPUT}):
         told = studies.facts(source.scenario(seed), wish)
     screen = output.console(stderr=True)
     output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")

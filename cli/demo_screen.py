@@ -14,8 +14,8 @@ import numpy.typing as npt
 from rich import console, live, table, text
 
 from simulator import runs
-from simulator.figures import HOT_RATIO, WARM_RATIO
-from simulator.outcome import Progress
+from simulator.results.figures import HOT_RATIO, WARM_RATIO
+from simulator.results.outcome import Progress
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 DONE_CELLS: Final = 24

@@ -10,23 +10,25 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cli import drawing, durations, effectiveness_plot, output, prometheus_finding
 from cli import effectiveness_figures as figures
+from cli import effectiveness_plot, prometheus_finding
+from cli.common import durations, output, plotting
 from kube import errors as kube_errors
-from promql import client, errors, options
 from promql import door as promql_door
-from runtime import clock, exits
+from promql import errors
+from promql.http import client, options
+from runtime import clock, exit_codes
 
 STEPS: Final = 96  # of a picture: a week in steps of 1h45m
 SHORTEST_STEP_SECONDS: Final = 60.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
-_CODES: Final[dict[type[Exception], exits.Exit]] = {
-    kube_errors.ConfigError: exits.Exit.BAD_INPUT,
-    kube_errors.KubeError: exits.Exit.UNREACHABLE,
-    errors.ConfigError: exits.Exit.BAD_INPUT,
-    errors.PromqlError: exits.Exit.UNREACHABLE,
-    drawing.NotInstalled: exits.Exit.BAD_INPUT,
-    OSError: exits.Exit.BAD_INPUT,
+_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
+    kube_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    kube_errors.KubeError: exit_codes.Exit.UNREACHABLE,
+    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    errors.PromqlError: exit_codes.Exit.UNREACHABLE,
+    plotting.NotInstalled: exit_codes.Exit.BAD_INPUT,
+    OSError: exit_codes.Exit.BAD_INPUT,
 }
 _MEANINGS: Final = {
     "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
@@ -72,7 +74,7 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
       evenload effectiveness --since 24h -o json | jq .figures.effective_schedule_ratio
       evenload effectiveness --since 30d --png effectiveness.png
     """
-    with exits.reported(_CODES):
+    with exit_codes.reported(_CODES):
         door = prometheus_finding.connect(**given)
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)
@@ -167,4 +169,4 @@ def _remarks(report: Report) -> None:
         reach, asked = (seconds / durations.DAY_SECONDS for seconds in (report.covered_seconds, report.span_seconds))
         output.say(f"data reach back {reach:.2f} of {asked:.2f} days only")
     if report.warnings or not whole:
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

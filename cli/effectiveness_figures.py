@@ -8,7 +8,7 @@ effectiveness.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from promql import node_queries
+from promql.queries import node_queries
 
 # What is summed over a span, by the series of the annotator (annotator.metrics).
 SERIES: Final = {

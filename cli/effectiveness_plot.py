@@ -1,6 +1,6 @@
 """The effectiveness figures over time as a picture: `evenload effectiveness --png FILE`.
 
-`cli.effectiveness` calls `write`; matplotlib itself is in `cli.drawing`.
+`cli.effectiveness` calls `write`; matplotlib itself is in `cli.common.plotting`.
 """
 
 import datetime
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cli import drawing
+from cli.common import plotting
 from cli.effectiveness_figures import Figures, Moment
 
 SIZE_INCHES: Final = (10.0, 8.0)
@@ -19,7 +19,7 @@ def write(moments: Sequence[Moment], path: Path, title: str) -> None:
 
     Raises drawing.NotInstalled, and OSError when the file cannot be written.
     """
-    figure = drawing.figure(*SIZE_INCHES)
+    figure = plotting.figure(*SIZE_INCHES)
     figure.suptitle(title)
     upper, middle, lower = figure.subplots(3, 1, sharex=True)
     times = [datetime.datetime.fromtimestamp(moment.at_seconds, datetime.UTC) for moment in moments]
@@ -32,7 +32,7 @@ def write(moments: Sequence[Moment], path: Path, title: str) -> None:
     lower.set_ylabel("scheduling results\nper step")
     lower.set_xlabel("UTC")
     figure.autofmt_xdate()
-    drawing.save(figure, path)
+    plotting.save(figure, path)
 
 
 _MEMORY: Final = "memory_utilization_total_avg"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.extender_answers import MISSING, age, mebibytes, percent
+from cli.common.api_types import MISSING, age, mebibytes, percent
 from runtime import clock
 
 PAGE: Final = 1000

@@ -9,8 +9,8 @@ import collections.abc
 import statistics
 from typing import Final, Literal, NamedTuple
 
+from cli.common.api_types import MISSING, percent
 from cli.eviction_rows import Row
-from cli.extender_answers import MISSING, percent
 from runtime import clock
 
 DONE: Final = ("evicted", "evicted_unconfirmed")

@@ -14,17 +14,18 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
-from cli import descheduler_http, drawing, eviction_summary, evictions_plot, extender_answers, extender_http, output
 from cli import eviction_rows as shown
-from runtime import clock, exits
+from cli import eviction_summary, evictions_plot
+from cli.common import api_types, descheduler_client, http_client, output, plotting
+from runtime import clock, exit_codes
 
 WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = 500
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
-_CODES: Final[dict[type[Exception], exits.Exit]] = {
-    **extender_http.ERRORS,
-    drawing.NotInstalled: exits.Exit.BAD_INPUT,
-    OSError: exits.Exit.BAD_INPUT,
+_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
+    **http_client.ERRORS,
+    plotting.NotInstalled: exit_codes.Exit.BAD_INPUT,
+    OSError: exit_codes.Exit.BAD_INPUT,
 }
 Json = dict[str, Any]
 GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
@@ -42,7 +43,7 @@ class Wish(NamedTuple):
 
 
 @click.command("evictions", context_settings={"help_option_names": ["-h", "--help"]})
-@descheduler_http.options
+@descheduler_client.options
 @click.option("--since", default="", metavar="SPAN|TIME", help="Such as 7d, 2h30m or 2026-11-21T04:00:00Z.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Pods of this namespace.")
 @click.option("--node", default="", metavar="NAME", help="Pods that left this node.")
@@ -86,8 +87,8 @@ def main(
     _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
-    with exits.reported(_CODES):
-        service = descheduler_http.service(**given)
+    with exit_codes.reported(_CODES):
+        service = descheduler_client.service(**given)
         if events:
             _print_events(service, wish)
         elif summary:
@@ -109,19 +110,19 @@ def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool, time
         output.fail("--summary judges evictions that took place: leave --outcome out")
     if watch and wish.output_format in ("json", "yaml"):
         output.fail(f"-w with -o {wish.output_format} would never be a whole document: use -o jsonl")
-    if timeline is not None and timeline.suffix not in drawing.FORMATS:
-        output.fail(f"--timeline {timeline}: the name must end in {' or '.join(drawing.FORMATS)}")
+    if timeline is not None and timeline.suffix not in plotting.FORMATS:
+        output.fail(f"--timeline {timeline}: the name must end in {' or '.join(plotting.FORMATS)}")
     if events and any(wish.query[name] for name in ("namespace", "workload", "outcome")):
         output.fail("--events knows --since and --node (the name of any object) only")
 
 
-def _rows(service: extender_http.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
+def _rows(service: http_client.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
     body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
     service.decode(body, shown.Evictions)  # every row is one, whatever the format
     return service.decode(body, shown.Raw).evictions
 
 
-def _print(service: extender_http.Service, wish: Wish) -> None:
+def _print(service: http_client.Service, wish: Wish) -> None:
     if wish.output_format == "jsonl":
         _print_lines(shown.pages(lambda query: _rows(service, wish, **query), {}))
         return
@@ -169,7 +170,7 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
             return
 
 
-def _print_summary(service: extender_http.Service, wish: Wish, by: str | None) -> None:
+def _print_summary(service: http_client.Service, wish: Wish, by: str | None) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = (msgspec.convert(row, shown.Row) for row in raw)
     found = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
@@ -185,7 +186,7 @@ def _print_summary(service: extender_http.Service, wish: Wish, by: str | None) -
         output.say(remark)
 
 
-def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:
+def _draw(service: http_client.Service, wish: Wish, path: Path) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = [msgspec.convert(row, shown.Row) for row in raw]
     if not rows:
@@ -196,7 +197,7 @@ def _draw(service: extender_http.Service, wish: Wish, path: Path) -> None:
     output.say(f"{path}: {len(rows)} evictions from {len(names)} nodes{more}")
 
 
-def _print_events(service: extender_http.Service, wish: Wish) -> None:
+def _print_events(service: http_client.Service, wish: Wish) -> None:
     body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
     found, document = service.decode(body, shown.Events).events, service.decode(body, dict[str, Any])
     if wish.output_format == "jsonl":
@@ -210,4 +211,4 @@ def _print_events(service: extender_http.Service, wish: Wish) -> None:
 
 
 def _age(one: shown.Posted, now_seconds: float) -> str:
-    return extender_answers.age(now_seconds - clock.from_rfc3339(one.at))
+    return api_types.age(now_seconds - clock.from_rfc3339(one.at))

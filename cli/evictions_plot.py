@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cli import drawing
+from cli.common import plotting
 from cli.eviction_rows import Row
 from runtime import clock
 
@@ -32,14 +32,14 @@ def lanes(rows: Iterable[Row]) -> tuple[str, ...]:
 def write(rows: Sequence[Row], path: Path, title: str) -> tuple[str, ...]:
     """A PNG or SVG by the file's name; the nodes drawn. Raises drawing.NotInstalled, and OSError for the file."""
     names = lanes(rows)
-    figure = drawing.figure(WIDTH_INCHES, MARGIN_INCHES + LANE_INCHES * max(1, len(names)))
+    figure = plotting.figure(WIDTH_INCHES, MARGIN_INCHES + LANE_INCHES * max(1, len(names)))
     figure.suptitle(title)
     axes = figure.subplots(max(1, len(names)), 1, sharex=True, squeeze=False)
     for (lane,), name in zip(axes, names, strict=False):
         _lane(lane, name, rows)
     axes[-1][0].set_xlabel("UTC")
     figure.autofmt_xdate()
-    drawing.save(figure, path)
+    plotting.save(figure, path)
     return names
 
 

@@ -12,17 +12,18 @@ from typing import Final
 import click
 import msgspec
 
-from cli import explain_text, extender_http, output, scheduler_config
-from cli import extender_answers as answers
+from cli import explain_text, scheduler_config
+from cli.common import api_types as answers
+from cli.common import http_client, output
 from kube import config, errors, kinds
-from runtime import exits
+from runtime import exit_codes
 
 DEFAULT_WEIGHT: Final = 2  # of the stanza we ship (deploy/scheduler/extender-stanza.yaml)
-_ERRORS: Final[dict[type[Exception], exits.Exit]] = {
-    **extender_http.ERRORS,
-    errors.KubeError: exits.Exit.BAD_INPUT,
-    errors.Unreachable: exits.Exit.UNREACHABLE,
-    errors.ServerError: exits.Exit.UNREACHABLE,
+_ERRORS: Final[dict[type[Exception], exit_codes.Exit]] = {
+    **http_client.ERRORS,
+    errors.KubeError: exit_codes.Exit.BAD_INPUT,
+    errors.Unreachable: exit_codes.Exit.UNREACHABLE,
+    errors.ServerError: exit_codes.Exit.UNREACHABLE,
 }
 
 
@@ -57,7 +58,7 @@ def main() -> None:
     show_default=True,
     help="Our weight in the scheduler's configuration.",
 )
-@extender_http.options
+@http_client.options
 @click.option("--kubeconfig", metavar="FILE", help="Where to read the pod. Default: as kubectl.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @click.option("--no-headers", is_flag=True, help="Rows only.")
@@ -75,8 +76,8 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
     asked = Asked(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
-    service = extender_http.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
-    with exits.reported(_ERRORS):
+    service = http_client.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
+    with exit_codes.reported(_ERRORS):
         story = (None if now else decided(service, asked)) or explained(service, asked)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
@@ -89,7 +90,7 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
     _remarks(story, asked)
 
 
-def decided(service: extender_http.Service, asked: Asked) -> explain_text.Story | None:
+def decided(service: http_client.Service, asked: Asked) -> explain_text.Story | None:
     """What the extender decided about the pod last, or None, and why, on stderr."""
     body = service.get("/decisions", namespace=asked.namespace, pod=asked.name)
     found = service.decode(body, answers.Decisions).decisions
@@ -141,7 +142,7 @@ def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.St
     )
 
 
-def explained(service: extender_http.Service, asked: Asked) -> explain_text.Story:
+def explained(service: http_client.Service, asked: Asked) -> explain_text.Story:
     """What the extender would decide now about the pod as Kubernetes has it, over all nodes."""
     door = config.connect(asked.kubeconfig, asked.context)
     found = door.get(kinds.PODS, asked.name, namespace=asked.namespace)
@@ -190,4 +191,4 @@ def _remarks(story: explain_text.Story, asked: Asked) -> None:
             "docs/reference/extender.md says what each means"
         )
     if story.omitted or story.degraded:
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

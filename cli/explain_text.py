@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from cli import extender_answers as answers
-from cli import output, scheduler_config
+from cli import scheduler_config
+from cli.common import api_types as answers
+from cli.common import output
 
 HEADERS: Final = ("node", "score", "points", "base", "hot", "terms", "expected", "age", "verdict")
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import click
 
-from cli import extender_answers as answers
-from cli import extender_http, output
-from runtime import exits
+from cli.common import api_types as answers
+from cli.common import http_client, output
+from runtime import exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
@@ -32,7 +32,7 @@ ORDERS: Final[dict[str, Order]] = {
 
 
 @click.command("nodes", context_settings={"help_option_names": ["-h", "--help"]})
-@extender_http.options
+@http_client.options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "json", "yaml", "name")
@@ -49,8 +49,8 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> No
       evenload nodes --extender https://evenload-extender.evenload-system.svc:8900 --ca-file ca.crt
       evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
     """
-    service = extender_http.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
-    with exits.reported(extender_http.ERRORS):
+    service = http_client.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
+    with exit_codes.reported(http_client.ERRORS):
         body = service.get("/nodes")
         found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
     nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])
@@ -146,7 +146,7 @@ def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) ->
     """What to know and to do next, on stderr; ends with code 4 where readings are unusable."""
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))
     for node in nodes:
         if node.thresholds_ignored:
             output.say(f"warning: of evenload.io/thresholds on {node.name} is not in force: {node.thresholds_ignored}")
@@ -158,4 +158,4 @@ def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) ->
         output.say(
             f"warning: no usable reading of {len(blind)} of {len(nodes)} nodes: {shown}{more}; -o wide lists them"
         )
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

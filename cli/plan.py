@@ -11,10 +11,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from cli import descheduler_http, extender_http, output
-from cli import extender_answers as answers
-from descheduler import verdicts as pod_verdicts
-from runtime import exits
+from cli.common import api_types as answers
+from cli.common import descheduler_client, http_client, output
+from descheduler.planning import verdicts as pod_verdicts
+from runtime import exit_codes
 
 HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
 WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
@@ -96,7 +96,7 @@ class Plan(msgspec.Struct, frozen=True):
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
 @click.option("--verdict", "verdicts", multiple=True, type=click.Choice(list(map(str, pod_verdicts.Cause))),
     metavar="WORD", help="Only pods with it; may be repeated.")  # fmt: skip
-@descheduler_http.options
+@descheduler_client.options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml")
 def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, output_format: str, **where: str) -> None:
@@ -112,8 +112,8 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
       evenload plan --verdict no_destination -o wide
       evenload plan -o json | jq '.nodes[].candidates[] | select(.verdict == "budget").pod'
     """
-    with exits.reported(extender_http.ERRORS):
-        service = descheduler_http.service(**where)
+    with exit_codes.reported(http_client.ERRORS):
+        service = descheduler_client.service(**where)
         body = service.get("/plan")
         found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
     _refuse_unknown(nodes, found)
@@ -219,4 +219,4 @@ def _remarks(plan: Plan) -> None:
     )
     if plan.partial:
         output.say("warning: the data was not whole, so nothing would be evicted; the summary says what is missing")
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

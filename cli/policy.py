@@ -1,17 +1,20 @@
 """`evenload policy`: write, check, read back, compare and import policy files, without a cluster.
 
 The console script loads this module when `policy` is asked for. Each subcommand reads files through
-`cli.policy_files`, lets `policy/` judge them and prints through `cli.output`; exit codes are those of
-`runtime.exits` (1 = `diff` found differences, 2 = a file was refused).
+`cli.common.policy_files`, lets `policy/` judge them and prints through `cli.common.output`; exit codes are those of
+`runtime.exit_codes` (1 = `diff` found differences, 2 = a file was refused).
 """
 
 import dataclasses
 
 import click
 
-from cli import output, policy_diff, policy_files, policy_import, policy_presets
-from policy import loading, problems, sentences
-from runtime import exits
+from cli import policy_diff, policy_import, policy_presets
+from cli.common import output, policy_files
+from policy.explain import summary
+from policy.loading import loader
+from policy.schema import problems
+from runtime import exit_codes
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,7 +53,7 @@ def validate(file: str, output_format: str) -> None:
     else:
         found = policy_files.load(file)
         output.data(f"{found.source} is valid (hash {found.content_hash})")
-        output.data("\n".join(f"{path}: {value}" for path, value in loading.in_force(found.policy).items()))
+        output.data("\n".join(f"{path}: {value}" for path, value in loader.in_force(found.policy).items()))
         for warning in found.warnings:
             output.say(f"warning: {warning.text(found.source)}")
 
@@ -68,11 +71,11 @@ def _validate_as_json(file: str) -> None:
         "hash": accepted and accepted.content_hash,
         "problems": [dataclasses.asdict(problem) for problem in wrong],
         "warnings": [dataclasses.asdict(warning) for warning in (accepted.warnings if accepted else ())],
-        "inForce": accepted and loading.in_force(accepted.policy),
+        "inForce": accepted and loader.in_force(accepted.policy),
     }
     output.data(output.as_json(answer))
     if wrong:
-        raise SystemExit(int(exits.Exit.BAD_INPUT))
+        raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
 
 
 @main.command()
@@ -92,7 +95,7 @@ def show(file: str, output_format: str) -> None:
     if output_format != "text":
         output.data(output.structured(found.policy.as_file(), output_format))
         return
-    for section in sentences.read_back(found.policy):
+    for section in summary.read_back(found.policy):
         output.data(output.coloured(f"{section.key}:", "cyan"))
         output.data("\n".join(f"  - {sentence}" for sentence in section.sentences))
     output.say(f"{found.source}, hash {found.content_hash}")
@@ -125,4 +128,4 @@ def diff(before: str, after: str, output_format: str) -> None:
         output.data(output.coloured(f"+++ {right.source}", "green"))
         output.data("\n".join(policy_diff.line(difference) for difference in found))
     if found:
-        raise SystemExit(int(exits.Exit.FINDINGS))
+        raise SystemExit(int(exit_codes.Exit.FINDINGS))

@@ -8,8 +8,9 @@ only where it decides: descheduler.thresholds, flow rules.
 import collections.abc
 from typing import Final, NamedTuple
 
-from policy import metrics, units
-from policy.schema import LoadPolicy
+from policy import metrics
+from policy.schema import units
+from policy.schema.load_policy import LoadPolicy
 
 ABSENT: Final = "(none)"
 _ZERO_IS_NONE: Final = frozenset({("filter", "thresholds"), ("score", "weights")})

@@ -1,15 +1,18 @@
 """`evenload policy import`: a crane DynamicSchedulerPolicy in, our policy as YAML out, remarks on stderr.
 
-Reads the file as strictly as a policy of our own (`policy.trees`), lets `policy.crane` convert it, and holds the result
-to our own loader before it is printed.
+Reads the file as strictly as a policy of our own (`policy.loading.yaml_tree`), lets `policy.crane_import` convert it,
+and holds the result to our own loader before it is printed.
 """
 
 from typing import Final
 
 import click
 
-from cli import output, policy_files, policy_presets
-from policy import crane, loading, problems, schema, trees
+from cli import policy_presets
+from cli.common import output, policy_files
+from policy import crane_import
+from policy.loading import loader, yaml_tree
+from policy.schema import load_policy, problems
 
 _BEYOND: Final = (
     "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep our defaults; "
@@ -32,10 +35,10 @@ def main(file: str) -> None:
     """
     source = policy_files.name(file)
     try:
-        imported = crane.convert(_tree(file, source))
+        imported = crane_import.convert(_tree(file, source))
         text = _text(imported, source)
-        loading.load(text, f"the policy made of {source}")
-    except crane.CraneError as error:
+        loader.load(text, f"the policy made of {source}")
+    except crane_import.CraneError as error:
         output.say("\n".join(f"{source}: {wrong.path}: {wrong.message}" for wrong in error.problems))
         output.fail(f"{source} is no policy of crane's that could be imported")
     except problems.PolicyError as error:
@@ -47,16 +50,16 @@ def main(file: str) -> None:
     output.say(f"note: {_BEYOND}")
 
 
-def _text(imported: crane.Imported, source: str) -> str:
-    document = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, **imported.sections}
+def _text(imported: crane_import.Imported, source: str) -> str:
+    document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
     origin = source if source.isprintable() else "a file"
     comment = f"# Made of crane's DynamicSchedulerPolicy ({origin})."
     return "\n".join([policy_presets.schema_line(), comment, output.as_yaml(document)])
 
 
-def _tree(file: str, source: str) -> trees.Tree:
+def _tree(file: str, source: str) -> yaml_tree.Tree:
     """The plain tree of the file, read like a policy of ours. Raises problems.PolicyError with all that is wrong."""
-    document = trees.read_tree(policy_files.text(file)[1])
+    document = yaml_tree.read_tree(policy_files.text(file)[1])
     if document.findings:
         raise problems.PolicyError(source, document.findings)
     return document.tree

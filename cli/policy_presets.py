@@ -9,8 +9,9 @@ from typing import Final
 
 import click
 
-from cli import output, recording_rules
-from policy import json_schema
+from cli import recording_rules
+from cli.common import output
+from policy.schema import json_schema
 
 PRESETS: Final = ("default", "field", "memory-bound", "crane")
 _HERE: Final = pathlib.Path(__file__).parent

@@ -7,12 +7,12 @@ but a kubeconfig.
 
 from typing import Final, NamedTuple
 
-from cli import output
+from cli.common import output
 from kube import config, errors, kinds
-from kube.client import Client, Place
+from kube.http.client import Client, Place
 from kube.objects import Service
-from promql import client, options, through
 from promql import errors as promql_errors
+from promql.http import client, options, proxied_transport
 
 # How the usual installations label their Service: the recommended label, prometheus-operator's own, older charts.
 SELECTORS: Final = ("app.kubernetes.io/name=prometheus", "operated-prometheus=true", "app=prometheus")
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
     url: str
     selector: str
-    fetch: through.Fetch
+    fetch: proxied_transport.Fetch
 
 
 def look_for(kube: Client) -> Found | None:
@@ -63,12 +63,12 @@ def _port(service: Service) -> int | None:
     return usual or named or (numbers[0] if len(numbers) == 1 else None)
 
 
-def _through(kube: Client, place: Place) -> through.Fetch:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+def _through(kube: Client, place: Place) -> proxied_transport.Fetch:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
         try:
-            return through.Fetched(200, kube.proxied(place, path, query=query))
+            return proxied_transport.Fetched(200, kube.proxied(place, path, query=query))
         except errors.ApiError as error:
-            return through.Fetched(error.status, error.message.encode())
+            return proxied_transport.Fetched(error.status, error.message.encode())
         except errors.KubeError as error:
             raise OSError(str(error)) from error
 

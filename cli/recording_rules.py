@@ -1,7 +1,7 @@
 """`evenload recording-rules`: the windows of a policy as recording rules, and the policy that uses them.
 
 deploy/monitoring holds what this prints without options. `cli.policy_presets` puts `metrics_text` into the policy of
-`evenload policy init --recording-rules`; the rules themselves are `promql.recording_rules`.
+`evenload policy init --recording-rules`; the rules themselves are `promql.queries.recording_rules`.
 """
 
 from collections.abc import Iterable
@@ -9,11 +9,12 @@ from typing import Final
 
 import click
 
-from cli import output, policy_files
-from policy import metrics, schema, units
+from cli.common import output, policy_files
+from policy import metrics
 from policy.metrics import Metric
-from promql import recording_rules
-from promql.node_queries import Window
+from policy.schema import load_policy, units
+from promql.queries import recording_rules
+from promql.queries.node_queries import Window
 
 KINDS: Final = ("rules", "PrometheusRule")
 HEAD: Final = """\
@@ -52,7 +53,7 @@ def main(policy_file: str | None, node_selector: str, kind: str) -> None:
       evenload recording-rules > evenload-rules.yaml
       evenload recording-rules --kind PrometheusRule | kubectl apply -f -
     """
-    policy = policy_files.load(policy_file).policy if policy_file else schema.defaults()
+    policy = policy_files.load(policy_file).policy if policy_file else load_policy.defaults()
     output.data(text(policy.metrics_in_force, node_selector, kind))
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import click
 
-from cli import extender_http, output, policy_files
-from policy import schema, units
+from cli.common import http_client, output, policy_files
+from policy.schema import load_policy, units
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -56,9 +56,9 @@ class Tls:
 
 
 def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    if not extender_http.is_base_url(text):
+    if not http_client.is_base_url(text):
         example = "https://evenload-extender.evenload-system.svc:8900"
-        raise click.BadParameter(f"{extender_http.shown(text)} is no base URL of the extender: write such as {example}")
+        raise click.BadParameter(f"{http_client.shown(text)} is no base URL of the extender: write such as {example}")
     return text.rstrip("/")
 
 
@@ -177,7 +177,7 @@ def arithmetic(weight: int) -> tuple[str, ...]:
     )
 
 
-def remarks(policy: schema.LoadPolicy, weight: int, tls: Tls) -> tuple[str, ...]:
+def remarks(policy: load_policy.LoadPolicy, weight: int, tls: Tls) -> tuple[str, ...]:
     """What of the policy and the options works against the stanza."""
     checks = (
         (tls.insecure, "warning: the extender's certificate is not verified (--insecure)"),

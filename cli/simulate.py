@@ -1,7 +1,8 @@
 """`evenload simulate`: a simulated cluster under kube-scheduler alone and under each policy, side by side.
 
 The console script loads this module when `simulate` is asked for. The workload is generated from a seed, made of a
-trace file (`simulator.sources`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus is needed.
+trace file (`simulator.workloads.sources`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus
+is needed.
 """
 
 import dataclasses
@@ -11,10 +12,12 @@ from typing import Any, Final
 
 import click
 
-from cli import output, studies
-from runtime import exits
-from simulator import drawing, generator, runs, sources, traces
-from simulator.history import saving
+from cli import studies
+from cli.common import output
+from runtime import exit_codes
+from simulator import runs
+from simulator.history import past_file
+from simulator.workloads import generator, owner_profiles, sources, trace_files
 
 SERVICES_PER_NODE: Final = generator.DEMO.service_pods_per_node
 JOBS_PER_NODE_AND_DAY: Final = generator.DEMO.pods / generator.DEMO.nodes - SERVICES_PER_NODE
@@ -22,10 +25,10 @@ _SHAPE: Final = ("nodes", "days", "pods", "rule", "cpu_fill", "memory_fill", "re
 _OF_TRACES: Final = {"days", "pods", "rule", "request_fill"}
 _SHARE: Final = click.FloatRange(0.05, 0.95)
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
-_BAD: Final[dict[type[Exception], exits.Exit]] = {
-    ValueError: exits.Exit.BAD_INPUT,
-    saving.HistoryError: exits.Exit.BAD_INPUT,
-    OSError: exits.Exit.BAD_INPUT,
+_BAD: Final[dict[type[Exception], exit_codes.Exit]] = {
+    ValueError: exit_codes.Exit.BAD_INPUT,
+    past_file.HistoryError: exit_codes.Exit.BAD_INPUT,
+    OSError: exit_codes.Exit.BAD_INPUT,
 }
 
 
@@ -33,7 +36,7 @@ _BAD: Final[dict[type[Exception], exits.Exit]] = {
 @click.option("--nodes", type=click.IntRange(2, 5000), metavar="N", help="How many nodes. Default: 40.")
 @click.option("--days", type=click.FloatRange(0.05, 62), metavar="N", help="How long. Default: 1; of a trace 2.")
 @click.option("--pods", type=click.IntRange(1, 1_000_000), metavar="N", help="How many pods come. Default: by size.")
-@click.option("--rule", type=click.Choice(list(drawing.RULES)), help="How owners choose requests. Default: mix.")
+@click.option("--rule", type=click.Choice(list(owner_profiles.RULES)), help="How owners choose requests. Default: mix.")
 @click.option("--cpu-fill", type=_SHARE, metavar="RATIO", help="Use of all CPU at its busiest. Default: 0.56.")
 @click.option("--memory-fill", type=_SHARE, metavar="RATIO", help="The same of memory. Default: 0.50.")
 @click.option("--request-fill", type=_SHARE, metavar="RATIO", help="Requests at most. Default: 0.80; of a trace 0.85.")
@@ -56,7 +59,7 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **given: Any)
     asked = {name: given.pop(name) for name in _SHAPE}
     asked = {name: value for name, value in asked.items() if value is not None}
     wish = studies.prepared(**given)
-    with exits.reported(_BAD):
+    with exit_codes.reported(_BAD):
         source = _source(trace, history, asked)
         scenario = source.scenario(wish.seeds[0])
     file = trace or history
@@ -95,7 +98,7 @@ def generated(asked: Mapping[str, Any]) -> runs.Source:
 def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
     """A trace's workload; the number of nodes follows from the requests, so what would set it is refused."""
     _refuse(set(asked) - _OF_TRACES, "--trace: load is the file's, and nodes follow from the requests")
-    default = traces.Recipe()
+    default = trace_files.Recipe()
     recipe = dataclasses.replace(
         default,
         days=asked.get("days", default.days),
@@ -108,7 +111,7 @@ def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
 def recorded(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
     """What a cluster recorded, as it was: nothing of it can be set."""
     _refuse(set(asked), "--history: everything is as it was recorded")
-    return runs.Fixed(saving.load(path).scenario)
+    return runs.Fixed(past_file.load(path).scenario)
 
 
 def _refuse(names: Collection[str], why: str) -> None:

@@ -14,17 +14,20 @@ from typing import Any, Final
 import click
 from rich import progress as rich_progress
 
-from cli import output, policy_files, policy_presets
-from policy import loading, problems, schema
-from runtime import exits, reloading
-from simulator import runs, table
-from simulator.outcome import Progress
+from cli import policy_presets
+from cli.common import output, policy_files
+from policy.loading import loader
+from policy.schema import load_policy, problems
+from runtime import exit_codes, reloading
+from simulator import runs
 from simulator.report import document, page
+from simulator.results import table
+from simulator.results.outcome import Progress
+from simulator.results.study import PLAIN, Study, Variant
 from simulator.scenario import Scenario
-from simulator.study import PLAIN, Study, Variant
 from simulator.workers import WorkerLost
 
-LOST: Final[dict[type[Exception], exits.Exit]] = {WorkerLost: exits.Exit.BAD_INPUT}
+LOST: Final[dict[type[Exception], exit_codes.Exit]] = {WorkerLost: exit_codes.Exit.BAD_INPUT}
 WIDE: Final = 240  # columns where there is no terminal: a table there is read by a pager or a program
 _DAY_SECONDS: Final = 86_400.0
 
@@ -98,7 +101,7 @@ def prepared(
 def _read(file: str) -> Variant:
     try:
         content, text = policy_files.text(file)
-        policy = loading.load(text, policy_files.name(file))
+        policy = loader.load(text, policy_files.name(file))
     except problems.PolicyError as error:
         output.say(str(error))
         output.fail(policy_files.count(error))
@@ -114,7 +117,7 @@ def given_or_shipped(file: str | None) -> Variant:
 def shipped(preset: str = policy_presets.PRESETS[0], name: str = "") -> Variant:
     """A policy that we ship, as a variant."""
     text = policy_presets.text(preset)
-    policy: schema.LoadPolicy = loading.load(text, preset)
+    policy: load_policy.LoadPolicy = loader.load(text, preset)
     return Variant(name or preset, policy, f"preset {preset}", reloading.content_hash(text.encode()), text)
 
 
@@ -145,7 +148,7 @@ def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
 
 def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, told: Mapping[str, object]) -> Study:
     """Everything that was asked for, run; `watch` sees it go on, `told` are the study's facts."""
-    with exits.reported(LOST):
+    with exit_codes.reported(LOST):
         outcomes = runs.run(
             source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation
         )
@@ -203,7 +206,7 @@ def show(study: Study, wish: Wish) -> None:
     for sentence in found:
         output.say(sentence)
     if found:
-        raise SystemExit(int(exits.Exit.FINDINGS))
+        raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
 def _print(study: Study) -> None:

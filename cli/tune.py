@@ -13,20 +13,22 @@ from typing import Any, Final
 import click
 from rich import progress as rich_progress
 
-from cli import output, pasts, policy_files, simulate, studies
-from policy.schema import LoadPolicy
-from runtime import exits
-from simulator import runs, splitting
-from simulator.outcome import Progress
-from simulator.study import Variant
-from simulator.tuning import fitting, goal, searching, space, written
+from cli import recorded_history, simulate, studies
+from cli.common import output, policy_files
+from policy.schema.load_policy import LoadPolicy
+from runtime import exit_codes
+from simulator import runs
+from simulator.results.outcome import Progress
+from simulator.results.study import Variant
+from simulator.tuning import fitting, goal, policy_file, searching, space
 from simulator.tuning.fitting import Fitted
 from simulator.tuning.goal import Aim, Goal, Score
 from simulator.tuning.searching import NotInstalled, Settings, Trial
 from simulator.tuning.space import Part
+from simulator.workloads import splitting
 from simulator.world import setup
 
-_CODES: Final = {**pasts.CODES, **studies.LOST, NotInstalled: exits.Exit.BAD_INPUT}
+_CODES: Final = {**recorded_history.CODES, **studies.LOST, NotInstalled: exit_codes.Exit.BAD_INPUT}
 _NAME: Final = "tuned"
 _LEARNED, _HELD = "learned", "held"
 _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
@@ -90,7 +92,7 @@ class _Asked:
 @click.option("--days", type=click.FloatRange(0.05, 62), metavar="N", help="How long is generated. Default: 1.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=pathlib.Path), metavar="FILE",
     help="Where the policy goes. Default: stdout.")  # fmt: skip
-@pasts.options
+@recorded_history.options
 def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
     """Fit a policy to a goal: search thresholds and weights on one part of a past, judge them on the rest.
 
@@ -107,16 +109,16 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
     start = studies.given_or_shipped(policy)
     asked = _Asked(**{field.name: given.pop(field.name) for field in dataclasses.fields(_Asked)})
     _refuse(asked, given)
-    with exits.reported(_CODES):
+    with exit_codes.reported(_CODES):
         halves = _generated(asked) if asked.generated else _past(asked, given)
         found = _fit(start, halves, asked)
     said = _said(found, halves, start)
-    text = written.commented(found.given, found.policy, said)
+    text = policy_file.commented(found.given, found.policy, said)
     for line in said:
         output.say(line)
     _write(text, out)
     if found.warnings:
-        raise SystemExit(int(exits.Exit.FINDINGS))
+        raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
 def _refuse(asked: _Asked, given: Mapping[str, Any]) -> None:
@@ -155,8 +157,8 @@ def _list(numbers: Sequence[int]) -> str:
 
 def _past(asked: _Asked, given: Mapping[str, Any]) -> Halves:
     """The later part of the past is held back: it is what comes after the search in life, too."""
-    past = pasts.obtained(**given)
-    pasts.warn(past)
+    past = recorded_history.obtained(**given)
+    recorded_history.warn(past)
     scenario, seeds = past.scenario, tuple(range(asked.seed, asked.seed + asked.seed_count))
     first = max(1, min(scenario.steps - 1, round(asked.learn * scenario.steps)))
     early, late = splitting.part(scenario, 0, first), splitting.part(scenario, first, scenario.steps)

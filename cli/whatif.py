@@ -1,15 +1,16 @@
 """`evenload whatif`: what policies would have made of this cluster's own past.
 
-The console script loads this module when `whatif` is asked for. `cli.pasts` gets the past, `cli.studies` replays it
-under kube-scheduler alone and under each policy and shows what came of it, beside what was really measured.
+The console script loads this module when `whatif` is asked for. `cli.recorded_history` gets the past,
+`cli.studies` replays it under kube-scheduler alone and under each policy and shows what came of it, beside what was
+really measured.
 """
 
 from typing import Any, Final
 
 import click
 
-from cli import pasts, studies
-from runtime import exits
+from cli import recorded_history, studies
+from runtime import exit_codes
 from simulator import runs
 
 _PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender", "no_descheduler", "workers", "html",
@@ -17,7 +18,7 @@ _PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender",
 
 
 @click.command("whatif", context_settings={"help_option_names": ["-h", "--help"]})
-@pasts.options
+@recorded_history.options
 @studies.options
 def main(**given: Any) -> None:
     """Say what policies would have done: this cluster's own past, replayed without Evenload and under each of them.
@@ -34,13 +35,13 @@ def main(**given: Any) -> None:
       evenload whatif --history week.npz --policy tried.yaml -o json
     """
     wish = studies.prepared(**{name: given.pop(name) for name in _PLAYED})
-    with exits.reported(pasts.CODES):
-        past = pasts.obtained(**given)
-    scenario = pasts.with_measured(past)
+    with exit_codes.reported(recorded_history.CODES):
+        past = recorded_history.obtained(**given)
+    scenario = recorded_history.with_measured(past)
     with studies.watched(wish) as watch:
         title = f"{scenario.name}: the same arrivals under each"
         study = studies.played(title, runs.Fixed(scenario), wish, watch, studies.facts(scenario, wish))
-    pasts.warn(past)
+    recorded_history.warn(past)
     studies.show(study, wish)
     if past.warnings:
-        raise SystemExit(int(exits.Exit.PARTIAL))
+        raise SystemExit(int(exit_codes.Exit.PARTIAL))

@@ -2,7 +2,8 @@
 
 It watches a cluster's Nodes and Pods and serves what they would use (docs/reference/load-exporter.md), so that fake
 nodes have real load: a pod's load shows on the node where kube-scheduler really put it. `cluster.Cluster` starts it and
-points Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and `simulator.load`.
+points Prometheus at it. This module only wires; the parts are the `cluster.exporter_*` modules and
+`simulator.contention`.
 """
 
 import pathlib
@@ -12,10 +13,11 @@ import threading
 import click
 
 from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
-from kube import config, door, errors, kinds, reflector
+from kube import config, door, errors, kinds
+from kube.cache import reflector
 from runtime import clock as clocks
-from runtime import exits, logs, loop, options
-from simulator import load, series
+from runtime import exit_codes, logs, loop, options
+from simulator import contention, load_curves
 
 log = logs.get(__name__)
 
@@ -44,16 +46,16 @@ def main(
     logs.configure(logging_format=logging_format, verbosity=verbose)
     clock = clocks.WallClock()
     known = {
-        errors.ConfigError: exits.Exit.BAD_INPUT,
-        series.TraceError: exits.Exit.BAD_INPUT,
-        errors.Unreachable: exits.Exit.UNREACHABLE,
-        OSError: exits.Exit.BAD_INPUT,
+        errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+        load_curves.TraceError: exit_codes.Exit.BAD_INPUT,
+        errors.Unreachable: exit_codes.Exit.UNREACHABLE,
+        OSError: exit_codes.Exit.BAD_INPUT,
     }
-    with exits.reported(known):
-        curves = load.curves(series.read_trace(trace) if trace else ())
-        fleet = exporter_fleet.Fleet(load.Clock(clock.now(), speed), curves)
+    with exit_codes.reported(known):
+        curves = contention.curves(load_curves.read_trace(trace) if trace else ())
+        fleet = exporter_fleet.Fleet(contention.Clock(clock.now(), speed), curves)
         exporter = exporter_http.Exporter(fleet, exporter_text.Page(node_label=node_label, max_cpus=max_cpus), clock)
-        watcher = exporter_watch.Watcher(exporter, load.SystemLoad(system_cpu, system_memory))
+        watcher = exporter_watch.Watcher(exporter, contention.SystemLoad(system_cpu, system_memory))
         run(exporter, watcher, config.connect(kubeconfig, context), clock, random.Random(seed), listen)  # noqa: S311 - made up
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from simulator import load, series
+from simulator import contention, load_curves
 
-NOTHING = load.Load()
+NOTHING = contention.Load()
 MAX_STEPS_PER_ADVANCE = 600  # after a long pause the oldest steps are merged: a scrape must not take minutes
 
 
@@ -41,8 +41,8 @@ class NodeFacts:
 
     name: str
     address: str
-    capacity: load.Load
-    system: load.SystemLoad
+    capacity: contention.Load
+    system: contention.SystemLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PodFacts:
     uid: str
     owner: str
     node: str
-    profile: load.Profile
+    profile: contention.Profile
     containers: tuple[tuple[str, str], ...]
 
     @property
@@ -69,10 +69,10 @@ class PodState:
 
     facts: PodFacts
     ordinal: int
-    curve: series.Curve
-    which: load.Replica
+    curve: load_curves.Curve
+    which: contention.Replica
     cpu_seconds: float = 0.0
-    now: load.Load = NOTHING
+    now: contention.Load = NOTHING
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class NodeState:
     seen_seconds: float = 0.0
     busy_seconds: float = 0.0
     skew_seconds: float = 0.0
-    now: load.Load = NOTHING
+    now: contention.Load = NOTHING
     control: Control = field(default_factory=Control)
 
     @property
@@ -100,11 +100,11 @@ class NodeState:
         capacity = self.facts.capacity.memory_bytes
         return self.now.memory_bytes / capacity if capacity > 0 else 0.0
 
-    def system(self) -> load.Load:
+    def system(self) -> contention.Load:
         """The node's own load: what a control says, else the node itself."""
         cpu, memory = self.control.cpu_ratio, self.control.memory_ratio
         own, capacity = self.facts.system, self.facts.capacity
-        return load.Load(
+        return contention.Load(
             (cpu if isinstance(cpu, float | int) else own.cpu_ratio) * capacity.cpu_millicores,
             (memory if isinstance(memory, float | int) else own.memory_ratio) * capacity.memory_bytes,
         )
@@ -113,7 +113,7 @@ class NodeState:
 class Fleet:
     """All nodes and pods. Not thread-safe: whoever shares it between threads holds a lock around each call."""
 
-    def __init__(self, clock: load.Clock, curves: load.Curves) -> None:
+    def __init__(self, clock: contention.Clock, curves: contention.Curves) -> None:
         self.clock = clock
         self._curves = curves
         self._nodes: dict[str, NodeState] = {}
@@ -154,7 +154,7 @@ class Fleet:
         self.remove_pod(facts.key, now_seconds)
         self._settle(facts.node, now_seconds)
         ordinal = self._take_ordinal(facts.owner)
-        which = load.replica(facts.profile.seed, ordinal) if facts.profile.spreads else load.Replica()
+        which = contention.replica(facts.profile.seed, ordinal) if facts.profile.spreads else contention.Replica()
         pod = PodState(facts, ordinal, self._curves(facts.profile), which)
         self._pods[facts.key] = pod
         self._pods_by_node.setdefault(facts.node, {})[facts.key] = pod
@@ -183,7 +183,7 @@ class Fleet:
     def restart_clock(self, trace_seconds: float, now_seconds: float) -> None:
         """Sets the trace's clock: two runs that must see the same load both begin by setting it."""
         self.advance(now_seconds)
-        self.clock = load.Clock(now_seconds - trace_seconds / self.clock.speed, self.clock.speed)
+        self.clock = contention.Clock(now_seconds - trace_seconds / self.clock.speed, self.clock.speed)
         for node in self._nodes.values():
             self._measure(node, now_seconds)
 
@@ -244,9 +244,9 @@ class Fleet:
         if node.control.frozen is True:
             return
         at = self.clock.at(now_seconds)
-        wishes = [(pod, load.usage(pod.facts.profile, pod.curve, pod.which, at)) for pod in node.pods.values()]
-        wanted = load.Load(sum(w.cpu_millicores for _, w in wishes), sum(w.memory_bytes for _, w in wishes))
-        shared = load.share(node.facts.capacity, node.system(), wanted)
+        wishes = [(pod, contention.usage(pod.facts.profile, pod.curve, pod.which, at)) for pod in node.pods.values()]
+        wanted = contention.Load(sum(w.cpu_millicores for _, w in wishes), sum(w.memory_bytes for _, w in wishes))
+        shared = contention.share(node.facts.capacity, node.system(), wanted)
         node.now = shared.used
         for pod, wish in wishes:
-            pod.now = load.Load(wish.cpu_millicores * shared.cpu_factor, wish.memory_bytes * shared.memory_factor)
+            pod.now = contention.Load(wish.cpu_millicores * shared.cpu_factor, wish.memory_bytes * shared.memory_factor)

@@ -8,7 +8,7 @@ logged once per text and replaced by the default, because one author's mistake m
 from cluster import exporter_fleet, exporter_http
 from kube import objects
 from runtime import logs
-from simulator import load
+from simulator import contention
 
 log = logs.get(__name__)
 
@@ -19,7 +19,7 @@ IMAGE = "registry.k8s.io/app:1"  # kube/ does not keep images; nothing reads thi
 class Watcher:
     """Turns changes of Node and Pod objects into changes of the fleet. One thread per kind may call it."""
 
-    def __init__(self, exporter: exporter_http.Exporter, system: load.SystemLoad) -> None:
+    def __init__(self, exporter: exporter_http.Exporter, system: contention.SystemLoad) -> None:
         self._exporter, self._system = exporter, system
         self._complained: set[str] = set()
 
@@ -40,22 +40,22 @@ class Watcher:
     def node_facts(self, node: objects.Node) -> exporter_fleet.NodeFacts:
         """A node's address, capacity and own load."""
         internal = (address.address for address in node.addresses if address.type == "InternalIP")
-        capacity = load.Load(node.capacity.cpu_millicores, node.capacity.memory_bytes)
+        capacity = contention.Load(node.capacity.cpu_millicores, node.capacity.memory_bytes)
         try:
-            system = load.system_load(node.annotations, self._system)
-        except load.LoadError as error:
+            system = contention.system_load(node.annotations, self._system)
+        except contention.LoadError as error:
             self._complain(f"node {node.name}", error)
             system = self._system
         return exporter_fleet.NodeFacts(node.name, next(internal, node.name), capacity, system)
 
     def pod_facts(self, pod: objects.Pod) -> exporter_fleet.PodFacts:
         """A running pod's place and load."""
-        requests = load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
+        requests = contention.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
         try:
-            profile = load.profile(pod.annotations, requests)
-        except load.LoadError as error:
+            profile = contention.profile(pod.annotations, requests)
+        except contention.LoadError as error:
             self._complain(f"pod {pod.key}", error)
-            profile = load.profile({}, requests)
+            profile = contention.profile({}, requests)
         return exporter_fleet.PodFacts(
             namespace=pod.namespace,
             name=pod.name,
@@ -66,7 +66,7 @@ class Watcher:
             containers=tuple((container.name, IMAGE) for container in pod.spec.containers),
         )
 
-    def _complain(self, whose: str, error: load.LoadError) -> None:
+    def _complain(self, whose: str, error: contention.LoadError) -> None:
         text = str(error)
         if text not in self._complained and len(self._complained) < REMEMBERED_COMPLAINTS:
             self._complained.add(text)

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import click
 
-from descheduler import ahead, keeping
+from descheduler.ledger import retention
+from descheduler.snapshot import pod_list
 from kube import config, errors
-from promql import identity
-from promql import options as promql_options
+from promql.http import options as promql_options
+from promql.queries import identity
 from runtime import clock, logs
 from runtime import options as service_options
 
@@ -45,8 +46,8 @@ OBJECTS_BEFORE_COLLECTING, IN_ONE_RUN = 50_000, 0
 )
 @click.option(
     "--ledger-days",
-    type=click.IntRange(min=keeping.FEWEST_DAYS),
-    default=keeping.KEPT_DAYS,
+    type=click.IntRange(min=retention.FEWEST_DAYS),
+    default=retention.KEPT_DAYS,
     show_default=True,
     help="How long rows of the ledger are kept.",
 )
@@ -95,13 +96,13 @@ def _collecting(objects: int) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _begun(options: service_options.ServiceOptions) -> ahead.Begun | None:
+def _begun(options: service_options.ServiceOptions) -> pod_list.Begun | None:
     """The door and the list of pods that has begun; None where there is no door: `wiring` says why, in its turn."""
     try:
         door = config.connect(options.kubeconfig, options.context)
     except errors.ConfigError:
         return None
-    return ahead.Begun(door, ahead.Pods(door, begun_at_seconds=clock.WallClock().now()))
+    return pod_list.Begun(door, pod_list.Pods(door, begun_at_seconds=clock.WallClock().now()))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from descheduler import answers, owners, predictions
-from descheduler.evicting import EvictionOutcome
-from descheduler.following import Look
-from descheduler.plans import EvictionPlan
-from descheduler.rows import Row
+from descheduler.eviction import api_results
+from descheduler.eviction.evictor import EvictionOutcome
+from descheduler.eviction.followup import Look
+from descheduler.ledger import prediction_errors
+from descheduler.ledger.rows import Row
+from descheduler.planning.plans import EvictionPlan
+from descheduler.snapshot import scaled_owners
 
 DOORS: Final = ("apiserver", "prometheus", "ledger")
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
@@ -41,7 +43,7 @@ class Telemetry:
             ("refused_by",),
             registry=registry,
         )
-        for refuser in answers.REFUSERS:
+        for refuser in api_results.REFUSERS:
             self._refusals.labels(refuser)
         self._returned = Counter(
             "evenload_eviction_returned_total",
@@ -54,7 +56,7 @@ class Telemetry:
             ("reason",),
             registry=registry,
         )
-        for reason in owners.REASONS:
+        for reason in scaled_owners.REASONS:
             self._owners_failed.labels(reason)
         self._export_plans(registry)
         self._set_aside = Gauge(
@@ -103,7 +105,7 @@ class Telemetry:
             ("after",),
             registry=registry,
         )
-        for after in predictions.PREDICTED:
+        for after in prediction_errors.PREDICTED:
             self._unmeasured.labels(after)
             for side in SIDES:
                 self._errors.labels(after, side)
@@ -183,7 +185,7 @@ class Telemetry:
         """What became of a plan."""
         for outcome in outcomes:
             self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
-            refuser = answers.refused_by(outcome.told)
+            refuser = api_results.refused_by(outcome.told)
             if refuser is not None:
                 self._refusals.labels(refuser).inc()
 
@@ -191,7 +193,7 @@ class Telemetry:
         """A run that ended before its last eviction, because of one of CUTS."""
         self._cut_short.labels(reason).inc()
 
-    def owners_failed(self, failures: collections.abc.Iterable[owners.Failure]) -> None:
+    def owners_failed(self, failures: collections.abc.Iterable[scaled_owners.Failure]) -> None:
         """Owners that a run could not look up."""
         for failure in failures:
             self._owners_failed.labels(failure.reason).inc()
@@ -203,16 +205,16 @@ class Telemetry:
     def looked_back(self, looks: collections.abc.Iterable[Look]) -> None:
         """The load of nodes some time after evictions from them; a look is one of `rows.LOOK_BACKS`."""
         for row, column in looks:
-            after = predictions.JUDGED.get(column)
+            after = prediction_errors.JUDGED.get(column)
             if after is not None:
                 self._judge(row, after, measured=getattr(row, column) is not None)
-            if column == predictions.LAST_LOOK:
-                self._relief.labels(RELIEF[predictions.stayed_under_line(row)]).inc()
+            if column == prediction_errors.LAST_LOOK:
+                self._relief.labels(RELIEF[prediction_errors.stayed_under_line(row)]).inc()
 
-    def _judge(self, row: Row, after: predictions.After, *, measured: bool) -> None:
+    def _judge(self, row: Row, after: prediction_errors.After, *, measured: bool) -> None:
         if not measured:
             self._unmeasured.labels(after).inc()
-        error_ratio = predictions.error_ratio(row, after)
+        error_ratio = prediction_errors.error_ratio(row, after)
         if error_ratio is not None:
             self._errors.labels(after, SIDES[error_ratio <= 0]).observe(abs(error_ratio))
 

@@ -13,23 +13,28 @@ import random
 import threading
 from typing import NamedTuple
 
-from descheduler import breakers, evicting, following, keeping, overload, planning, priming, schedule, telling, usage
-from descheduler.breakers import Breaker
-from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.last_look import LastLook
-from descheduler.ledger import Ledger
-from descheduler.ledger_file import LedgerCorrupt, LedgerError, LedgerReplaced
+from descheduler import overload_recovery, run_schedule
+from descheduler.eviction import eviction_events, evictor, followup
+from descheduler.eviction.eviction_events import Announcer
+from descheduler.eviction.evictor import Evicter, Terms
+from descheduler.eviction.last_look import LastLook
+from descheduler.ledger import retention
+from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplaced
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query, Run
 from descheduler.metrics import Telemetry
-from descheduler.overload import Memory, Overload
-from descheduler.plans import EvictionPlan, NodePlan
-from descheduler.reading import Reader
-from descheduler.rows import Query, Run
-from descheduler.snapshot import Overview, Snapshot
-from descheduler.telling import Announcer
-from kube import reloads
+from descheduler.planning import breakers, overload, planner
+from descheduler.planning.breakers import Breaker
+from descheduler.planning.overload import Memory, Overload
+from descheduler.planning.plans import EvictionPlan, NodePlan
+from descheduler.run_report import Report
+from descheduler.snapshot import usage
+from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.snapshot import Overview, Snapshot
+from kube import policy_events
 from kube.door import KubeDoor
 from kube.errors import KubeError
-from policy.schema import LoadPolicy
+from policy.schema.load_policy import LoadPolicy
 from promql.errors import Partial, PromqlError
 from runtime import logs
 from runtime.clock import Clock
@@ -38,33 +43,8 @@ from runtime.reloading import Reloading
 log = logs.get(__name__)
 
 FOLLOWER_SECONDS = 1.0
-VERBS = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
 PREVIEW_SECONDS = 2.0
 REPEAT_SECONDS = 1800.0  # the same complaint about the same node again after this long
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
-    """One run: its name, why its mode is not the policy's ("" if it is), the plan, and what became of it."""
-
-    run: Run
-    why: str
-    plan: EvictionPlan
-    hour_left: int = 0
-    outcomes: tuple[EvictionOutcome, ...] | None = None  # None: a preview, nothing was tried
-    partial: bool = False
-    cut_short: str = ""  # why it ended before its last eviction
-
-    @property
-    def summary(self) -> str:
-        """The run in one line; after it acted, by what really happened."""
-        if self.outcomes is None:
-            return self.plan.summary()
-        accepted = sum(1 for one in self.outcomes if one.accepted)
-        others = collections.Counter(one.result for one in self.outcomes if not one.accepted)
-        verb = ", ".join([VERBS[self.run.mode], *(f"{count} {result}" for result, count in sorted(others.items()))])
-        cut_short = f"; cut short: {self.cut_short}" if self.cut_short else ""
-        return self.plan.summary(verb=verb, count=accepted) + cut_short
 
 
 class Rules(NamedTuple):
@@ -102,8 +82,8 @@ class Parts:
     holds_lease: collections.abc.Callable[[], bool]  # the same by a new look at the Lease itself
     stopping: threading.Event
     why_observe: str = ""  # why Enforce only observes in this process, "" if it need not
-    news: reloads.News | None = None
-    kept_days: int = keeping.KEPT_DAYS
+    news: policy_events.News | None = None
+    kept_days: int = retention.KEPT_DAYS
 
 
 class Service:
@@ -116,9 +96,9 @@ class Service:
         self._told: dict[str, tuple[str, float]] = {}
         self._previewing = threading.Lock()
         self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
-        self._looks = following.Looks()
-        self._look_back = following.LookBack()
-        self._pruning = keeping.Pruning(parts.ledger, parts.kept_days)
+        self._looks = followup.Looks()
+        self._look_back = followup.LookBack()
+        self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
 
@@ -145,8 +125,8 @@ class Service:
             log.debug("not the leader, nothing done")
             return None
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
-        for row in following.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
-            self._post(telling.unconfirmed(row))
+        for row in followup.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
+            self._post(eviction_events.unconfirmed(row))
         if policy.descheduler.paused:
             self._follow(policy, now_seconds)
             parts.telemetry.nothing_seen()
@@ -175,7 +155,7 @@ class Service:
         def hot(nodes: Overview) -> frozenset[str]:
             before = self._remembered(policy)
             if before is None:
-                before = priming.memory(reader, ledger, nodes, policy)
+                before = overload_recovery.memory(reader, ledger, nodes, policy)
             memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
             found.append((memory, overload.confirmed(memory, nodes.node_usage, policy, now_seconds=now_seconds)))
             return frozenset(one.node for one in found[-1][1])
@@ -272,21 +252,21 @@ class Service:
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
         if seen.whole is None:
             in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
-            plan = planning.idle(seen.nodes, policy)
+            plan = planner.idle(seen.nodes, policy)
         else:
-            window_seconds = keeping.looks_back_seconds(policy)
+            window_seconds = retention.looks_back_seconds(policy)
             history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
-            plan = planning.plan(seen.whole, seen.overloads, policy, history, headroom=headroom)
+            plan = planner.plan(seen.whole, seen.overloads, policy, history, headroom=headroom)
             in_last_hour = history.in_last_hour
         hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
         return Report(run, permission.why, plan, hour_left)
 
-    def _permission(self, policy: LoadPolicy, now_seconds: float) -> schedule.Permission:
-        found = schedule.permission(policy, now_seconds)
+    def _permission(self, policy: LoadPolicy, now_seconds: float) -> run_schedule.Permission:
+        found = run_schedule.permission(policy, now_seconds)
         if found.mode != "Enforce":
             return found
-        why = self._parts.why_observe or keeping.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
-        return schedule.Permission("Observe", why) if why else found
+        why = self._parts.why_observe or retention.why_observe(self._parts.ledger, policy, now_seconds=now_seconds)
+        return run_schedule.Permission("Observe", why) if why else found
 
     def _begin_anew(self, error: LedgerError) -> None:
         """Sets a corrupt ledger aside and goes on with an empty one, observing at first; opens one put in its place."""
@@ -306,7 +286,7 @@ class Service:
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
     def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot | None, began: float) -> Report:
-        parts, cuts = self._parts, list[schedule.Cut]()
+        parts, cuts = self._parts, list[run_schedule.Cut]()
 
         def goes_on(leads: collections.abc.Callable[[], bool]) -> bool:
             cut = self._cut(report.run, policy, began, leads)
@@ -319,7 +299,7 @@ class Service:
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
         outcomes = parts.evicter.carry_out(
-            report.plan, Terms(report.run, evicting.relief_seconds(policy), may_go_on, look)
+            report.plan, Terms(report.run, evictor.relief_seconds(policy), may_go_on, look)
         )
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
@@ -333,29 +313,31 @@ class Service:
 
     def _cut(
         self, run: Run, policy: LoadPolicy, began: float, leads: collections.abc.Callable[[], bool]
-    ) -> schedule.Cut | None:
+    ) -> run_schedule.Cut | None:
         """Why a run that began then (monotonic) ends before its next eviction: a lost Lease, SIGTERM, another policy
         (a pause, too), the end of a time window, or a snapshot that is too old to be acted on; None if it goes on.
         """
         parts = self._parts
         mode = self._permission(parts.policy.current, parts.clock.now()).mode
         if parts.policy.content_hash != run.policy_hash or mode != run.mode:
-            return schedule.Cut("policy", "the policy or its mode is another one")
+            return run_schedule.Cut("policy", "the policy or its mode is another one")
         if not leads():
-            return schedule.Cut("lease", "another replica may lead")
+            return run_schedule.Cut("lease", "another replica may lead")
         if parts.stopping.is_set():
-            return schedule.Cut("stopping", "the service stops")
-        return schedule.too_old(policy, parts.clock.monotonic() - began)
+            return run_schedule.Cut("stopping", "the service stops")
+        return run_schedule.too_old(policy, parts.clock.monotonic() - began)
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)
         for node in report.plan.nodes:
-            self._complain(telling.stuck(node, report.run, run_evicts=bool(report.plan.evictions)), node, report.run)
+            self._complain(
+                eviction_events.stuck(node, report.run, run_evicts=bool(report.plan.evictions)), node, report.run
+            )
         mode = report.run.mode if not report.why else f"{report.run.mode} ({report.why})"
         log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
         self.last = report
 
-    def _complain(self, said: telling.Announcement | None, node: NodePlan, run: Run) -> None:
+    def _complain(self, said: eviction_events.Announcement | None, node: NodePlan, run: Run) -> None:
         """An Event on a node that cannot be relieved, once per reason and half hour."""
         if said is None:
             return
@@ -371,22 +353,22 @@ class Service:
         What was not seen is read where something is still to be learnt of it.
         """
         reader, ledger, whole = self._parts.reader, self._parts.ledger, seen.whole if seen is not None else None
-        rows = following.unfinished(ledger, now_seconds=now_seconds)
+        rows = followup.unfinished(ledger, now_seconds=now_seconds)
         due = self._looks.due(rows, now_seconds=now_seconds, listed=whole is not None)
         pods = whole.pods if whole is not None else reader.pods({row.namespace for row in due})
-        returned = following.follow(ledger, due, pods, now_seconds=now_seconds)
+        returned = followup.follow(ledger, due, pods, now_seconds=now_seconds)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
-            self._post(telling.returned(one.row, one.pod))
+            self._post(eviction_events.returned(one.row, one.pod))
 
-        def usage_at(moment: float) -> following.Usages:
+        def usage_at(moment: float) -> followup.Usages:
             nodes = seen.nodes.nodes if seen is not None else reader.nodes()
             return reader.node_usage(nodes, policy, at_seconds=moment)
 
         looks = self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
         self._parts.telemetry.looked_back(looks)
 
-    def _post(self, several: tuple[telling.Announcement, ...]) -> None:
+    def _post(self, several: tuple[eviction_events.Announcement, ...]) -> None:
         for said in several:
             self._parts.announcer.post(said)
 

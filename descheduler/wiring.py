@@ -17,26 +17,28 @@ import click
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from descheduler import ahead, reading, views
-from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger
-from descheduler.ledger_file import LedgerError
+from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
+from descheduler.eviction.evictor import Evicter
+from descheduler.http import views
+from descheduler.ledger.database import LedgerError
+from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer, Kept
-from kube import config, events, lease, reloads
+from descheduler.snapshot import cluster_reader, pod_list
+from kube import config, events, lease, policy_events
 from kube import errors as kube_errors
-from kube import telemetry as kube_telemetry
-from kube.undecodable import UndecodableObjects
-from policy import loading
-from policy.problems import PolicyError
-from promql import breaker, identity
+from kube.http import client_metrics as kube_telemetry
+from kube.http.undecodable import UndecodableObjects
+from policy.loading import loader
+from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
-from promql import options as promql_options
-from promql import telemetry as promql_telemetry
-from runtime import clock, exits, health, logs, loop, terminal
+from promql.http import circuit_breaker
+from promql.http import options as promql_options
+from promql.http import query_metrics as promql_telemetry
+from promql.queries import identity
+from runtime import clock, exit_codes, health, logs, loop, terminal
 from runtime import options as service_options
-from runtime.exits import Exit
+from runtime.exit_codes import Exit
 from runtime.reloading import POLL_SECONDS, Reloading
 
 log = logs.get(__name__)
@@ -70,17 +72,17 @@ class Given:
     default_port: int
 
 
-def run(given: Given, begun: ahead.Begun | None) -> None:
+def run(given: Given, begun: pod_list.Begun | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = given.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
-    with exits.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
-        policy = Reloading(options.policy, loading.load, clock=wall, describe=loading.describe)
+    with exit_codes.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
+        policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         asking = given.connection.connect(options.prometheus)
         door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
-        prometheus = breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        prometheus = circuit_breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         registry.register(kube_telemetry.DoorCollector(door.undecodable))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
@@ -96,7 +98,7 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
         announcer = Announcer(writer, Kept(ledger, wall))
         parts = Parts(
             policy=policy,
-            reader=reading.Reader(door, prometheus, given.labels, begun.pods if begun is not None else None),
+            reader=cluster_reader.Reader(door, prometheus, given.labels, begun.pods if begun is not None else None),
             ledger=ledger,
             evicter=Evicter(door, ledger, announcer, clock=wall),
             announcer=announcer,
@@ -108,7 +110,7 @@ def run(given: Given, begun: ahead.Begun | None) -> None:
             holds_lease=election.holds if elects else lambda: True,
             stopping=stop,
             kept_days=given.ledger_days,
-            news=reloads.News(policy, door, reloads.speaker("descheduler", options), clock=wall),
+            news=policy_events.News(policy, door, policy_events.speaker("descheduler", options), clock=wall),
         )
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
@@ -140,8 +142,8 @@ def _serve(
     circuit: Callable[[], str],
     left_out: UndecodableObjects,
 ) -> None:
-    from descheduler import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
-    from runtime import ops
+    from descheduler.http import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
+    from runtime import ops_server
 
     running, heartbeat, ticking, rng = Service(parts), health.Heartbeat(), parts.clock, parts.rng
     limit_seconds = lambda: LATE_SECONDS + 3 * parts.policy.current.descheduler.interval_seconds  # noqa: E731
@@ -161,7 +163,7 @@ def _serve(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
     )
     with (
-        ops.serve(pages, given.options.listen, default_port=given.default_port),
+        ops_server.serve(pages, given.options.listen, default_port=given.default_port),
         lease.campaigning(election),
     ):
         loop.start_thread("policy", polling.run, parts.stopping)

@@ -16,18 +16,22 @@ import random
 
 import click
 
-from extender import explaining, service, serving, tls, view
-from kube import config, door, errors, reloads
-from policy import loading, problems, units
-from runtime import clock, exits, logs, options, reloading
+from extender import service
+from extender.http import gunicorn_server, tls
+from extender.state import cluster_view
+from extender.verbs import explain
+from kube import config, door, errors, policy_events
+from policy.loading import loader
+from policy.schema import problems, units
+from runtime import clock, exit_codes, logs, options, reloading
 
-_CODES: dict[type[Exception], exits.Exit] = {
-    OSError: exits.Exit.BAD_INPUT,
-    UnicodeDecodeError: exits.Exit.BAD_INPUT,
-    problems.PolicyError: exits.Exit.BAD_INPUT,
-    tls.TlsError: exits.Exit.BAD_INPUT,
-    errors.ConfigError: exits.Exit.BAD_INPUT,
-    errors.KubeError: exits.Exit.UNREACHABLE,
+_CODES: dict[type[Exception], exit_codes.Exit] = {
+    OSError: exit_codes.Exit.BAD_INPUT,
+    UnicodeDecodeError: exit_codes.Exit.BAD_INPUT,
+    problems.PolicyError: exit_codes.Exit.BAD_INPUT,
+    tls.TlsError: exit_codes.Exit.BAD_INPUT,
+    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    errors.KubeError: exit_codes.Exit.UNREACHABLE,
 }
 
 
@@ -36,7 +40,7 @@ _PEM = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 
 
 @click.command()
-@options.service_options(serving.DEFAULT_PORT)
+@options.service_options(gunicorn_server.DEFAULT_PORT)
 @click.option(
     "--deadline",
     "deadline_seconds",
@@ -65,9 +69,9 @@ def main(
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     ticking = clock.WallClock()
     policy_file: service.PolicyFile = reloading.Reloading(
-        options.policy, loading.load, clock=ticking, describe=loading.describe
+        options.policy, loader.load, clock=ticking, describe=loader.describe
     )
-    with exits.reported(_CODES):
+    with exit_codes.reported(_CODES):
         security = _security(tls.chosen(tls_cert, tls_key, client_ca, client_names), client_names)
         policy_file.load()
         kube = config.connect(options.kubeconfig, options.context)
@@ -76,7 +80,7 @@ def main(
 
     def make() -> service.Service:
         connected = config.connect(options.kubeconfig, options.context)  # a connection must not be shared across a fork
-        news = reloads.News(policy_file, connected, reloads.speaker("extender", options), clock=ticking)
+        news = policy_events.News(policy_file, connected, policy_events.speaker("extender", options), clock=ticking)
         return service.Service(
             connected,
             policy_file,
@@ -89,7 +93,7 @@ def main(
             left_out=connected.undecodable,
         )
 
-    serving.run(options.listen, make, security=security)
+    gunicorn_server.run(options.listen, make, security=security)
 
 
 def _deadline(text: str) -> float:
@@ -112,14 +116,14 @@ def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Sec
     return security
 
 
-def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exits.Exit:
+def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exit_codes.Exit:
     """Print what GET /nodes would answer; partial when some node has no usable reading."""
-    seen = view.View(policy_file.current, policy_file.content_hash, now_seconds)
+    seen = cluster_view.View(policy_file.current, policy_file.content_hash, now_seconds)
     service.read_once(kube, seen, namespace=namespace, now_seconds=now_seconds)
-    click.echo(json.dumps(explaining.all_nodes(seen, now_seconds), indent=2))
-    counted = explaining.states(seen, now_seconds)
+    click.echo(json.dumps(explain.all_nodes(seen, now_seconds), indent=2))
+    counted = explain.states(seen, now_seconds)
     whole = counted["usable"] > 0 and counted["usable"] == sum(counted.values())
-    return exits.Exit.OK if whole else exits.Exit.PARTIAL
+    return exit_codes.Exit.OK if whole else exit_codes.Exit.PARTIAL
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kube import objects
-from policy import scoring
+from policy.rules import scoring
 
 BODY_LIMIT_BYTES: Final = 16 * 2**20  # whole Node objects of 1,700 nodes
 # What decoding costs goes by values, not bytes: `[{},{},...]` of 15.6 MB makes 5 million of them, and takes seconds and

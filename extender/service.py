@@ -15,24 +15,17 @@ from typing import Final
 import flask
 import prometheus_client
 
-from extender import (
-    app,
-    comparing,
-    deadline,
-    decisions,
-    explaining,
-    lean,
-    metrics,
-    nodes,
-    placements,
-    tls,
-    view,
-    watched,
-)
-from kube import door, errors, kinds, objects, reflector, reloads, telemetry, undecodable, watches
-from kube.left_out import PodsLeftOut
-from policy import heartbeat, owner_usage, schema
-from runtime import clock, health, logs, loop, ops, reload_metrics, reloading
+from extender import deadline, metrics
+from extender.http import app, fast_path, tls
+from extender.state import cluster_view, digests, node_cache, placements, pod_cache
+from extender.verbs import decision_log, explain
+from kube import door, errors, kinds, objects, policy_events
+from kube.cache import reflector, watch_status
+from kube.http import client_metrics, undecodable
+from kube.pods.left_out import PodsLeftOut
+from policy.contract import heartbeat, owner_usage
+from policy.schema import load_policy
+from runtime import clock, health, logs, loop, ops_server, reload_metrics, reloading
 
 log = logs.get(__name__)
 
@@ -44,7 +37,7 @@ USAGE_ONLY: Final = f"metadata.name={owner_usage.CONFIG_MAP}"
 STALE_WATCHES: Final = {"pods": "stale_pod_watch", "nodes": "stale_node_watch"}
 STUCK_SECONDS: Final = 120.0  # over the 75 s for which an apiserver that trickles can hold the loop's Event
 
-PolicyFile = reloading.Reloading[schema.LoadPolicy]
+PolicyFile = reloading.Reloading[load_policy.LoadPolicy]
 
 
 class Service:
@@ -59,9 +52,9 @@ class Service:
         ticking: clock.Clock,
         rng: random.Random,
         security: tls.Security | None = None,
-        news: reloads.News | None = None,
+        news: policy_events.News | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
-        table: Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable,
+        table: Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable,
         left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._deadline_seconds = deadline_seconds
@@ -78,21 +71,21 @@ class Service:
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self._pods_left_out = PodsLeftOut()
         self._registry.register(self._pods_left_out)
-        self.view = view.View(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
+        self.view = cluster_view.View(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
         self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
-        self.pods = many(watched.PODS, field_selector=LIVING, on_change=self._pod_changed)
+        self.pods = many(pod_cache.PODS, field_selector=LIVING, on_change=self._pod_changed)
         config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
         named = {"nodes": self.nodes, "pods": self.pods, "heartbeat": self._heartbeats, "usage": self._usage}
-        self.watches = watches.Watches(named)
+        self.watches = watch_status.Watches(named)
         self._left_out = left_out or undecodable.UndecodableObjects(ticking)
-        self._registry.register(telemetry.DoorCollector(self._left_out, self.watches))
+        self._registry.register(client_metrics.DoorCollector(self._left_out, self.watches))
         self._settled = False
         self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
-        self._quick: lean.Lean | None = None
+        self._quick: fast_path.Lean | None = None
         self._beat = health.Heartbeat()
         self._polling = self._loop(rng)
 
@@ -111,15 +104,15 @@ class Service:
         """The application over this service's view: the usual questions do not get as far as Flask, and what
         kube-scheduler waits for is answered in time.
         """
-        plain_routes = ops.ops_blueprint(
+        plain_routes = ops_server.ops_blueprint(
             livez=[self._beat.check("policy loop", self._clock, limit_seconds=lambda: STUCK_SECONDS)],
             readyz=self._readiness(),
             registry=self._registry,
             configz=self._configz,
         )
-        parts = app.Parts(self.view, self._clock, self._metrics, decisions.Ring())
+        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.Ring())
         application = app.create_app(parts, plain_routes)
-        self._quick = lean.Lean(parts, application.wsgi_app)
+        self._quick = fast_path.Lean(parts, application.wsgi_app)
         application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
             self._quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
@@ -221,9 +214,9 @@ class Service:
             checks.append(health.Check("certificate", lambda: None, lambda: _certificate(security)))
         return checks
 
-    def _pod_changed(self, old: watched.Pod | None, new: watched.Pod | None) -> None:
+    def _pod_changed(self, old: pod_cache.Pod | None, new: pod_cache.Pod | None) -> None:
         self._pods_left_out.changed(old, new)
-        if old is None or new is None or not watched.counts_alike(old, new):
+        if old is None or new is None or not pod_cache.counts_alike(old, new):
             self.view.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
@@ -234,7 +227,7 @@ class Service:
 
     def _digests(self) -> str:
         """What replicas are compared by."""
-        found = comparing.digests(self.view, self._clock.now())
+        found = digests.digests(self.view, self._clock.now())
         return f"{found.view}; placements {found.placements}"
 
     def _standing(self) -> metrics.Standing:
@@ -242,8 +235,8 @@ class Service:
         return metrics.Standing(
             assumed_placements=self.view.placements.assumed(now_seconds),
             awaited_pods=self.view.awaited(now_seconds),
-            nodes_by_state=explaining.states(self.view, now_seconds),
-            nodes_by_thresholds=explaining.thresholds(self.view),
+            nodes_by_state=explain.states(self.view, now_seconds),
+            nodes_by_thresholds=explain.thresholds(self.view),
             owners_estimated=self.view.placements.estimates.owners(now_seconds),
             heartbeat_matches=self.view.nodes.heartbeat_state().matches,
         )
@@ -256,11 +249,11 @@ def _certificate(held: tls.Security) -> str:
     return held.content_hash + (f"; the files as they are now are refused: {held.error}" if held.error else "")
 
 
-def read_once(kube: door.KubeDoor, seen: view.View, *, namespace: str, now_seconds: float) -> None:
+def read_once(kube: door.KubeDoor, seen: cluster_view.View, *, namespace: str, now_seconds: float) -> None:
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
         seen.nodes.node_changed(None, node)
-    for pod in kube.list(watched.PODS, field_selector=LIVING).items:
+    for pod in kube.list(pod_cache.PODS, field_selector=LIVING).items:
         seen.pod_changed(None, pod, now_seconds)
     seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
     seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)

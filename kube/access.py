@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from kube.client import Client
+from kube.api.metadata import Object
+from kube.http.client import Client
 from kube.kinds import Kind
-from kube.metadata import Object
 
 
 class Access(NamedTuple):

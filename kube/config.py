@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kube import client, errors, undecodable
+from kube import errors
+from kube.http import client, undecodable
 from runtime import clock as clocks
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def connect(
             f"no cluster to talk to: neither --kubeconfig, $KUBECONFIG nor {DEFAULT_FILE} exists, and this is no pod "
             f"(${SERVICE_HOST} is unset); pass --kubeconfig FILE"
         )
-    from kube import transport  # imports the kubernetes package: half a second that --help need not spend
+    from kube.http import transport  # imports the kubernetes package: half a second that --help need not spend
 
     settings = _from_files(files, context) if files else _from_pod(context, environment, service_account)
     _check_url(settings.host, files)

@@ -1,9 +1,9 @@
 """What the Kubernetes API can do for us: the Protocol that every part of Evenload talks to.
 
-`kube.client.Client` is the real implementation, over HTTP, `simulator.apiserver.door.SimulatedDoor` the simulated one;
-both pass the same contract suite (tests/door_suite.py). All methods block, may be called from any thread, and raise
-only `kube.errors`. Every request has a timeout. Bodies of writes are plain JSON mappings, so that what goes over the
-wire can be read in the code that sends it.
+`kube.http.client.Client` is the real implementation, over HTTP, `simulator.apiserver.door.SimulatedDoor` the simulated
+one; both pass the same contract suite (tests/door_suite.py). All methods block, may be called from any thread, and
+raise only `kube.errors`. Every request has a timeout. Bodies of writes are plain JSON mappings, so that what goes over
+the wire can be read in the code that sends it.
 """
 
 from collections.abc import Iterator, Mapping

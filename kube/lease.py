@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 from kube import errors, kinds
+from kube.api.metadata import seconds
 from kube.door import KubeDoor
-from kube.metadata import seconds
 from kube.objects import Lease
 from runtime import clock as clocks
 from runtime import logs, loop

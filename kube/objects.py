@@ -1,14 +1,14 @@
 """Frozen views of the objects we read, decoded once from the wire and partial: what nobody uses is not kept.
 
-`kube.client` decodes lists and watch events straight into these structs with msgspec; every service reads them and
+`kube.http.client` decodes lists and watch events straight into these structs with msgspec; every service reads them and
 nothing else. This module is their index: import from here. Fields follow the wire; properties flatten them
 (`pod.node_name`, `node.ready`) and give times as Unix seconds. An absent label map is an empty one, an absent time is
 None, an unbound pod's node_name is "".
 """
 
-from kube.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
-from kube.budgets import DisruptionBudget
-from kube.metadata import (
+from kube.api.affinity import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, TopologySpread
+from kube.api.budgets import DisruptionBudget
+from kube.api.metadata import (
     Condition,
     Identified,
     Identity,
@@ -18,9 +18,11 @@ from kube.metadata import (
     controller,
     holding_since_seconds,
 )
-from kube.nodes import Address, Node
-from kube.pods import Pod, Volume
-from kube.records import (
+from kube.api.nodes import Address, Node
+from kube.api.pods import Pod, Volume
+from kube.api.resources import NOTHING, Container, Requirements, Resources
+from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.api.small_objects import (
     ApiResource,
     ConfigMap,
     CsiNode,
@@ -36,9 +38,7 @@ from kube.records import (
     Scale,
     Service,
 )
-from kube.resources import NOTHING, Container, Requirements, Resources
-from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
-from kube.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
+from kube.api.workloads import Deployment, Job, ReplicaSet, ReplicationController, StatefulSet
 
 __all__ = [
     "NOTHING",

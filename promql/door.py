@@ -1,8 +1,8 @@
 """What passes through the Prometheus door, and the door itself as a Protocol.
 
-`promql.client.Client` is the real implementation and the simulator has another; the annotator and the descheduler know
-this module only. Values arrive raw: NaN, infinite and negative ones are kept here and judged where an answer becomes
-readings (`promql.readings`), so that they can be counted by reason instead of being lost.
+`promql.http.client.Client` is the real implementation and the simulator has another; the annotator and the descheduler
+know this module only. Values arrive raw: NaN, infinite and negative ones are kept here and judged where an answer
+becomes readings (`promql.readings`), so that they can be counted by reason instead of being lost.
 """
 
 from collections.abc import Mapping

@@ -11,8 +11,9 @@
     ├── Partial        the server says that its answer is not whole: keep the last good values, exit 4; `.answer` is it
     └── Garbage        an answer that is not the query API's (HTML, truncated JSON, a wrong result type)
 
-Every message names the server (never credentials), the query, what came back and the next step. `promql.client` raises
-them; annotator and descheduler catch `PromqlError`. The library's own exceptions are chained as causes, never leaked.
+Every message names the server (never credentials), the query, what came back and the next step. `promql.http.client`
+raises them; annotator and descheduler catch `PromqlError`. The library's own exceptions are chained as causes, never
+leaked.
 """
 
 from promql import door
@@ -31,7 +32,7 @@ class Unreachable(PromqlError):
 
 
 class Paused(Unreachable):
-    """Nothing was sent: the server failed several times in a row and the next trial is not due (`promql.breaker`)."""
+    """Nothing was sent: the server failed several times in a row and the next trial is not due (`circuit_breaker`)."""
 
     def __init__(self, last: PromqlError) -> None:
         super().__init__(f"not asked before the next trial, after failures in a row, the last: {last}")

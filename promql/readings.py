@@ -1,11 +1,11 @@
 """Answers become one value per node or pod here, and what cannot be trusted is refused by name of the reason.
 
 Used by the annotator's collecting and the descheduler's usage. The judge of a value's range comes from the caller
-(`policy.annotations.invalid_reason`: nan, infinite, negative, over_range); this module adds `double`: several series
-for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus. What those say
-is one reading while they agree, and else `replicas_disagree`. Refused and absent values are simply not in the result,
-so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first, and value by
-value only where something is wrong.
+(`policy.contract.load_annotation.invalid_reason`: nan, infinite, negative, over_range); this module adds `double`:
+several series for one node, of which none is believed, unless they are one target's by the replicas of one Prometheus.
+What those say is one reading while they agree, and else `replicas_disagree`. Refused and absent values are simply not
+in the result, so they can never be read as 0. Nearly every answer is good as a whole, so it is judged as a whole first,
+and value by value only where something is wrong.
 """
 
 import math
@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from promql import door, identity
+from promql import door
+from promql.queries import identity
 
 # Why a value must not be used; None when it is good. The good values of a judge are one interval.
 Judge = Callable[[float], str | None]
@@ -132,7 +133,7 @@ def _said(answer: door.Answer, label: str) -> list[str]:
 
 
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
-    """Values and refusals by "namespace/name" for the answers of `promql.pod_queries` (cores or bytes)."""
+    """Values and refusals by "namespace/name" for the answers of `promql.queries.pod_queries` (cores or bytes)."""
     keys = _pod_keys(answer)
     values = [value for _, value, _ in answer.samples]
     if "" in keys:

@@ -2,7 +2,7 @@
 
 Names, messages and annotations are written by anyone with a namespace: an OSC 52 sequence in one would set the reader's
 clipboard, an erase sequence would hide lines, a bidirectional control would turn them round. `runtime.logs` passes
-every text line through here, `cli.output` every cell and answer, `runtime.exits` every error.
+every text line through here, `cli.common.output` every cell and answer, `runtime.exit_codes` every error.
 """
 
 import re

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from simulator import world
-from simulator.outcome import Outcome, Progress
+from simulator.results.outcome import Outcome, Progress
+from simulator.results.study import Variant
 from simulator.scenario import Scenario
-from simulator.study import Variant
 from simulator.workers import Job, Workers
 
 REPORTS = 200  # of one run: enough for a bar and for a table that changes several times a second

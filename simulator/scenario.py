@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from simulator.load import Load, SystemLoad
+from simulator.contention import Load, SystemLoad
 
 Floats = npt.NDArray[np.float32]
 NEVER = math.inf

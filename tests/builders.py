@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube import decoding, errors, lean_pods, objects
+from kube import errors, objects
+from kube.http import decoding
+from kube.pods import compact
 
 Body = dict[str, Any]
 Mutator = Callable[[Body], object]
@@ -135,9 +137,9 @@ def pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) ->
     return decoded(pod_body(name, mutate=mutate, **fields), objects.Pod)
 
 
-def lean_pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> lean_pods.Pod:
+def lean_pod(name: str = "web-1", *, mutate: Mutator | None = None, **fields: Any) -> compact.Pod:
     """The same as those keep it who watch every pod."""
-    return decoded(pod_body(name, mutate=mutate, **fields), lean_pods.Pod)
+    return decoded(pod_body(name, mutate=mutate, **fields), compact.Pod)
 
 
 def replica_set_body(

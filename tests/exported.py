@@ -13,14 +13,19 @@ from prometheus_client import CollectorRegistry, metrics, registry
 import annotator.metrics
 import descheduler.metrics
 import extender.metrics
-from annotator import effectiveness, looking_back, spread, staleness
-from extender import tls
-from kube import kinds, left_out, reflector, salvage, undecodable, watches
-from kube import telemetry as kube_telemetry
+from annotator.diagnostics import spread, staleness
+from annotator.placements import effectiveness, lookback
+from extender.http import tls
+from kube import kinds
+from kube.api import salvage
+from kube.cache import reflector, watch_status
 from kube.door import KubeDoor
-from policy import loading
-from promql import breaker, telemetry
-from promql import client as promql_client
+from kube.http import client_metrics as kube_telemetry
+from kube.http import undecodable
+from kube.pods import left_out
+from policy.loading import loader
+from promql.http import circuit_breaker, query_metrics
+from promql.http import client as promql_client
 from runtime import reload_metrics
 from runtime.reloading import Reloading
 from simulator.apiserver import ApiServer
@@ -86,7 +91,7 @@ def _annotator() -> CollectorRegistry:
     filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
-    made.export_effectiveness(effectiveness.Tally, looking_back.Stayed)
+    made.export_effectiveness(effectiveness.Tally, lookback.Stayed)
     made.spread_is(lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
     made.metric_nodes_are(lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3)
     return filled
@@ -113,22 +118,24 @@ def _descheduler() -> CollectorRegistry:
 
 def _common() -> CollectorRegistry:
     filled = CollectorRegistry()
-    held = Reloading(POLICY, loading.load, clock=clocks.ManualClock())
+    held = Reloading(POLICY, loader.load, clock=clocks.ManualClock())
     held.load()
     filled.register(reload_metrics.ReloadCollector(held))
     return filled
 
 
-def _door() -> telemetry.DoorCollector:
-    guarded = breaker.Guarded(fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1))
-    return telemetry.DoorCollector(guarded, promql_client.Traffic())
+def _door() -> query_metrics.DoorCollector:
+    guarded = circuit_breaker.Guarded(
+        fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1)
+    )
+    return query_metrics.DoorCollector(guarded, promql_client.Traffic())
 
 
 def _kube(*, watching: bool) -> kube_telemetry.DoorCollector:
     left_out = undecodable.UndecodableObjects(clocks.ManualClock())
     left_out.listed(undecodable.Source("Node"), [salvage.UndecodableObject("", "n", "u", "", "1", "time", "")])
     nodes = reflector.Reflector(simulated(), kinds.NODES, clock=clocks.ManualClock(), rng=random.Random(1))
-    return kube_telemetry.DoorCollector(left_out, watches.Watches({"nodes": nodes}) if watching else None)
+    return kube_telemetry.DoorCollector(left_out, watch_status.Watches({"nodes": nodes}) if watching else None)
 
 
 def simulated() -> KubeDoor:

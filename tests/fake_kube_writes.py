@@ -1,7 +1,7 @@
 """A KubeDoor in memory that only records node patches and keeps ConfigMaps: what the annotator writes through.
 
-Unit tests pass it where services pass `kube.client.Client`; `fail` makes the next writes to a name raise. It holds no
-API semantics beyond NotFound and Conflict: those are the contract suite's business, against the real apiserver.
+Unit tests pass it where services pass `kube.http.client.Client`; `fail` makes the next writes to a name raise. It holds
+no API semantics beyond NotFound and Conflict: those are the contract suite's business, against the real apiserver.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """A PrometheusDoor in memory: tests say what each metric's query answers, per node or as an error.
 
-Unit tests of annotator and descheduler pass it where services pass `promql.client.Client`. A query nobody prepared
+Unit tests of annotator and descheduler pass it where services pass `promql.http.client.Client`. A query nobody prepared
 answers with no series, as Prometheus does.
 """
 

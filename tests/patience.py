@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kube import client, config, transport
-from kube.request import Request
+from kube import config
+from kube.http import client, transport
+from kube.http.request import Request
 from runtime import clock
 from tests.e2e import waiting
 

@@ -14,9 +14,10 @@ import typing
 import numpy as np
 import pytest
 
-from promql import errors, node_queries, pod_queries
+from promql import errors
 from promql.door import Answer, PrometheusDoor, RangeAnswer, Sample
-from promql.node_queries import Window
+from promql.queries import node_queries, pod_queries
+from promql.queries.node_queries import Window
 
 Answered = collections.abc.Callable[[], bool]
 Instants = collections.abc.Callable[[float], list[float]]

@@ -9,7 +9,7 @@ from typing import Final
 from cli.doctor import findings
 from cli.doctor.facts import ClockSeen, Facts
 from cli.doctor.findings import Finding
-from policy import freshness
+from policy.contract import freshness
 
 NOTABLE_SECONDS: Final = 5.0
 LATE_LEASE_SECONDS: Final = 60.0  # a kubelet renews every 10 s; after 40 s the node is called NotReady

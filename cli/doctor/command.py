@@ -11,13 +11,15 @@ from typing import Any, Final
 
 import click
 
-from cli import descheduler_http, extender_http, output, policy_files
+from cli.common import descheduler_client, http_client, output, policy_files
 from cli.doctor import checks, facts, findings, gathering, measuring, replicas
-from kube import client, config, errors, kinds
-from policy import loading, problems, schema
+from kube import config, errors, kinds
+from kube.http import client
+from policy.loading import loader
+from policy.schema import load_policy, problems
 from promql import errors as promql_errors
-from promql import options as promql_options
-from runtime import clock, exits, options, reloading
+from promql.http import options as promql_options
+from runtime import clock, exit_codes, options, reloading
 
 POLICY_MAP: Final = "evenload-policy"
 POLICY_KEY: Final = "policy.yaml"
@@ -27,11 +29,11 @@ COLOURS: Final[dict[findings.Verdict, output.Colour]] = {
     findings.Verdict.FAIL: "red",
     findings.Verdict.UNKNOWN: "cyan",
 }
-_CODES: Final[dict[type[Exception], exits.Exit]] = {
-    errors.ConfigError: exits.Exit.BAD_INPUT,
-    errors.KubeError: exits.Exit.UNREACHABLE,
-    promql_errors.ConfigError: exits.Exit.BAD_INPUT,
-    extender_http.BadUrl: exits.Exit.BAD_INPUT,
+_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
+    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    errors.KubeError: exit_codes.Exit.UNREACHABLE,
+    promql_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    http_client.BadUrl: exit_codes.Exit.BAD_INPUT,
 }
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
@@ -68,7 +70,7 @@ def main(no_headers: bool, output_format: str, **given: Any) -> None:
       evenload doctor --policy policy.yaml --prometheus http://127.0.0.1:9090
       evenload doctor -o json | jq '.checks[] | select(.verdict != "ok")'
     """
-    with exits.reported(_CODES):
+    with exit_codes.reported(_CODES):
         kube = config.connect(given["kubeconfig"], given["context"])
         settings = _settings(kube, given)
         found = checks.judge(gathering.gather(_means(kube, given), settings))
@@ -83,18 +85,18 @@ def _settings(kube: client.Client, given: dict[str, Any]) -> facts.Settings:
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)
     deployed = _deployed(kube, given["namespace"])
     if deployed is None:
-        return facts.Settings(schema.defaults(), "the defaults", None, *rest)
+        return facts.Settings(load_policy.defaults(), "the defaults", None, *rest)
     return facts.Settings(*deployed, *rest)
 
 
-def _deployed(kube: client.Client, namespace: str) -> tuple[schema.LoadPolicy, str, str] | None:
+def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPolicy, str, str] | None:
     """The policy of the ConfigMap that the services mount, its name and hash; None where there is none to read."""
     source = f"ConfigMap {namespace}/{POLICY_MAP}"
     try:
         text = kube.get(kinds.CONFIG_MAPS, POLICY_MAP, namespace=namespace).data.get(POLICY_KEY)
         if text is None:
             return None
-        return loading.load(text, source), source, reloading.content_hash(text.encode())
+        return loader.load(text, source), source, reloading.content_hash(text.encode())
     except errors.ApiError as error:
         output.say(f"no --policy, and {source} cannot be read ({error.status}): judging by the defaults")
         return None
@@ -106,7 +108,7 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[schema.LoadPolicy, s
 def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
     wall = clock.WallClock()
     tls = (given["ca_file"], given["cert_file"], given["key_file"])
-    services = [extender_http.Service(extender_http.base_url(url), *tls) for url in given["extenders"]]
+    services = [http_client.Service(http_client.base_url(url), *tls) for url in given["extenders"]]
     never = threading.Event()
 
     def pause(seconds: float) -> None:
@@ -121,7 +123,7 @@ def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
         wall,
         measuring.Means(given["prometheus"], given["connection"], kube, wall, given["labels"]),
         replicas.Means(services, kube, pause),
-        [extender_http.Service(given["descheduler"], *tls, descheduler_http.DESCHEDULER)]
+        [http_client.Service(given["descheduler"], *tls, descheduler_client.DESCHEDULER)]
         if given["descheduler"]
         else (),
         pause,
@@ -148,11 +150,11 @@ def _told(finding: findings.Finding) -> str:
     return f"{finding.seen}\nfix: {finding.fix}" if finding.fix else finding.seen
 
 
-def _say(found: Sequence[findings.Named]) -> exits.Exit:
+def _say(found: Sequence[findings.Named]) -> exit_codes.Exit:
     """The sum, on stderr, and the exit code."""
     counted = Counter(one.finding.verdict for one in found)
     output.say(f"{len(found)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
     code = findings.exit_code(one.finding for one in found)
-    if code is exits.Exit.OK:
+    if code is exit_codes.Exit.OK:
         output.say("next: evenload nodes shows the load that scheduling goes by")
     return code

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from cli.doctor.findings import Finding
 from kube.access import Access
 from kube.objects import DisruptionBudget, Lease, Node, Pod, PriorityClass
-from policy.heartbeat import Heartbeat
+from policy.contract.heartbeat import Heartbeat
 from policy.metrics import Metric
-from policy.schema import LoadPolicy
+from policy.schema.load_policy import LoadPolicy
 from promql.readings import NodeValues
 
 

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from runtime.exits import Exit
+from runtime.exit_codes import Exit
 
 SHOWN = 3
 T = TypeVar("T")

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from cli import extender_http
+from cli.common import http_client
 from cli.doctor import findings, guard, measuring, relief, replicas, rights
 from cli.doctor.facts import ClockSeen, Facts, Held, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
-from kube.client import Client
+from kube.http.client import Client
 from kube.objects import Node
-from policy import annotations, heartbeat
+from policy.contract import heartbeat, load_annotation
 from runtime import clock as clocks
 
 ANNOTATOR_LEASE = "evenload-annotator"
@@ -37,7 +37,7 @@ class Means:
     clock: clocks.Clock
     prometheus: measuring.Means
     extenders: replicas.Means
-    deschedulers: Sequence[extender_http.Service]
+    deschedulers: Sequence[http_client.Service]
     pause: Callable[[float], object]
 
 
@@ -142,7 +142,7 @@ def _read(kube: Client, namespace: str, now_seconds: float) -> _Vouched:
         return _Vouched(nodes, beat, findings.unknown("nodes or heartbeat could not be read"))
     compared = heartbeat.EffectiveTimes()
     for node in nodes:
-        compared.put(node.name, node.annotations.get(annotations.KEY))
+        compared.put(node.name, node.annotations.get(load_annotation.KEY))
     compared.accept(beat, now_seconds)
     compared.settle()
     return _Vouched(nodes, beat, compared.differing_nodes())

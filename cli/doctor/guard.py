@@ -15,12 +15,12 @@ import msgspec
 from cli.doctor import findings
 from cli.doctor.facts import Facts, GuardSeen, Trial
 from cli.doctor.findings import Finding
-from descheduler.answers import GUARD
+from descheduler.eviction.api_results import GUARD
 from kube import access, errors, kinds
-from kube.client import Client
+from kube.api.metadata import Object
 from kube.door import EvictionAnswer
+from kube.http.client import Client
 from kube.kinds import Kind
-from kube.metadata import Object
 from kube.objects import Node, Pod
 
 ROLES: Final = {

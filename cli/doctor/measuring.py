@@ -1,8 +1,8 @@
 """What Prometheus says: where it is, each metric with its cost, its targets, how often it scrapes, its clock.
 
 `gathering` calls `measure` with a `Means` that `command` made. The queries are the annotator's own
-(`annotator.queries`), asked once more with statistics. Without an address Prometheus is looked for among the Services
-and asked through the apiserver, with the caller's rights.
+(`annotator.collect.queries`), asked once more with statistics. Without an address Prometheus is looked for among the
+Services and asked through the apiserver, with the caller's rights.
 """
 
 import itertools
@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import fleets, queries
+from annotator import node_index
+from annotator.collect import queries
 from cli import prometheus_finding
 from cli.doctor import findings
 from cli.doctor.facts import ClockSeen, MetricSeen, Origin, PrometheusSeen, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
-from kube.client import Client as KubeClient
+from kube.http.client import Client as KubeClient
 from kube.objects import Node
-from policy import annotations
+from policy.contract import load_annotation
 from policy.metrics import Metric
-from promql import client, errors, identity, node_queries, options, readings
+from promql import errors, readings
+from promql.http import client, options
+from promql.queries import identity, node_queries
 from runtime import clock as clocks
 
 SAMPLED_SERIES: Final = 10
@@ -125,7 +128,7 @@ def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
 
 
 def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
-    directory = fleets.directory(nodes)
+    directory = node_index.directory(nodes)
     return tuple(
         _metric(asked, metric, means.labels.node_selector, directory, settings.node_label)
         for metric in settings.policy.metrics_in_force
@@ -140,7 +143,7 @@ def _metric(
         measured = asked.measure(expression)
     except errors.PromqlError as error:
         return MetricSeen(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
-    values = readings.by_node(measured.answer, directory, label=label, judge=annotations.invalid_reason)
+    values = readings.by_node(measured.answer, directory, label=label, judge=load_annotation.invalid_reason)
     empty = metric.query is None and not values.values
     known_ratio = _known_ratio(asked, metric, selector) if empty else None
     return MetricSeen(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)

@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from cli import descheduler_http, extender_http
+from cli.common import descheduler_client, http_client
 from cli.doctor import findings, replicas
 from cli.doctor.facts import Facts, HeldBack, Relief
 from cli.doctor.findings import Finding
-from descheduler.verdicts import Cause
+from descheduler.planning.verdicts import Cause
 from kube import errors
-from kube.client import Client
+from kube.http.client import Client
 
 SERVICE: Final = "evenload-descheduler"
 
@@ -37,7 +37,7 @@ class _Plan(msgspec.Struct, frozen=True):
     nodes: tuple[_Node, ...] = ()
 
 
-def ask(kube: Client, given: Sequence[extender_http.Service], namespace: str) -> Relief | Finding:
+def ask(kube: Client, given: Sequence[http_client.Service], namespace: str) -> Relief | Finding:
     """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
         found = [replicas.at_url(one) for one in given] or replicas.behind(kube, SERVICE, namespace)
@@ -46,10 +46,10 @@ def ask(kube: Client, given: Sequence[extender_http.Service], namespace: str) ->
     unanswered = ""
     for one in found:
         try:
-            plan = extender_http.decoded(one.get("/plan"), _Plan, one.name, descheduler_http.DESCHEDULER)
-        except extender_http.BadUrl:
+            plan = http_client.decoded(one.get("/plan"), _Plan, one.name, descheduler_client.DESCHEDULER)
+        except http_client.BadUrl:
             raise
-        except (extender_http.HttpError, errors.KubeError) as error:
+        except (http_client.HttpError, errors.KubeError) as error:
             unanswered = f"{one.name} gives no plan: {error}"
             continue
         return Relief(one.name, plan.summary, _held_back(plan))

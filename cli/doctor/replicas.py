@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 import msgspec
 from prometheus_client import parser
 
-from cli import extender_http
+from cli.common import http_client
 from cli.doctor import findings
 from cli.doctor.facts import Replica
 from cli.doctor.findings import Finding
 from kube import errors, kinds
-from kube.client import Client, Place
+from kube.http.client import Client, Place
 
 SERVICE: Final = "evenload-extender"
 ROUNDS: Final = 4
@@ -32,7 +32,7 @@ Get = Callable[[str], bytes]  # the body that GET of a path answers
 class Means:
     """How to reach the extenders: the services at URLs given, or none to look for them in the cluster."""
 
-    given: Sequence[extender_http.Service]
+    given: Sequence[http_client.Service]
     kube: Client
     pause: Callable[[float], object]
 
@@ -82,7 +82,7 @@ def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding
     return answers
 
 
-def at_url(service: extender_http.Service) -> Named:
+def at_url(service: http_client.Service) -> Named:
     """The replica at a URL given."""
     return Named(service.url, service.get)
 
@@ -121,14 +121,14 @@ def _proxied(kube: Client, place: Place) -> Get:
 
 def _asked(one: Named) -> Replica | Finding:
     try:
-        nodes = extender_http.decoded(one.get("/nodes"), _Nodes, one.name)
-        decisions = extender_http.decoded(one.get("/decisions?limit=1"), _Decisions, one.name).decisions
+        nodes = http_client.decoded(one.get("/nodes"), _Nodes, one.name)
+        decisions = http_client.decoded(one.get("/decisions?limit=1"), _Decisions, one.name).decisions
         counted = _counted(one.get("/metrics").decode())
-    except extender_http.BadUrl:
+    except http_client.BadUrl:
         raise
-    except extender_http.Foreign as error:
+    except http_client.Foreign as error:
         return findings.fail(str(error), "check --extender and versions")
-    except (extender_http.HttpError, errors.KubeError) as error:
+    except (http_client.HttpError, errors.KubeError) as error:
         return findings.fail(f"{one.name} gives no answer: {error}", f"is {one.name} running and ready? its log says")
     except ValueError as error:
         return findings.fail(f"{one.name}/metrics is not an extender's: {error}", "check --extender and versions")

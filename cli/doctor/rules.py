@@ -1,7 +1,7 @@
 """Judge of the policy as a whole: settings that are valid each by itself and pull against each other in use.
 
-`checks` lists it. What no cluster could make sense of is refused when the policy is loaded (`policy.checks`); here
-stands what works, but hardly as meant.
+`checks` lists it. What no cluster could make sense of is refused when the policy is loaded (`policy.schema.checks`);
+here stands what works, but hardly as meant.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
-from policy.schema import LoadPolicy
+from policy.schema.load_policy import LoadPolicy
 
 Remarks = Iterator[Finding]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cli.doctor import findings
 from cli.doctor.facts import Facts, Replica
 from cli.doctor.findings import Finding
-from kube import watches
+from kube.cache import watch_status
 from kube.objects import Lease, Pod
 from runtime import clock
 
@@ -102,7 +102,7 @@ def extender_views(facts: Facts) -> Finding:
 
 def _lost_watches(seen: Iterable[Replica], logs: str) -> Iterable[Finding]:
     for one in seen:
-        old = {name: age for name, age in one.watch_ages.items() if age > watches.STALE_SECONDS}
+        old = {name: age for name, age in one.watch_ages.items() if age > watch_status.STALE_SECONDS}
         if old:
             ages = findings.few(f"{name} {age:.0f} s" for name, age in old.items())
             yield findings.fail(

@@ -8,14 +8,15 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from annotator import fleets, matching
-from annotator import scrapes as windows
+from annotator import node_index
+from annotator.diagnostics import matching
+from annotator.diagnostics import scrapes as windows
 from cli.doctor import findings
 from cli.doctor.facts import Facts, MetricSeen, Origin, Target
 from cli.doctor.findings import Finding
 from kube.objects import Node
 from policy.metrics import Metric
-from promql import identity
+from promql.queries import identity
 
 SLOW_QUERY_SECONDS: Final = 2.0  # the services give up at 10 s, and Prometheus has its own rules to evaluate
 SHARE_OF_PERIOD: Final = 0.2  # all queries together, of sync.period
@@ -88,7 +89,7 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
-    claims = matching.claims(fleets.directory(facts.nodes))
+    claims = matching.claims(node_index.directory(facts.nodes))
     if not lacking and claims:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:

@@ -7,8 +7,8 @@ hold no room.
 from cli.doctor import findings
 from cli.doctor.facts import Facts
 from cli.doctor.findings import Finding
-from kube import countable, lean_pods
 from kube.objects import DisruptionBudget, Pod
+from kube.pods import compact, pod_view
 
 SOAK = "soak"  # of lean_pods.PRESET_ANNOTATION; order is the default
 
@@ -48,7 +48,7 @@ def placeholders(facts: Facts) -> Finding:
     """Placeholder pods yield to every ordinary pod and still count for the autoscaler."""
     if isinstance(facts.pods, Finding):
         return facts.pods
-    held = [pod for pod in facts.pods if countable.claims_placeholder(pod) and not pod.finished]
+    held = [pod for pod in facts.pods if pod_view.claims_placeholder(pod) and not pod.finished]
     if not held:
         return findings.ok("none deployed (deploy/placeholder holds room for bursts)")
     cutoff = facts.settings.expendable_below
@@ -74,7 +74,7 @@ def placeholders(facts: Facts) -> Finding:
 
 
 def _soaks(pod: Pod) -> bool:
-    return pod.annotations.get(lean_pods.PRESET_ANNOTATION) == SOAK
+    return pod.annotations.get(compact.PRESET_ANNOTATION) == SOAK
 
 
 def _preempting(facts: Facts) -> set[str]:

@@ -14,7 +14,7 @@ import yaml
 
 from cli.placeholder import sizing as sizes
 from cli.placeholder.sizing import Sizing
-from kube import quantities
+from kube.api import quantities
 from runtime import options
 
 NAMESPACE: Final = options.DEFAULT_NAMESPACE

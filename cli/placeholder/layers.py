@@ -6,7 +6,7 @@ manifests, the files of deploy/placeholder, and one language for changing them, 
 
 from typing import Any, Final
 
-from cli import output
+from cli.common import output
 from cli.placeholder.choice import NAMESPACE, SUFFIX, Choice
 
 Document = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from cli import output
+from cli.common import output
 from cli.placeholder import choice, kustomizing, layers, sizing
 from cli.placeholder.choice import Choice
 

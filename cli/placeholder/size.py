@@ -10,15 +10,15 @@ from typing import Final
 
 import click
 
-from cli import output
+from cli.common import output
 from cli.placeholder import choice, sizing
 from kube import config, door, errors, kinds
-from runtime import clock, exits
+from runtime import clock, exit_codes
 
-ERRORS: Final[dict[type[Exception], exits.Exit]] = {
-    errors.KubeError: exits.Exit.BAD_INPUT,
-    errors.Unreachable: exits.Exit.UNREACHABLE,
-    errors.ServerError: exits.Exit.UNREACHABLE,
+ERRORS: Final[dict[type[Exception], exit_codes.Exit]] = {
+    errors.KubeError: exit_codes.Exit.BAD_INPUT,
+    errors.Unreachable: exit_codes.Exit.UNREACHABLE,
+    errors.ServerError: exit_codes.Exit.UNREACHABLE,
 }
 NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
 
@@ -59,7 +59,7 @@ def main(
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
     refuse(given)
-    with exits.reported(ERRORS):
+    with exit_codes.reported(ERRORS):
         kube = config.connect(kubeconfig, context)
         nodes = counted(kube, node_selectors) if given.proportional else NOT_COUNTED
         found = sizing.planned(given, nodes, clock.WallClock().now())

@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final, NamedTuple
 
-from policy import descheduling
+from policy.schema import descheduler_section
 
 DAY_MINUTES: Final = 24 * 60
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
@@ -79,9 +79,9 @@ def parse_size(text: str) -> Size:
 
 
 def _day(name: str, text: str) -> int:
-    if name not in descheduling.DAYS:
-        raise ValueError(f"{text!r}: {name!r} is no day: write one of {', '.join(descheduling.DAYS)}")
-    return descheduling.DAYS.index(name)
+    if name not in descheduler_section.DAYS:
+        raise ValueError(f"{text!r}: {name!r} is no day: write one of {', '.join(descheduler_section.DAYS)}")
+    return descheduler_section.DAYS.index(name)
 
 
 def _minutes(text: str) -> int:

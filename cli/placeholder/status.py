@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import click
 
-from cli import extender_answers, output
+from cli.common import api_types, output
 from cli.placeholder import choice, holding, size
 from cli.placeholder.holding import Holding, Room
 from kube import config, door, errors, kinds
-from runtime import clock, exits
+from runtime import clock, exit_codes
 
 HEADERS: Final = ("node", "held", "waiting", "preempted/1h", "cpu", "memory")
 WIDE_HEADERS: Final = ("set", "preset", "priority", *HEADERS, "other")
@@ -52,7 +52,7 @@ def main(
     """
     where = "" if all_namespaces else namespace
     now_seconds = clock.WallClock().now()
-    with exits.reported(size.ERRORS):
+    with exit_codes.reported(size.ERRORS):
         found, refused = read(config.connect(kubeconfig, context), where, now_seconds)
     if output_format in ("json", "yaml"):
         output.data(output.structured(document(found, now_seconds), output_format))
@@ -75,10 +75,10 @@ def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holdi
     return holding.holding(pods, events, now_seconds), ""
 
 
-def _code(found: Holding) -> exits.Exit:
+def _code(found: Holding) -> exit_codes.Exit:
     if found.short:
-        return exits.Exit.FINDINGS
-    return exits.Exit.PARTIAL if found.preemptions is None else exits.Exit.OK
+        return exit_codes.Exit.FINDINGS
+    return exit_codes.Exit.PARTIAL if found.preemptions is None else exit_codes.Exit.OK
 
 
 def document(found: Holding, now_seconds: float) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _whole(room: Room, waiting: int, preempted: int | None) -> list[object]:
 def _amounts(room: Room) -> list[object]:
     requests = room.requests
     other = ", ".join(f"{name} {amount:g}" for name, amount in requests.extended.items())
-    return [f"{requests.cpu_millicores:.0f}m", extender_answers.mebibytes(requests.memory_bytes), other or "-"]
+    return [f"{requests.cpu_millicores:.0f}m", api_types.mebibytes(requests.memory_bytes), other or "-"]
 
 
 def remarks(found: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
@@ -175,6 +175,6 @@ def remarks(found: Holding, refused: str, namespace: str, now_seconds: float) ->
     if refused:
         said.append(f"how many made way is not known: {refused}; deploy/rbac/placeholder.yaml has the right to read it")
     if waiting:
-        age = extender_answers.age(now_seconds - waiting[0])
+        age = api_types.age(now_seconds - waiting[0])
         said.append(f"{len(waiting)} wait, the longest for {age}; next: kubectl describe one to see what it waits for")
     return said

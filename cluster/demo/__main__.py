@@ -14,11 +14,13 @@ from rich import console
 import cluster
 from cluster.demo import interrupting, measuring, phases, screen, services
 from kube import errors as kube_errors
-from policy import loading, problems, schema
+from policy.loading import loader
+from policy.schema import load_policy, problems
 from promql import errors as promql_errors
 from runtime import clock as clocks
-from runtime import exits, logs
-from simulator import comparison, table, workload
+from runtime import exit_codes, logs
+from simulator.results import comparison, table
+from simulator.workloads import demo_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAILURES = (
@@ -44,8 +46,8 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
     logs.configure()
     progress = console.Console(stderr=True)
     try:
-        shape = workload.Shape(nodes=nodes, span_seconds=span)
-        settings = phases.Settings(workload.plan(seed, shape), policy, settle, interrupted=interrupted)
+        shape = demo_plan.Shape(nodes=nodes, span_seconds=span)
+        settings = phases.Settings(demo_plan.plan(seed, shape), policy, settle, interrupted=interrupted)
         outcomes, kept = run(settings, progress, keep=keep)
     except FAILURES as error:
         progress.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -68,7 +70,7 @@ def run(
     settings: phases.Settings, progress: console.Console, *, keep: bool
 ) -> tuple[dict[str, phases.Outcome], phases.Kept | None]:
     """Both phases, one after the other."""
-    policy = loading.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
+    policy = loader.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
     outcomes: dict[str, phases.Outcome] = {}
     with screen.opened(progress, windows(policy)) as shown:
         shown.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
@@ -78,7 +80,7 @@ def run(
     return outcomes, outcomes["evenload"].kept
 
 
-def windows(policy: schema.LoadPolicy) -> dict[str, str]:
+def windows(policy: load_policy.LoadPolicy) -> dict[str, str]:
     """How long 5m, 1h and 1d really are under this policy."""
     return {
         metric.name.removeprefix("cpu_"): f"{metric.window_seconds:g}s"
@@ -110,7 +112,7 @@ def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> 
         found.append(f"pods pending at the end: {pending['evenload']} with Evenload, {pending['plain']} without")
     for words in found:
         progress.print(words, style="red", markup=False)
-    return int(exits.Exit.FINDINGS if found else exits.Exit.OK)
+    return int(exit_codes.Exit.FINDINGS if found else exit_codes.Exit.OK)
 
 
 def looking_around(kept: phases.Kept) -> str:

@@ -1,14 +1,14 @@
 """Plays an arrival plan: creates each batch in one step when its time has come, and removes owners that leave.
 
-`phases` calls `play` several times a second with the time since the start; the plan is `simulator.workload`'s, the same
-object for both phases.
+`phases` calls `play` several times a second with the time since the start; the plan is
+`simulator.workloads.demo_plan`'s, the same object for both phases.
 """
 
 from typing import Any
 
 from cluster import workload_objects
 from kube import door, errors, kinds
-from simulator import workload
+from simulator.workloads import demo_plan
 
 KINDS: dict[str, kinds.Kind[Any]] = {"Deployment": kinds.DEPLOYMENTS, "PodDisruptionBudget": kinds.BUDGETS}
 
@@ -16,7 +16,7 @@ KINDS: dict[str, kinds.Kind[Any]] = {"Deployment": kinds.DEPLOYMENTS, "PodDisrup
 class Player:
     """Which steps of a plan are done."""
 
-    def __init__(self, kube: door.KubeDoor, plan: workload.Plan, namespace: str) -> None:
+    def __init__(self, kube: door.KubeDoor, plan: demo_plan.Plan, namespace: str) -> None:
         self._kube = kube
         self._plan = plan
         self._namespace = namespace
@@ -40,11 +40,11 @@ class Player:
             self._delete(departure.owner)
         return sum(len(arrival.owners) for arrival in self._plan.arrivals[: self._arrived])
 
-    def _create(self, owner: workload.Owner) -> None:
+    def _create(self, owner: demo_plan.Owner) -> None:
         for body in workload_objects.manifests(owner, self._namespace):
             self._kube.create(KINDS[str(body["kind"])], body, namespace=self._namespace)
 
-    def _delete(self, owner: workload.Owner) -> None:
+    def _delete(self, owner: demo_plan.Owner) -> None:
         """The budget first: an owner that leaves on purpose violates nothing."""
         for body in workload_objects.manifests(owner, self._namespace):
             try:

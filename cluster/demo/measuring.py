@@ -7,8 +7,9 @@ every second), whatever windows the policy uses, so the policy cannot flatter it
 from prometheus_client import parser
 
 from cluster.demo import services
-from promql import door, node_queries
-from simulator import figures
+from promql import door
+from promql.queries import node_queries
+from simulator.results import figures
 
 STEP_SECONDS = 1.0
 RATE_SECONDS = 5.0

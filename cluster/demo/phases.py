@@ -19,10 +19,12 @@ import requests
 import cluster
 from cluster import ports
 from cluster.demo import arriving, budgets, interrupting, measuring, permissions, screen, services, watching
-from kube import config, door, kinds, reflector
-from promql import client
+from kube import config, door, kinds
+from kube.cache import reflector
+from promql.http import client
 from runtime import clock as clocks
-from simulator import figures, workload
+from simulator.results import figures
+from simulator.workloads import demo_plan
 
 NAMESPACE = "demo"
 TICK_SECONDS = 0.2
@@ -38,7 +40,7 @@ NEEDED_METRICS = 6
 class Settings:
     """What both phases share."""
 
-    plan: workload.Plan
+    plan: demo_plan.Plan
     policy: pathlib.Path
     settle_seconds: float
     directory: pathlib.Path | None = None

@@ -10,7 +10,7 @@ from typing import Protocol
 from rich import box, console, live, panel, table, text
 
 from cluster.demo import watching
-from simulator import figures
+from simulator.results import figures
 
 LINE_EVERY_SECONDS = 10.0
 BAR_CELLS = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cluster.demo import measuring, services
 from kube import door, kinds, objects
-from policy import annotations
+from policy.contract import load_annotation
 
 LINES_SHOWN = 8
 
@@ -77,15 +77,15 @@ class Watcher:
             violations=violations,
         )
 
-    def readings(self) -> dict[str, annotations.Reading]:
+    def readings(self) -> dict[str, load_annotation.Reading]:
         """What is annotated on each node; a node without a usable annotation is absent."""
-        found: dict[str, annotations.Reading] = {}
+        found: dict[str, load_annotation.Reading] = {}
         for node in self._kube.list(kinds.NODES).items:
-            text = node.annotations.get(annotations.KEY)
+            text = node.annotations.get(load_annotation.KEY)
             if text is not None:
                 try:
-                    found[node.name] = annotations.decode(text)
-                except annotations.AnnotationError:
+                    found[node.name] = load_annotation.decode(text)
+                except load_annotation.AnnotationError:
                     continue
         return found
 
@@ -119,7 +119,7 @@ class Watcher:
         return [row for row in answered if isinstance(row, dict)] if isinstance(answered, list) else []
 
 
-def node_row(name: str, reading: annotations.Reading | None, row: Mapping[str, object], pods: int) -> NodeRow:
+def node_row(name: str, reading: load_annotation.Reading | None, row: Mapping[str, object], pods: int) -> NodeRow:
     """A node from its annotation and, where there is one, its row of the extender's GET /nodes."""
     score, hot = row.get("score"), row.get("hot")
     return NodeRow(

@@ -9,7 +9,7 @@ import pathlib
 
 import yaml
 
-from cli import output
+from cli.common import output
 from deploy.monitoring import dashboard
 
 HERE = pathlib.Path(__file__).parent

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from kube import resources
+from kube.api import resources
 from kube.kinds import Kind
-from simulator.apiserver import merging, refusals
-from simulator.apiserver.shelf import Body, Shelf, Version
+from simulator.apiserver import merge_patch, refusals
+from simulator.apiserver.storage import Body, Shelf, Version
 
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -189,7 +189,7 @@ _asked = msgspec.json.Decoder(_Asked)
 @functools.lru_cache(maxsize=8192)
 def _prepared(text: bytes, priority: int, preemption_policy: str) -> tuple[Body, str]:
     """A pod's spec with its defaults, and its QoS class."""
-    spec = merging.read(text)
+    spec = merge_patch.read(text)
     spec.setdefault("preemptionPolicy", preemption_policy)
     spec["priority"] = priority
     spec.setdefault("schedulerName", "default-scheduler")

@@ -1,4 +1,4 @@
-"""The simulated Kubernetes door: what `kube.client` is over HTTP, over a `State` in the same process.
+"""The simulated Kubernetes door: what `kube.http.client` is over HTTP, over a `State` in the same process.
 
 Services get one from `server.ApiServer.door` and do not know the difference: tests/contract/door_suite.py is passed by
 both.
@@ -13,9 +13,9 @@ from kube import errors
 from kube.door import Listing
 from kube.kinds import Kind
 from kube.objects import ApiResource, Identified, Scale
-from simulator.apiserver import refusals, selecting, watching
+from simulator.apiserver import refusals, selector_text, watch_log
 from simulator.apiserver.state import State
-from simulator.apiserver.writing import Writer
+from simulator.apiserver.writes import Writer
 
 T = TypeVar("T", bound=Identified)
 
@@ -38,11 +38,11 @@ class SimulatedDoor(Writer):
         from_cache: bool = False,
     ) -> Listing[T]:
         """See KubeDoor. It comes whole, and is current, whatever `limit` and `from_cache`."""
-        matches = selecting.predicate(kind.plural, label_selector, field_selector)
+        matches = selector_text.predicate(kind.plural, label_selector, field_selector)
         with self._state.lock:
             shelf = self._state.shelf(kind)
             self._state.refresh(shelf)
-            found = shelf.listed(kind.type, namespace, None if matches is selecting.everything else matches)
+            found = shelf.listed(kind.type, namespace, None if matches is selector_text.everything else matches)
             return Listing(found, str(self._state.number))
 
     def watch(
@@ -54,11 +54,11 @@ class SimulatedDoor(Writer):
         label_selector: str = "",
         field_selector: str = "",
         timeout_seconds: float = 300,
-    ) -> watching.SimulatedWatch[T]:
+    ) -> watch_log.SimulatedWatch[T]:
         """See KubeDoor."""
         if not resource_version.isascii() or not resource_version.isdigit():
             raise refusals.bad_request(f"resourceVersion is {resource_version!r}, expected one that a list gave")
-        matches, number = selecting.predicate(kind.plural, label_selector, field_selector), int(resource_version)
+        matches, number = selector_text.predicate(kind.plural, label_selector, field_selector), int(resource_version)
         with self._state.lock:
             shelf = self._state.shelf(kind)
             self._state.refresh(shelf)
@@ -66,8 +66,8 @@ class SimulatedDoor(Writer):
             if position is None:
                 raise refusals.gone(resource_version)
             until_seconds = self._state.clock.monotonic() + timeout_seconds
-            selection = watching.Selection(namespace, matches, position, number, until_seconds)
-            return watching.SimulatedWatch(self._state, shelf, kind.type, selection, waits=self._waits)
+            selection = watch_log.Selection(namespace, matches, position, number, until_seconds)
+            return watch_log.SimulatedWatch(self._state, shelf, kind.type, selection, waits=self._waits)
 
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """See KubeDoor."""

@@ -14,7 +14,7 @@ from kube.objects import Identified
 from runtime import clock as clocks
 from simulator.apiserver import state
 from simulator.apiserver.door import SimulatedDoor
-from simulator.apiserver.shelf import Body
+from simulator.apiserver.storage import Body
 
 T = TypeVar("T", bound=Identified)
 

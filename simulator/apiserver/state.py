@@ -15,7 +15,7 @@ from kube.kinds import Kind
 from kube.objects import Identified
 from runtime import clock as clocks
 from simulator.apiserver import refusals
-from simulator.apiserver.shelf import Body, Change, Shelf, Version
+from simulator.apiserver.storage import Body, Change, Shelf, Version
 
 T = TypeVar("T", bound=Identified)
 Handler = Callable[[T | None, T | None], None]

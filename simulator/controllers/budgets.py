@@ -14,11 +14,11 @@ import math
 from typing import Any
 
 from kube import errors, kinds
-from kube.budgets import IntOrPercent
+from kube.api.budgets import IntOrPercent
 from kube.objects import DisruptionBudget, Identified, OwnerReference, Pod, Scale
 from runtime import clock as clocks
 from simulator.apiserver import ApiServer
-from simulator.controllers import covering
+from simulator.controllers import budget_index
 
 CONFIRMED_SECONDS = 120.0  # an eviction that no deletion followed is forgotten after that
 COUNTED = ("disruptionsAllowed", "expectedPods", "currentHealthy", "desiredHealthy")
@@ -43,7 +43,7 @@ class Budgets:
         self._door = api.door(waits=False)
         self._clock = clock
         self._budgets: dict[str, DisruptionBudget] = {}  # by key, as are all that follow
-        self._covering = covering.Covering()
+        self._covering = budget_index.Covering()
         self._scaling: dict[str, str] = {}  # the namespaces of those that ask what owners want
         self._stale: set[str] = set()
         self._settling = False

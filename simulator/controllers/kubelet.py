@@ -11,7 +11,7 @@ from typing import Any
 from kube import errors, kinds
 from kube.objects import Pod
 from simulator.apiserver import ApiServer
-from simulator.controllers.later import Later
+from simulator.controllers.delays import Later
 
 Condition = dict[str, str]
 STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")

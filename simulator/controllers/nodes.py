@@ -9,7 +9,7 @@ import ipaddress
 from kube import kinds
 from kube.objects import Pod
 from simulator.apiserver import ApiServer
-from simulator.controllers import bodies
+from simulator.controllers import objects
 from simulator.scenario import Machine
 
 FIRST_ADDRESS = ipaddress.IPv4Address("172.16.0.1")  # 172.16.0.0/12 holds a million
@@ -29,7 +29,7 @@ class Nodes:
         """Register a machine's Node; Conflict where there is one of its name."""
         address = str(FIRST_ADDRESS + self._joined)
         self._joined += 1
-        self._door.create(kinds.NODES, bodies.node(machine, address, self._api.stamp))
+        self._door.create(kinds.NODES, objects.node(machine, address, self._api.stamp))
 
     def leave(self, name: str) -> None:
         """Take a machine away; NotFound where there is none of that name."""

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from kube import errors, kinds
 from kube.objects import Node, Pod
 from simulator.apiserver import ApiServer
-from simulator.controllers import bodies
+from simulator.controllers import objects
 from simulator.controllers.workloads import Version, Workloads
 from simulator.scenario import Owner, Replica
 
 NOWHERE = (0, 0)  # of pods and of those that are Ready
-AFTER_THE_END = frozenset({kinds.STATEFUL_SETS.name, bodies.DAEMON_SETS.name})
+AFTER_THE_END = frozenset({kinds.STATEFUL_SETS.name, objects.DAEMON_SETS.name})
 
 
 @dataclasses.dataclass(slots=True)
@@ -88,7 +88,7 @@ class Owners:
     def _fill(self, place: _Place) -> None:
         """Create the pod of a place, or wait for what is in its way."""
         owner = place.version.owner
-        node = self._replicas[place.index].node if owner.kind == bodies.DAEMON_SETS.name else ""
+        node = self._replicas[place.index].node if owner.kind == objects.DAEMON_SETS.name else ""
         name = self._name(place)
         key = f"{owner.namespace}/{name}"
         obstacle = node if node and not self._has_node(node) else key if key in self._filled else ""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kube import errors, kinds
-from simulator.apiserver import ApiServer, merging
-from simulator.controllers import bodies
-from simulator.controllers.bodies import Parent, Selected
+from simulator.apiserver import ApiServer, merge_patch
+from simulator.controllers import objects
+from simulator.controllers.objects import Parent, Selected
 from simulator.scenario import Owner
 
 
@@ -43,7 +43,7 @@ class Workload:
 class Template(NamedTuple):
     """What pods are made of that are alike: metadata without a name, and the spec as it is sent."""
 
-    metadata: bodies.Body
+    metadata: objects.Body
     spec: bytes
 
 
@@ -61,8 +61,8 @@ class Version:
     def template(self, node: str) -> Template:
         """What its pods are made of; `node` is a DaemonSet's, else ""."""
         if node not in self.templates:
-            metadata = bodies.pod_metadata(self.owner, self.selected, self.above)
-            self.templates[node] = Template(metadata, merging.text(bodies.pod_spec(self.owner, node)))
+            metadata = objects.pod_metadata(self.owner, self.selected, self.above)
+            self.templates[node] = Template(metadata, merge_patch.text(objects.pod_spec(self.owner, node)))
         return self.templates[node]
 
     @property
@@ -83,9 +83,9 @@ class Workloads:
         self._versions: dict[int, Version] = {}
         self._unwritten: dict[int, Counted] = {}
         self._writing = False
-        self._served = set(bodies.KNOWN)
-        api.serve(bodies.DAEMON_SETS)
-        for kind in bodies.KNOWN.values():
+        self._served = set(objects.KNOWN)
+        api.serve(objects.DAEMON_SETS)
+        for kind in objects.KNOWN.values():
             api.before_reading(kind, self._write)
 
     def want(self, index: int) -> Version:
@@ -122,13 +122,13 @@ class Workloads:
         selected = Selected(workload.number, kind=owner.kind)
         counting: tuple[Counted, ...] = () if workload.object is None else (workload.object,)
         if owner.kind == kinds.DEPLOYMENTS.name and workload.object is not None:
-            selected = Selected(workload.number, bodies.template_hash(owner, index))
+            selected = Selected(workload.number, objects.template_hash(owner, index))
             counting = (self._replica_set(owner, selected, workload.object.parent), workload.object)
         self._versions[index] = Version(owner, workload, selected, counting)
         return self._versions[index]
 
     def _replica_set(self, owner: Owner, selected: Selected, above: Parent) -> Counted:
-        body = bodies.replica_set(owner, selected, above)
+        body = objects.replica_set(owner, selected, above)
         self._door.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
         parent = self._parent(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace)
         return Counted(parent, owner.namespace, selected)
@@ -139,29 +139,29 @@ class Workloads:
             self._ensure(kinds.NAMESPACES, {"metadata": {"name": owner.namespace}})
             self._workloads[number] = Workload(number, owner, self._object(owner, number))
             if owner.min_available is not None:
-                body = bodies.budget(owner, _budget_name(owner), number)
+                body = objects.budget(owner, _budget_name(owner), number)
                 self._door.create(kinds.BUDGETS, body, namespace=owner.namespace)
-        name = bodies.priority_class(owner.priority)
+        name = objects.priority_class(owner.priority)
         if name:
             self._ensure(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": owner.priority})
         return self._workloads[number]
 
     def _object(self, owner: Owner, number: int) -> Counted | None:
-        kind = bodies.kind_of(owner)
+        kind = objects.kind_of(owner)
         if kind is None:
             return None
         if kind.name not in self._served:
             self._served.add(kind.name)
             self._api.serve(kind, scale=True)
             self._api.before_reading(kind, self._write)
-        self._door.create(kind, bodies.workload(owner, number), namespace=owner.namespace)
+        self._door.create(kind, objects.workload(owner, number), namespace=owner.namespace)
         parent = self._parent(kind, owner.name, owner.namespace)
         return Counted(parent, owner.namespace, Selected(number, kind=owner.kind))
 
     def _parent(self, kind: kinds.Kind[Any], name: str, namespace: str) -> Parent:
         return Parent(kind, name, self._api.body(kind, name, namespace=namespace)["metadata"]["uid"])
 
-    def _ensure(self, kind: kinds.Kind[Any], body: bodies.Body) -> None:
+    def _ensure(self, kind: kinds.Kind[Any], body: objects.Body) -> None:
         try:
             self._api.body(kind, body["metadata"]["name"])
         except errors.NotFound:
@@ -204,8 +204,8 @@ class Workloads:
         one.written = counts
         parts = {
             "metadata": {"generation": one.generation},
-            "spec": bodies.size(one.selected, one.wanted),
-            "status": bodies.standing(one.selected.kind, one.pods, one.ready, one.generation),
+            "spec": objects.size(one.selected, one.wanted),
+            "status": objects.standing(one.selected.kind, one.pods, one.ready, one.generation),
         }
         self._api.rewrite(one.parent.kind, one.parent.name, parts, namespace=one.namespace)
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from promql.door import Series
-from simulator.history.reading import Span
+from simulator.history.reader import Span
 
 Floats = npt.NDArray[np.float32]
 Key = tuple[str, ...]

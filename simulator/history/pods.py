@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from policy import owner_usage
+from policy.contract import owner_usage
+from simulator.contention import Load
 from simulator.history import grids
 from simulator.history.queries import Subject
-from simulator.history.reading import Recorded, Span
-from simulator.load import Load
+from simulator.history.reader import Recorded, Span
 from simulator.scenario import NEVER, Owner, Replica, Usage
 
 # kube-state-metrics names a pod's priority class, not its value; these two exist in every cluster (KEP-268).

@@ -1,15 +1,15 @@
 """What is asked of Prometheus to rebuild a cluster's past: one range query per subject, for the whole cluster.
 
-Pure text. Use comes from the same expressions that the services ask (`promql.node_queries`, `promql.pod_queries`), with
-the replay's step as window, so that the value at a step's end is the mean over the step. Who was there, asked for what
-and belonged to whom comes from kube-state-metrics; a subject it does not export is simply absent from the answer, and
-`rebuilding` says what follows from that.
+Pure text. Use comes from the same expressions that the services ask (`promql.queries.node_queries`,
+`promql.queries.pod_queries`), with the replay's step as window, so that the value at a step's end is the mean over the
+step. Who was there, asked for what and belonged to whom comes from kube-state-metrics; a subject it does not export is
+simply absent from the answer, and `rebuilding` says what follows from that.
 """
 
 import enum
 from typing import NamedTuple
 
-from promql import node_queries, pod_queries
+from promql.queries import node_queries, pod_queries
 
 
 class Subject(enum.StrEnum):

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime import clock
-from simulator.history import machines, pods
-from simulator.history.machines import Machines
+from simulator.contention import SystemLoad
+from simulator.history import nodes, pods
+from simulator.history.nodes import Machines
 from simulator.history.pods import Pods
-from simulator.history.reading import Recorded, Span
-from simulator.load import SystemLoad
-from simulator.outcome import Timeline
+from simulator.history.reader import Recorded, Span
+from simulator.results.outcome import Timeline
 from simulator.scenario import Floats, Machine, Scenario
 
 Totals = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ class Past:
 
 def rebuild(recorded: Recorded, name: str) -> Past:
     """The scenario of a span. ValueError says what is missing altogether."""
-    found = machines.build(recorded)
+    found = nodes.build(recorded)
     lived = pods.build(recorded, found.renamed)
     systems, unexplained = _systems(found, lived, recorded.span)
     span = recorded.span

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.peers.formula import MAX_POINTS, Asked, Mask
-from simulator.peers.seen import Floats
+from simulator.peers.observations import Floats
 
 MINUTE_SECONDS, HOUR_SECONDS = 60.0, 3600.0
 POINTS_PER_HOT = 10.0

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simulator.peers.seen import Bound, Floats, Rows, Seen
+from simulator.peers.observations import Bound, Floats, Rows, Seen
 
 Mask = npt.NDArray[np.bool_]
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.peers.formula import MAX_POINTS, Asked, Mask
-from simulator.peers.seen import Floats
+from simulator.peers.observations import Floats
 
 WINDOW_SECONDS = 300.0
 REPORT_SECONDS = 60.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from kube.objects import Pod
 from simulator.peers.formula import Asked, Formula
-from simulator.peers.seen import Floats, Seen
+from simulator.peers.observations import Floats, Seen
 from simulator.scheduling.extenders import POINTS_PER_SCORE, Filtered, Victims
 
 

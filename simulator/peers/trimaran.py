@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.peers.formula import MAX_POINTS, Asked, Mask
-from simulator.peers.seen import Floats
+from simulator.peers.observations import Floats
 
 WINDOW_SECONDS = 900.0
 TARGET_PERCENT = 40.0

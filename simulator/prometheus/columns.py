@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from promql import readings
-from simulator.usage import Floats
+from simulator.usage.node_usage import Floats
 
 
 class Column(Mapping[str, float]):

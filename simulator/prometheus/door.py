@@ -1,7 +1,8 @@
 """The simulated door: texts in, samples out, on the virtual clock.
 
-`world` gives it to the services in place of `promql.client.Client`. Every query first lets the book of real use catch
-up with the clock, so that the scrapes due until now are taken. Tests make it fail for a span of time with `inject`.
+`world` gives it to the services in place of `promql.http.client.Client`. Every query first lets the book of real use
+catch up with the clock, so that the scrapes due until now are taken. Tests make it fail for a span of time with
+`inject`.
 """
 
 import functools
@@ -14,15 +15,15 @@ import numpy as np
 
 from policy import metrics as load_metrics
 from promql import door, errors
-from promql.node_queries import Window
+from promql.queries.node_queries import Window
 from runtime.clock import Clock
-from simulator import usage
-from simulator.prometheus import pod_amounts, pod_windows, questions
+from simulator.prometheus import expressions, pod_amounts, pod_windows
 from simulator.prometheus.columns import Column
 from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
 from simulator.prometheus.pod_windows import PodValues, PodWindows
-from simulator.rows import Forgotten
-from simulator.usage import Floats
+from simulator.usage import node_usage
+from simulator.usage.node_usage import Floats
+from simulator.usage.ring_table import Forgotten
 
 JOB = "node-exporter"
 MOST_POINTS = 11_000  # of a series in one answer, as Prometheus has it
@@ -52,11 +53,11 @@ class SimulatedPrometheus:
     """
 
     def __init__(
-        self, book: usage.UsageBook, clock: Clock, *, selector: str = "", own: Mapping[str, Window] | None = None
+        self, book: node_usage.UsageBook, clock: Clock, *, selector: str = "", own: Mapping[str, Window] | None = None
     ) -> None:
         self._book = book
         self._clock = clock
-        self._questions = questions.Book(selector, own)
+        self._questions = expressions.Book(selector, own)
         self._nodes, self._pods = NodeWindows(book), PodWindows(book)
         self._pod_names = pod_amounts.Names(book.pods)
         self._labels = tuple({"instance": machine.name, "job": JOB} for machine in book.scenario.machines)
@@ -90,7 +91,7 @@ class SimulatedPrometheus:
         return dict.fromkeys(names, self._nodes.scraped_seconds(self._nodes.last_scrape(at_seconds)))
 
     def pod_amounts(
-        self, question: questions.PodMean | questions.PodTime, at_seconds: float
+        self, question: expressions.PodMean | expressions.PodTime, at_seconds: float
     ) -> pod_amounts.Amounts | None:
         """The same of pods, cores, bytes or times; None where an answer would name a pod twice."""
         self._book.advance(self._clock.now())
@@ -133,7 +134,7 @@ class SimulatedPrometheus:
         self._book.advance(now_seconds)
         return tuple(fault.warning for fault in in_force if fault.warning)
 
-    def _answered(self, question: questions.Question, at_seconds: float) -> _Vector:
+    def _answered(self, question: expressions.Question, at_seconds: float) -> _Vector:
         try:
             return self._vector(question, at_seconds)
         except Forgotten as error:
@@ -142,29 +143,31 @@ class SimulatedPrometheus:
                 "kept_seconds, or ask while it is not so long ago"
             ) from error
 
-    def _vector(self, question: questions.Question, at_seconds: float) -> _Vector:
+    def _vector(self, question: expressions.Question, at_seconds: float) -> _Vector:
         last = self._nodes.last_scrape(at_seconds)
         match question:
             case Window():
                 return self._of_nodes(self._nodes.value(question, at_seconds))
-            case questions.NodeTime():
+            case expressions.NodeTime():
                 present = self._nodes.present(at_seconds)
                 return self._of_nodes(np.where(present, self._nodes.scraped_seconds(last), np.nan))
-            case questions.Scrapes(window_seconds):
+            case expressions.Scrapes(window_seconds):
                 counts = self._nodes.counts(window_seconds, at_seconds)
                 return _single(statistics.median(counts[counts > 0].tolist()) if counts.any() else np.nan)
-            case questions.KnownShare(seconds):
+            case expressions.KnownShare(seconds):
                 now, then = self._nodes.present(at_seconds), self._nodes.present(at_seconds - seconds)
                 return _single((now & then).sum() / now.sum() if (now & then).any() else np.nan)
         return self._of_pods(self._pod_values(question, at_seconds, last))
 
-    def _pod_values(self, question: questions.PodMean | questions.PodTime, at_seconds: float, last: int) -> PodValues:
-        if isinstance(question, questions.PodMean) and question.resource == load_metrics.CPU:
+    def _pod_values(
+        self, question: expressions.PodMean | expressions.PodTime, at_seconds: float, last: int
+    ) -> PodValues:
+        if isinstance(question, expressions.PodMean) and question.resource == load_metrics.CPU:
             return self._pods.cpu_cores(question.window_seconds, at_seconds, last)
         scraped_seconds = self._nodes.scraped_seconds(last)
         if at_seconds - scraped_seconds >= LOOKBACK_SECONDS:
             return pod_windows.NONE
-        if isinstance(question, questions.PodMean):
+        if isinstance(question, expressions.PodMean):
             return self._pods.memory_bytes(question.window_seconds, at_seconds, last)
         places = self._pods.present(last)
         return PodValues(places, np.full(len(places), scraped_seconds))

@@ -11,11 +11,11 @@ import math
 import numpy as np
 
 from policy import metrics as load_metrics
-from promql import node_queries
-from promql.node_queries import Window
-from simulator import usage
-from simulator.rows import Rows
-from simulator.usage import Flags, Floats, Numbers
+from promql.queries import node_queries
+from promql.queries.node_queries import Window
+from simulator.usage import node_usage
+from simulator.usage.node_usage import Flags, Floats, Numbers
+from simulator.usage.ring_table import Rows
 
 SPARE_SECONDS = 3600.0  # how far back an instant may lie for which evaluations are kept
 LOOKBACK_SECONDS = 300.0  # Prometheus' own: an older sample answers no instant query
@@ -24,7 +24,7 @@ LOOKBACK_SECONDS = 300.0  # Prometheus' own: an older sample answers no instant 
 class NodeWindows:
     """Windows over one book. Values are arrays in the order of the scenario's machines, NaN where there is none."""
 
-    def __init__(self, book: usage.UsageBook) -> None:
+    def __init__(self, book: node_usage.UsageBook) -> None:
         self._book = book
         self._scraping = book.scraping
         self._first, self._last = book.node_scrapes()
@@ -94,11 +94,11 @@ class NodeWindows:
         if resource == load_metrics.CPU:
             if last <= first:
                 return np.full(len(self._first), np.nan)
-            grown = scraped[last][usage.CPU_RATIO] - scraped[first][usage.CPU_RATIO]
+            grown = scraped[last][node_usage.CPU_RATIO] - scraped[first][node_usage.CPU_RATIO]
             return np.asarray(grown / ((last - first) * self._scraping.every_seconds))
         if last < first:
             return np.full(len(self._first), np.nan)
-        grown = scraped[last][usage.MEMORY_RATIO] - scraped[first - 1][usage.MEMORY_RATIO]
+        grown = scraped[last][node_usage.MEMORY_RATIO] - scraped[first - 1][node_usage.MEMORY_RATIO]
         return np.asarray(grown / (last - first + 1))
 
     def _evaluated(self, window: Window, at_seconds: float) -> Floats:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.placed import Placed
 from simulator.prometheus.pod_windows import PodValues
-from simulator.usage import Floats, Numbers
+from simulator.usage.node_usage import Floats, Numbers
+from simulator.usage.pod_usage import Placed
 
 NOBODY = -1  # the place of a name that no pod has had: the last of the amounts, which is that nothing is known
 
@@ -54,7 +54,7 @@ class Names:
 
 
 class Amounts:
-    """What pods use of one resource: `annotator.owners.Amounts`. `known` are those of all that have one."""
+    """Use of one resource by pods, as `owner_means.Amounts`; `known` are those that have a value."""
 
     def __init__(self, names: Names, by_place: Floats, known: Floats) -> None:
         self._names, self._by_place = names, by_place

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator import usage
-from simulator.usage import Floats, Numbers
+from simulator.usage import node_usage
+from simulator.usage.node_usage import Floats, Numbers
 
 FURTHEST_INTERVALS = 1.1  # rate() extrapolates over a gap of up to so many intervals, and over half of one otherwise
 
@@ -56,7 +56,7 @@ class _Span(NamedTuple):
 class PodWindows:
     """Windows of pods over one book. `last` is the newest scrape that a query can see."""
 
-    def __init__(self, book: usage.UsageBook) -> None:
+    def __init__(self, book: node_usage.UsageBook) -> None:
         self._book = book
         self._scraping = book.scraping
         self._node_first, self._node_last = book.node_scrapes()
@@ -82,9 +82,9 @@ class PodWindows:
         seen = seen.only(np.flatnonzero(seen.first < seen.last))
         if not len(seen.places):
             return NONE
-        at_first = self._book.scraped.at(seen.first, usage.CPU_FACTOR, seen.nodes)
-        at_last = self._book.scraped.at(seen.last, usage.CPU_FACTOR, seen.nodes)
-        increase = self._used(usage.CPU_RATIO, seen, _Span(at_first, at_last, self._steps(window_first, last)))
+        at_first = self._book.scraped.at(seen.first, node_usage.CPU_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, node_usage.CPU_FACTOR, seen.nodes)
+        increase = self._used(node_usage.CPU_RATIO, seen, _Span(at_first, at_last, self._steps(window_first, last)))
         sampled_seconds = (seen.last - seen.first) * self._scraping.every_seconds
         covered_seconds = sampled_seconds + self._reached(at_seconds - self._scraping.seconds_of(seen.last))
         covered_seconds += self._before(seen, increase, at_first, at_seconds - window_seconds)
@@ -96,9 +96,9 @@ class PodWindows:
         seen = self._seen(self.present(last), window_first, last)
         if not len(seen.places):
             return NONE
-        before = self._book.scraped.at(seen.first - 1, usage.MEMORY_FACTOR, seen.nodes)
-        at_last = self._book.scraped.at(seen.last, usage.MEMORY_FACTOR, seen.nodes)
-        summed = self._used(usage.MEMORY_RATIO, seen, _Span(before, at_last, self._steps(window_first, last)))
+        before = self._book.scraped.at(seen.first - 1, node_usage.MEMORY_FACTOR, seen.nodes)
+        at_last = self._book.scraped.at(seen.last, node_usage.MEMORY_FACTOR, seen.nodes)
+        summed = self._used(node_usage.MEMORY_RATIO, seen, _Span(before, at_last, self._steps(window_first, last)))
         return PodValues(seen.places, summed / (seen.last - seen.first + 1)).known
 
     def _first(self, window_seconds: float, at_seconds: float) -> int:
@@ -109,7 +109,7 @@ class PodWindows:
         pods, nodes = self._book.pods, self._book.pods.nodes(places)
         own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
         own_last = np.minimum(
-            self._scraping.last_before(pods.ended_seconds(places) + usage.MOMENT_SECONDS), self._node_last[nodes]
+            self._scraping.last_before(pods.ended_seconds(places) + node_usage.MOMENT_SECONDS), self._node_last[nodes]
         )
         seen = _Seen(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
         return seen.only(np.flatnonzero(seen.first <= seen.last))
@@ -129,10 +129,10 @@ class PodWindows:
 
     def _begin(self, resource: int, step: int) -> Floats:
         """The cumulated factor of every node where a step begins: of a gauge, after the last scrape before it."""
-        if resource == usage.CPU_RATIO:
+        if resource == node_usage.CPU_RATIO:
             return np.asarray(self._book.factor_seconds[step])
-        number = self._scraping.last(self._book.machines.step_seconds[step] - usage.MOMENT_SECONDS)
-        return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][usage.MEMORY_FACTOR])
+        number = self._scraping.last(self._book.machines.step_seconds[step] - node_usage.MOMENT_SECONDS)
+        return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][node_usage.MEMORY_FACTOR])
 
     def _before(self, seen: _Seen, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
         """How far rate() extrapolates to the left of each first sample: not beyond where the counter was zero.
@@ -151,7 +151,7 @@ class PodWindows:
                 at_first[young],
                 range(self._step(float(begun_seconds[young].min())), self._step(float(first_seconds[young].max())) + 1),
             )
-            counted = self._used(usage.CPU_RATIO, its, span)
+            counted = self._used(node_usage.CPU_RATIO, its, span)
             sampled_seconds = (its.last - its.first) * interval_seconds
             reach_seconds[young] = np.fmin(reach_seconds[young], sampled_seconds * counted / increase[young])
         return reach_seconds

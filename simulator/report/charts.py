@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from policy.schema import LoadPolicy
-from simulator.figures import HOT_RATIO, WARM_RATIO
-from simulator.outcome import Moved, Outcome, Timeline
+from policy.schema.load_policy import LoadPolicy
 from simulator.report import drawing, shapes
+from simulator.results.figures import HOT_RATIO, WARM_RATIO
+from simulator.results.outcome import Moved, Outcome, Timeline
 
 MOST_POINTS: Final = 336  # of a line: a week in half hours
 MOST_COLUMNS, MOST_ROWS = 168, 100  # of a heat map

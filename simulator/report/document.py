@@ -8,9 +8,9 @@ import math
 from typing import Final
 
 from runtime import clock
-from simulator.comparison import Comparison, Line
-from simulator.outcome import Moved, Outcome
-from simulator.study import Study
+from simulator.results.comparison import Comparison, Line
+from simulator.results.outcome import Moved, Outcome
+from simulator.results.study import Study
 
 Json = dict[str, object]
 UNITS: Final = {"percent": "ratio", "ratio": "ratio", "minutes": "minutes", "half": "count", "count": "count"}

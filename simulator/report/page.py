@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import jinja2
 
-from simulator import table
 from simulator.report import charts, stories, strips
-from simulator.study import Study, Variant
+from simulator.results import table
+from simulator.results.study import Study, Variant
 
 _TEMPLATE: Final = "page.html"
 _HERE: Final = pathlib.Path(__file__).parent

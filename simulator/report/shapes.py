@@ -1,8 +1,8 @@
 """Loads over time, reduced to what a page can hold: bands over all nodes, the hottest nodes, cells of a heat map.
 
-Pure. Input is `simulator.outcome.Timeline`'s arrays [steps, nodes] of ratios, NaN where a node is not there; `drawing`
-turns the output into coordinates. Several steps become one point, and a peak inside a point is never averaged away: the
-outer band, the lines of nodes and the heat map show the highest step of each.
+Pure. Input is `simulator.results.outcome.Timeline`'s arrays [steps, nodes] of ratios, NaN where a node is not there;
+`drawing` turns the output into coordinates. Several steps become one point, and a peak inside a point is never averaged
+away: the outer band, the lines of nodes and the heat map show the highest step of each.
 """
 
 import warnings
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.figures import HOT_RATIO, WARM_RATIO
+from simulator.results.figures import HOT_RATIO, WARM_RATIO
 
 Floats = npt.NDArray[np.floating]
 Classes = npt.NDArray[np.int8]

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from policy.schema import LoadPolicy
-from simulator.outcome import Explained, Moved, Outcome, Timeline
+from policy.schema.load_policy import LoadPolicy
 from simulator.report import charts, drawing
+from simulator.results.outcome import Explained, Moved, Outcome, Timeline
 
 MOST_DECISIONS: Final = 8
 MOST_NODES: Final = 6

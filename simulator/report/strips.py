@@ -6,8 +6,8 @@
 import math
 from typing import Final, NamedTuple
 
-from simulator.comparison import Comparison, Line
-from simulator.figures import written
+from simulator.results.comparison import Comparison, Line
+from simulator.results.figures import written
 
 KEYS: Final = (
     "effective_schedule_ratio",

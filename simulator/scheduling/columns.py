@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kube import selectors
-from kube.affinity import PreferredNode
+from kube.api import selectors
+from kube.api.affinity import PreferredNode
+from kube.api.pods import Port
 from kube.objects import Node, NodeSelector, Pod, Taint, Toleration
-from kube.pods import Port
-from simulator.scheduling import demands
-from simulator.scheduling.demands import Demand
-from simulator.scheduling.order import Bools, Ints
+from simulator.scheduling import pod_requests
+from simulator.scheduling.node_order import Bools, Ints
+from simulator.scheduling.pod_requests import Demand
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 SOFT = "PreferNoSchedule"
-SCORED = (demands.CPU, demands.MEMORY)
-BASE = (*SCORED, demands.PODS)
+SCORED = (pod_requests.CPU, pod_requests.MEMORY)
+BASE = (*SCORED, pod_requests.PODS)
 REMEMBERED = 1000  # each pod of a DaemonSet names another node
 Tolerations = tuple[Toleration, ...]
 
@@ -74,7 +74,7 @@ class Columns:
         self._given = dict(zip(BASE, self.given, strict=True))
         self._requested = dict(zip(BASE, self.requested, strict=True))
         for row, node in enumerate(nodes):
-            for resource, amount in demands.of_node(node).items():
+            for resource, amount in pod_requests.of_node(node).items():
                 self._array(self._given, resource)[row] = amount
         offered = self.given[: len(SCORED)] > 0
         self.divisors = np.maximum(self.given[: len(SCORED)], 1)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kube import pods
+from kube.api import pods
 from kube.objects import Pod
-from simulator.scheduling import attraction, demands, spreading
+from simulator.scheduling import inter_pod_affinity, pod_requests, topology_spread
 from simulator.scheduling.columns import BASE, Columns
-from simulator.scheduling.demands import Demand
-from simulator.scheduling.order import Bools, Ints
+from simulator.scheduling.node_order import Bools, Ints
+from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 UNSCHEDULABLE, NODE_NAME, TAINTS = "NodeUnschedulable", "NodeName", "TaintToleration"
@@ -57,12 +57,12 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
         clashing = _clashing(columns, pod)
         yield Refusal(PORTS, "node(s) didn't have free ports for the requested pod ports", clashing, _none(columns))
     yield from _lacking(columns, demand)
-    skewed = spreading.failed(state, pod)
+    skewed = topology_spread.failed(state, pod)
     if skewed is not None:
         reason = "node(s) didn't match pod topology spread constraints"
         yield Refusal(SPREAD, f"{reason} (missing required label)", skewed.unlabelled, skewed.unlabelled)
         yield Refusal(SPREAD, reason, skewed.skewed, _none(columns))
-    neighbours = attraction.failed(state, pod)
+    neighbours = inter_pod_affinity.failed(state, pod)
     if neighbours is not None:
         away, none = neighbours.unattracted, _none(columns)
         yield Refusal(POD_AFFINITY, "node(s) didn't match pod affinity rules", away, away)
@@ -156,11 +156,11 @@ def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
     if demand.is_base and not np.count_nonzero(short):
         return
     looked_at = dict(zip(BASE, short, strict=True))
-    for resource, amount in ((demands.PODS, 1), *demand.amounts):
+    for resource, amount in ((pod_requests.PODS, 1), *demand.amounts):
         lacking = looked_at[resource] if resource in looked_at else columns.room(resource) < amount
         if np.count_nonzero(lacking):
-            reason = "Too many pods" if resource == demands.PODS else f"Insufficient {resource}"
-            final = _none(columns) if resource == demands.PODS else columns.allocatable(resource) < amount
+            reason = "Too many pods" if resource == pod_requests.PODS else f"Insufficient {resource}"
+            final = _none(columns) if resource == pod_requests.PODS else columns.allocatable(resource) < amount
             yield Refusal(RESOURCES, reason, lacking, final)
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import DisruptionBudget, Pod
-from simulator.scheduling import demands, extenders, filtering
-from simulator.scheduling.demands import Demand
+from simulator.scheduling import extenders, filtering, pod_requests
 from simulator.scheduling.extenders import ExtenderPort, Victims
-from simulator.scheduling.order import Ints
+from simulator.scheduling.node_order import Ints
+from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 CANDIDATES_PERCENT, CANDIDATES = 10, 100
@@ -68,7 +68,7 @@ def _candidates(state: State, pod: Pod, hopeful: Ints, rng: np.random.Generator)
     if not len(hopeful):
         return {}
     wanted = min(len(hopeful), max(CANDIDATES, len(hopeful) * CANDIDATES_PERCENT // 100))
-    demand = demands.of_pod(pod)
+    demand = pod_requests.of_pod(pod)
     found: dict[str, Victims] = {}
     for row in np.roll(hopeful, -int(rng.integers(len(hopeful)))).tolist():
         lower = state.less_important(pod, state.columns.names[row])
@@ -89,14 +89,14 @@ class Trial:
         self._state, self._pod, self._demand, self._row = state, pod, demand, row
         self._node = state.columns.names[row]
         self._plain = filtering.is_plain(state, pod)
-        self._room = {name: state.columns.room_on(name, row) for name in (demands.PODS, *dict(demand.amounts))}
+        self._room = {name: state.columns.room_on(name, row) for name in (pod_requests.PODS, *dict(demand.amounts))}
         self._gone: list[Pod] = []
 
     def victims(self, lower: Sequence[Pod]) -> Victims | None:
         """The fewest and least important of these whose leaving makes room; None if that is nobody, or not enough."""
         others = filtering.waiting(self._state, self._pod, self._node)
         for one in others:
-            self._count(demands.of_pod(one), 1)
+            self._count(pod_requests.of_pod(one), 1)
         with self._state.with_pods(others, self._node) if not self._plain else contextlib.nullcontext():
             return self._spared(sorted(lower, key=rank))
 
@@ -131,13 +131,13 @@ class Trial:
         self._count(self._state.demand(one), 1)
 
     def _count(self, demand: Demand, number: int) -> None:
-        self._room[demands.PODS] -= number
+        self._room[pod_requests.PODS] -= number
         for name, amount in demand.amounts:
             if name in self._room:
                 self._room[name] -= number * amount
 
     def _fits(self) -> bool:
-        if self._room[demands.PODS] < 1 or any(amount > self._room[name] for name, amount in self._demand.amounts):
+        if self._room[pod_requests.PODS] < 1 or any(amount > self._room[name] for name, amount in self._demand.amounts):
             return False
         return self._plain or filtering.passes(self._state, self._pod, self._demand, self._row)
 

@@ -13,8 +13,8 @@ import math
 
 from kube.objects import Node, Pod
 from runtime.clock import Clock
-from simulator.scheduling import waking
-from simulator.scheduling.waking import Change
+from simulator.scheduling import requeueing
+from simulator.scheduling.requeueing import Change
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 1.0, 10.0
 LONGEST_WAIT_SECONDS = 300.0
@@ -104,7 +104,7 @@ class Queue:
         waiting = self._taken.pop(pod_name(pod))
         waiting.since_seconds, waiting.rejected_by = self._clock.now(), rejected_by
         waiting.attempts += 1
-        if not rejected_by or any(waking.awaits(rejected_by, change) for change in self._meanwhile):
+        if not rejected_by or any(requeueing.awaits(rejected_by, change) for change in self._meanwhile):
             self._wake(waiting)
         else:
             self._asleep[pod_name(pod)] = waiting
@@ -117,7 +117,7 @@ class Queue:
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Wake those whom a change of a node may help."""
-        for change in waking.of_node(old, new) if self._asleep or self._taken else ():
+        for change in requeueing.of_node(old, new) if self._asleep or self._taken else ():
             self._rouse(change)
 
     def readings_changed(self) -> None:
@@ -127,7 +127,7 @@ class Queue:
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Wake those whom a change of a bound pod may help."""
-        for change in waking.of_pod(old, new) if self._asleep or self._taken else ():
+        for change in requeueing.of_pod(old, new) if self._asleep or self._taken else ():
             self._rouse(change)
 
     def flush(self) -> None:
@@ -138,7 +138,7 @@ class Queue:
 
     def _rouse(self, change: Change) -> None:
         self._meanwhile.add(change)
-        for waiting in [one for one in self._asleep.values() if waking.awaits(one.rejected_by, change)]:
+        for waiting in [one for one in self._asleep.values() if requeueing.awaits(one.rejected_by, change)]:
             self._wake(waiting)
 
     def _wake(self, waiting: Waiting) -> None:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import DisruptionBudget, Namespace, Node, Pod, ReplicaSet, ReplicationController, StatefulSet
-from simulator.scheduling import demands, extenders, filtering, order, preemption, scoring
-from simulator.scheduling.demands import Demand
+from simulator.scheduling import extenders, filtering, node_order, pod_requests, preemption, scoring
 from simulator.scheduling.extenders import ExtenderPort, Filtered
 from simulator.scheduling.filtering import Refused
-from simulator.scheduling.order import Bools, Ints
+from simulator.scheduling.node_order import Bools, Ints
+from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 Workload = ReplicaSet | StatefulSet | ReplicationController
@@ -93,13 +93,13 @@ class Scheduler:
         columns = self._state.columns
         if not columns.names:
             return Placement(reasons={NO_NODES: 1}, nominated="")
-        demand = demands.of_pod(pod)
+        demand = pod_requests.of_pod(pod)
         found = filtering.refusals(self._state, pod, demand)
         fits = filtering.fits(columns, found)
         if self._nominated(pod, fits):
             return Placement(pod.nominated_node, (pod.nominated_node,))
         rows = self._rows(pod)
-        sample = order.sample(fits, rows, self._start)
+        sample = node_order.sample(fits, rows, self._start)
         self._start = (self._start + sample.looked_at) % len(columns.names)
         names = columns.named(sample.rows)
         answer = extenders.passed(self._extenders, pod, names)

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kube.objects import Pod
-from simulator.scheduling import attraction, spreading
+from simulator.scheduling import inter_pod_affinity, topology_spread
 from simulator.scheduling.columns import SCORED as SCORED_RESOURCES
 from simulator.scheduling.columns import Columns
-from simulator.scheduling.demands import Demand
-from simulator.scheduling.order import Ints
+from simulator.scheduling.node_order import Ints
+from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 BEST = 100
@@ -44,8 +44,8 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
         TAINTS: _loved(columns, pod, rows),
         NODE_AFFINITY: _preferred(columns, pod, rows),
         FIT: _least_allocated(columns, demand, rows),
-        SPREAD: spreading.scores(state, pod, rows),
-        POD_AFFINITY: attraction.scores(state, pod, rows),
+        SPREAD: topology_spread.scores(state, pod, rows),
+        POD_AFFINITY: inter_pod_affinity.scores(state, pod, rows),
         BALANCE: _balanced(columns, demand, rows),
     }
     return {plugin: points for plugin, points in given.items() if points is not None}

@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from kube.objects import DisruptionBudget, LabelSelector, Node, Pod
-from simulator.scheduling import crowds, demands, order
+from simulator.scheduling import node_order, pod_groups, pod_requests
 from simulator.scheduling.columns import Columns
-from simulator.scheduling.demands import Demand
+from simulator.scheduling.pod_requests import Demand
 
 Name = tuple[str, str]  # namespace, name
 
@@ -21,14 +21,14 @@ class State:
     """The cluster as told so far. `namespaces` holds labels of namespaces, for selectors of them."""
 
     def __init__(self) -> None:
-        self.crowds = crowds.Crowds()
-        self.terms = crowds.Terms()
+        self.crowds = pod_groups.Crowds()
+        self.terms = pod_groups.Terms()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.budgets: dict[Name, DisruptionBudget] = {}
         self.selectors: dict[tuple[str, str, str], LabelSelector] = {}
         self.nominated: dict[str, dict[str, Pod]] = {}
         self._nodes: dict[str, Node] = {}
-        self._tree = order.Tree()
+        self._tree = node_order.Tree()
         self._columns: Columns | None = None
         self._pods: dict[Name, Pod] = {}
         self._on: dict[str, dict[Name, Demand]] = {}
@@ -52,7 +52,7 @@ class State:
             self._nodes[name] = new
             return
         self._columns = None
-        if known is not None and (new is None or order.zone(known.labels) != order.zone(new.labels)):
+        if known is not None and (new is None or node_order.zone(known.labels) != node_order.zone(new.labels)):
             self._tree.remove(name, known.labels)
         if new is None:
             self._nodes.pop(name, None)
@@ -106,7 +106,7 @@ class State:
 
     def put(self, pod: Pod, node: str = "") -> None:
         """Count a pod where it is bound, or as if it were bound to `node`."""
-        name, key, demand = node or pod.node_name, (pod.namespace, pod.name), demands.of_pod(pod)
+        name, key, demand = node or pod.node_name, (pod.namespace, pod.name), pod_requests.of_pod(pod)
         self._pods[key] = pod
         self._on.setdefault(name, {})[key] = demand
         self._count(pod, name, demand, 1)
@@ -130,7 +130,7 @@ class State:
             self.take_away(pod, node)
 
     def _count(self, pod: Pod, node: str, demand: Demand, number: int) -> None:
-        crowds.count(self._priorities[node], pod.priority, number)
+        pod_groups.count(self._priorities[node], pod.priority, number)
         self.crowds.add(pod, node, number=number)
         self.terms.add(pod, node, number=number)
         columns = self._columns

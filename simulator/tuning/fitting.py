@@ -7,7 +7,7 @@ says what was won in both; a gain that does not carry over is called over-fittin
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from policy.schema import LoadPolicy
+from policy.schema.load_policy import LoadPolicy
 from simulator.tuning import searching, space
 from simulator.tuning.goal import Goal, Score
 from simulator.tuning.searching import Progress, Settings, Trial

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.outcome import Outcome
+from simulator.results.outcome import Outcome
 
 DAY_SECONDS = 86400.0
 

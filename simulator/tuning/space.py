@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
-from policy import loading, problems
-from policy.schema import LoadPolicy
+from policy.loading import loader
+from policy.schema import problems
+from policy.schema.load_policy import LoadPolicy
 
 Tree = dict[str, Any]
 Value = float | str | bool
@@ -76,7 +77,7 @@ def chosen(policy: LoadPolicy, space: Sequence[Dimension], choice: Choice) -> Lo
     for one in space:
         one.write(tree, choice[one.name])
     try:
-        return loading.load(yaml.safe_dump(tree, sort_keys=False), "tuned")
+        return loader.load(yaml.safe_dump(tree, sort_keys=False), "tuned")
     except problems.PolicyError:
         return None
 

@@ -6,7 +6,7 @@ remembered, `setup` the conditions. `direct` asks the extender, `handing` brings
 is what nodes show; `asking` is the whole way of a question, by which `direct` is held.
 """
 
-from simulator.world.running import run
 from simulator.world.setup import Setup, Simulated
+from simulator.world.world import run
 
 __all__ = ["Setup", "Simulated", "run"]

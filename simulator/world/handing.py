@@ -15,17 +15,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from annotator import collecting, cycle, publishing, usage
-from annotator.book import Book, Fleet
-from annotator.standing import Carried
-from extender import nodes
-from policy import annotations, owner_usage
-from policy.annotations import Reading
+from annotator import node_sync, usage_sync
+from annotator.collect import collector
+from annotator.collect.last_good_values import Book, Fleet
+from annotator.publish import write_plan
+from annotator.publish.node_annotations import Carried
+from extender.state import node_cache
+from policy.contract import load_annotation, owner_usage
+from policy.contract.load_annotation import Reading
 from policy.metrics import Metric
-from promql import identity, readings
+from promql import readings
+from promql.queries import identity
 from simulator.prometheus import pod_amounts
 from simulator.prometheus.columns import Column, Shown
-from simulator.usage import Floats
+from simulator.usage.node_usage import Floats
 from simulator.world import told_pods
 
 
@@ -61,7 +64,7 @@ class Said:
         names = [name for name, there in zip(self.names, written.tolist(), strict=True) if there]
         return Carried(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
 
-    def written(self, weighed: publishing.Weighed, confirmed_seconds: float) -> "Said":
+    def written(self, weighed: write_plan.Weighed, confirmed_seconds: float) -> "Said":
         """The same after the nodes worth it were written."""
         held, worth, _ = weighed
         ratios = np.where(worth[:, None], held.ratios, self.ratios)
@@ -95,7 +98,7 @@ class Ends(NamedTuple):
     usage: Callable[[owner_usage.Published], None]  # of owners, as it would be read
 
 
-class Annotator(cycle.Annotator):
+class Annotator(node_sync.Annotator):
     """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
 
     def __init__(self, *given: Any, ends: Ends, **named: Any) -> None:
@@ -104,25 +107,25 @@ class Annotator(cycle.Annotator):
         self._said = NOTHING
         self._again = ""
 
-    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collecting.Asked, ...]:
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.Asked, ...]:
         """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
         told = [self._told.ratios(metric) for metric in metrics]
         columns = [column for column in told if column is not None]
         if len(columns) < len(told) or not _all_good(columns):
             return super().ask(metrics, known)
-        return tuple([collecting.Asked(metric, Shown(column)) for metric, column in zip(metrics, columns, strict=True)])
+        return tuple([collector.Asked(metric, Shown(column)) for metric, column in zip(metrics, columns, strict=True)])
 
-    def ask_pods(self, resource: str, window_seconds: float) -> usage.Answered:
+    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.Answered:
         """What pods use; Prometheus is asked where it is not clear whose, or something of it is no good amount."""
         told = self._told.pods(resource, window_seconds)
-        if told is None or not _can_be(told.known, functools.partial(usage.invalid_reason, resource)):
+        if told is None or not _can_be(told.known, functools.partial(usage_sync.invalid_reason, resource)):
             return super().ask_pods(resource, window_seconds)
-        return usage.Answered(told, not len(told.known))
+        return usage_sync.Answered(told, not len(told.known))
 
-    def publish(self, book: Book, fleet: Fleet, rules: cycle.Rulebook, now_seconds: float) -> cycle.Published:
+    def publish(self, book: Book, fleet: Fleet, rules: node_sync.Rulebook, now_seconds: float) -> node_sync.Published:
         """Show what is held to the extender."""
         before = self._said.aligned(fleet, book.metrics)
-        weighed = publishing.weigh(
+        weighed = write_plan.weigh(
             fleet,
             book,
             carried=before.carried(),
@@ -130,37 +133,39 @@ class Annotator(cycle.Annotator):
             now_seconds=now_seconds,
             again=self._again,
         )
-        self._said = before.written(weighed, publishing.confirmed_seconds(book, now_seconds=now_seconds))
+        self._said = before.written(weighed, write_plan.confirmed_seconds(book, now_seconds=now_seconds))
         self._again = weighed.cooled
         written = int(np.count_nonzero(weighed.worth))
         self._show(self._said, written > 0)
-        return cycle.Published(Counter({publishing.WRITTEN: written}), None, None)
+        return node_sync.Published(Counter({write_plan.WRITTEN: written}), None, None)
 
     def publish_usage(self, published: owner_usage.Published) -> None:
         """Show owners' means to the extender."""
         self._show_usage(owner_usage.written(published))
 
 
-class Table(nodes.NodeTable):
+class Table(node_cache.NodeTable):
     """The extender's nodes with readings that are shown to it; all else is from their objects, as ever."""
 
     def __init__(self, metric_names: tuple[str, ...]) -> None:
         super().__init__(metric_names)
         self._said = NOTHING
-        self._both: tuple[nodes.NodeLoads, nodes.NodeLoads] | None = None  # without the readings, and with them
+        self._both: tuple[node_cache.NodeLoads, node_cache.NodeLoads] | None = (
+            None  # without the readings, and with them
+        )
 
     def show(self, said: Said) -> None:
         """These are the readings from now on."""
         self._said, self._both = said, None
 
-    def loads(self) -> nodes.NodeLoads:
+    def loads(self) -> node_cache.NodeLoads:
         """The current view; the same object until something changes."""
         own = super().loads()
         if self._both is None or self._both[0] is not own:
             self._both = own, _with_readings(own, self._said)
         return self._both[1]
 
-    def facts(self) -> dict[str, nodes.NodeFacts]:
+    def facts(self) -> dict[str, node_cache.NodeFacts]:
         """What each node's object says, for people, and its reading."""
         said, found = self._said, super().facts()
         for name, at_seconds, ratios in zip(said.names, said.at_seconds.tolist(), said.ratios.tolist(), strict=True):
@@ -172,18 +177,18 @@ class Table(nodes.NodeTable):
 
 def _all_good(columns: Sequence[Column]) -> bool:
     ratios = np.array([column.ratios for column in columns])
-    return not np.count_nonzero((ratios < 0.0) | (ratios > annotations.MAX_RATIO))
+    return not np.count_nonzero((ratios < 0.0) | (ratios > load_annotation.MAX_RATIO))
 
 
 def _can_be(amounts: Floats, judge: readings.Judge) -> bool:
     return not len(amounts) or (judge(float(amounts.min())) is None and judge(float(amounts.max())) is None)
 
 
-def _with_readings(own: nodes.NodeLoads, said: Said) -> nodes.NodeLoads:
+def _with_readings(own: node_cache.NodeLoads, said: Said) -> node_cache.NodeLoads:
     if said is NOTHING:
         return own
     rows = own.rows(said.names)
-    known = rows != nodes.UNKNOWN
+    known = rows != node_cache.UNKNOWN
     values, effective_seconds = np.full_like(own.values, np.nan), np.full_like(own.effective_seconds, np.nan)
     values[rows[known]] = said.ratios[known]
     effective_seconds[rows[known]] = np.maximum(said.at_seconds, said.confirmed_seconds)[known]

@@ -8,13 +8,13 @@ import collections.abc
 import dataclasses
 import math
 
-from annotator.effectiveness import Tally
-from descheduler.evicting import EvictionOutcome
-from descheduler.ledger import Ledger
-from descheduler.rows import Query
+from annotator.placements.effectiveness import Tally
+from descheduler.eviction.evictor import EvictionOutcome
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query
 from kube.objects import Pod
-from simulator.figures import Effectiveness
-from simulator.outcome import Explained, Moved
+from simulator.results.figures import Effectiveness
+from simulator.results.outcome import Explained, Moved
 
 EVERY_ROW = 1_000_000_000
 LeastReady = collections.abc.Callable[[Pod], int | None]  # a pod's -> how many of its like a budget wants to be ready

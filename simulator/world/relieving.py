@@ -9,28 +9,29 @@ tests/unit/simulator/test_handing.py holds whole runs either way to the same out
 import functools
 from collections.abc import Collection, Iterable, Sequence
 
-from descheduler import ahead, reading, usage
-from descheduler.usage import NodeUsage, PodUsage, Resource
+from descheduler.snapshot import cluster_reader, pod_list, usage
+from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
 from kube.door import ScalesDoor
 from kube.objects import Node
-from policy import annotations
+from policy.contract import load_annotation
 from policy.metrics import Metric
-from policy.schema import LoadPolicy
-from promql import identity, readings
+from policy.schema.load_policy import LoadPolicy
+from promql import readings
 from promql.door import PrometheusDoor
+from promql.queries import identity
 from runtime.clock import Clock
-from simulator.prometheus import questions
+from simulator.prometheus import expressions
 from simulator.prometheus.door import SimulatedPrometheus
 from simulator.prometheus.pod_amounts import Amounts
 
-_window = functools.cache(questions.window)
+_window = functools.cache(expressions.window)
 
 
-class Reader(reading.Reader):
+class Reader(cluster_reader.Reader):
     """A descheduler's reader over a simulated Prometheus; `asked` is the same, behind what services have before it."""
 
     def __init__(self, kube: ScalesDoor, asked: PrometheusDoor, told: SimulatedPrometheus, clock: Clock) -> None:
-        super().__init__(kube, asked, identity.SeriesLabels(), listing=ahead.Late)
+        super().__init__(kube, asked, identity.SeriesLabels(), listing=pod_list.Late)
         self._told, self._clock = told, clock
 
     def node_usage(
@@ -52,15 +53,15 @@ class Reader(reading.Reader):
         if window is None:
             return None
         told = self._told.node_ratios(window, moment)
-        values, refused = readings.judged(tuple(told), tuple(told.values()), annotations.invalid_reason)
+        values, refused = readings.judged(tuple(told), tuple(told.values()), load_annotation.invalid_reason)
         return None if refused else values
 
-    def pod_usage(self, policy: LoadPolicy) -> reading.Used:
+    def pod_usage(self, policy: LoadPolicy) -> cluster_reader.Used:
         """See `reading.Reader`."""
-        windows, now_seconds = reading.pod_windows(policy), self._clock.now()
-        asked: list[questions.PodMean | questions.PodTime]
-        asked = [questions.PodMean(resource, windows[resource]) for resource in Resource]
-        asked += [questions.PodTime(resource) for resource in Resource]
+        windows, now_seconds = cluster_reader.pod_windows(policy), self._clock.now()
+        asked: list[expressions.PodMean | expressions.PodTime]
+        asked = [expressions.PodMean(resource, windows[resource]) for resource in Resource]
+        asked += [expressions.PodTime(resource) for resource in Resource]
         told = [self._told.pod_amounts(question, now_seconds) for question in asked]
         good = [amounts for amounts in told if amounts is not None and _is_good(amounts)]
         return functools.partial(_used, good) if len(good) == len(told) else super().pod_usage(policy)
@@ -68,10 +69,14 @@ class Reader(reading.Reader):
 
 def _is_good(amounts: Amounts) -> bool:
     known = amounts.known
-    return not len(known) or all(reading.invalid_amount(float(one)) is None for one in (known.min(), known.max()))
+    return not len(known) or all(
+        cluster_reader.invalid_amount(float(one)) is None for one in (known.min(), known.max())
+    )
 
 
 def _used(told: Sequence[Amounts], keys: Collection[str]) -> dict[str, PodUsage]:
     names = tuple(keys)
     columns = (zip(names, amounts.of(names).tolist(), strict=True) for amounts in told)
-    return reading.Figures(*({key: value for key, value in each if value == value} for each in columns)).of(names)
+    return cluster_reader.Figures(*({key: value for key, value in each if value == value} for each in columns)).of(
+        names
+    )

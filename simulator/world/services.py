@@ -14,23 +14,26 @@ from collections.abc import Callable
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from annotator import cycle, writing
+from annotator import node_sync
 from annotator.metrics import Telemetry as AnnotatorTelemetry
+from annotator.publish import node_writer
 from annotator.service import Service as Annotator
-from descheduler import ahead, reading, telling
-from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger
+from descheduler.eviction import eviction_events
+from descheduler.eviction.evictor import Evicter
+from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry as DeschedulerTelemetry
 from descheduler.service import Parts
 from descheduler.service import Service as Descheduler
-from extender import nodes
+from descheduler.snapshot import cluster_reader, pod_list
 from extender.service import Service as Extender
+from extender.state import node_cache
 from kube import events
 from kube.door import ScalesDoor
-from policy import schema
-from policy.schema import LoadPolicy
-from promql import breaker, identity
+from policy.schema import load_policy
+from policy.schema.load_policy import LoadPolicy
 from promql.door import PrometheusDoor
+from promql.http import circuit_breaker
+from promql.queries import identity
 from runtime.clock import Clock
 from runtime.reloading import Reloading
 from simulator.prometheus.door import SimulatedPrometheus
@@ -59,7 +62,7 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     """A policy as the services get theirs: from a file, which here is written once and named by the given hash."""
     path = directory / "policy.json"
     path.write_bytes(msgspec.json.encode(policy.as_file()))
-    held = Reloading(path, lambda text, _source: schema.LoadPolicy.model_validate_json(text), clock=clock)
+    held = Reloading(path, lambda text, _source: load_policy.LoadPolicy.model_validate_json(text), clock=clock)
     held.load()
     held.content_hash = content_hash
     return held
@@ -68,10 +71,10 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
 def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotator:
     """The annotator, leading; it writes one node after the other, or has other `ends` (`handing`)."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
-    settings = cycle.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
-    writer = writing.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
+    settings = node_sync.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
+    writer = node_writer.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
-    made = cycle.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
+    made = node_sync.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
     inner = made(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
         inner,
@@ -84,7 +87,9 @@ def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotat
     )
 
 
-def extender(around: Surroundings, table: Callable[[tuple[str, ...]], nodes.NodeTable] = nodes.NodeTable) -> Extender:
+def extender(
+    around: Surroundings, table: Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable
+) -> Extender:
     """The extender; `table` as of its view."""
     return Extender(
         around.kube,
@@ -99,11 +104,11 @@ def extender(around: Surroundings, table: Callable[[tuple[str, ...]], nodes.Node
 def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus | None = None) -> Descheduler:
     """The descheduler, leading; it asks Prometheus, or is `told` (`relieving`)."""
     clock, door = around.clock, around.kube
-    writer = events.EventWriter(door, controller=telling.CONTROLLER, instance="simulated", clock=clock)
-    announcer = telling.Announcer(writer, telling.Kept(ledger, clock))
+    writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
+    announcer = eviction_events.Announcer(writer, eviction_events.Kept(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
     if told is None:
-        reader = reading.Reader(door, prometheus, identity.SeriesLabels(), listing=ahead.Late)
+        reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
     else:
         reader = relieving.Reader(door, prometheus, told, clock)
     return Descheduler(
@@ -124,8 +129,8 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
     )
 
 
-def _guarded(around: Surroundings, who: str, period_seconds: Callable[[], float]) -> breaker.Guarded:
-    return breaker.Guarded(
+def _guarded(around: Surroundings, who: str, period_seconds: Callable[[], float]) -> circuit_breaker.Guarded:
+    return circuit_breaker.Guarded(
         around.prometheus, clock=around.clock, rng=around.rng(who), longest_pause_seconds=period_seconds
     )
 

@@ -8,15 +8,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from policy import schema, units
-from policy.schema import LoadPolicy
+from policy.schema import load_policy, units
+from policy.schema.load_policy import LoadPolicy
 from runtime.clock import Clock
 from simulator.apiserver import ApiServer
 from simulator.controllers.owners import Owners
-from simulator.prometheus import questions
+from simulator.prometheus import expressions
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
-from simulator.usage import UsageBook
+from simulator.usage.node_usage import UsageBook
 
 PLAIN: Final = "plain"
 EXTENDER_WEIGHT: Final = 2  # as deploy/scheduler/extender-stanza.yaml has it
@@ -72,7 +72,7 @@ class Setup:
 
 def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
     """The policy that the services get: periods no shorter than a step, and Enforce where that is asked for."""
-    given = setup.policy or schema.defaults()
+    given = setup.policy or load_policy.defaults()
     sync, descheduler = given.sync, given.descheduler
     period_seconds = max(sync.period_seconds, step_seconds)
     stretched = sync.model_copy(
@@ -89,7 +89,7 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
     """What `in_force` changed, and what else a reader of the outcome has to know."""
-    given, found = setup.policy or schema.defaults(), in_force(setup, step_seconds)
+    given, found = setup.policy or load_policy.defaults(), in_force(setup, step_seconds)
     said = []
     if found.sync != given.sync:
         said.append(
@@ -108,6 +108,6 @@ def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
 
 def unanswered(policy: LoadPolicy) -> tuple[str, ...]:
     """A sentence about the policy's metrics that have no readings in a simulation, if there are any."""
-    names = ", ".join(questions.unknown(policy))
+    names = ", ".join(expressions.unknown(policy))
     what = "is not known to the simulation (a statistic of the policy's own)"
     return (f"What the queries of {names} would give {what}: they have no readings.",) * bool(names)

@@ -5,10 +5,10 @@ of its lines: in most steps none is, and a run would do nothing.
 """
 
 from policy import metrics
-from policy.schema import LoadPolicy
-from promql.node_queries import Window
+from policy.schema.load_policy import LoadPolicy
+from promql.queries.node_queries import Window
 from runtime.clock import Clock
-from simulator.prometheus import pod_amounts, questions
+from simulator.prometheus import expressions, pod_amounts
 from simulator.prometheus.columns import Column
 from simulator.prometheus.door import SimulatedPrometheus
 
@@ -18,7 +18,7 @@ class Windows:
 
     def __init__(self, policy: LoadPolicy, prometheus: SimulatedPrometheus, clock: Clock) -> None:
         self._prometheus, self._clock = prometheus, clock
-        self._meant = {metric: questions.window(metric) for metric in policy.metrics_in_force}
+        self._meant = {metric: expressions.window(metric) for metric in policy.metrics_in_force}
         by_name = {metric.name: metric for metric in policy.metrics_in_force}
         self._limits = {by_name[name]: band.evict_above_ratio for name, band in policy.descheduler.thresholds.items()}
 
@@ -29,7 +29,7 @@ class Windows:
 
     def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
         """What pods use, cores or bytes; None where the answer to it is to be judged."""
-        return self._prometheus.pod_amounts(questions.PodMean(resource, window_seconds), self._clock.now())
+        return self._prometheus.pod_amounts(expressions.PodMean(resource, window_seconds), self._clock.now())
 
     def any_node_over(self) -> bool:
         """Whether some node is over some line of the descheduler; also where that cannot be said."""

@@ -17,7 +17,7 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from policy import annotations, freshness, heartbeat
+from policy.contract import freshness, heartbeat, load_annotation
 from runtime import clock
 from tests import gate
 from tests.e2e import policies, services, waiting
@@ -96,7 +96,7 @@ class Site:
         """The raw annotation by node, as the apiserver has it."""
         nodes = self.cluster.api.items("api/v1/nodes")
         found = {node["metadata"]["name"]: node["metadata"].get("annotations", {}) for node in nodes}
-        return {name: carried[annotations.KEY] for name, carried in found.items() if annotations.KEY in carried}
+        return {name: carried[load_annotation.KEY] for name, carried in found.items() if load_annotation.KEY in carried}
 
     def values(self) -> dict[str, Mapping[str, float]]:
         """What stands on the nodes, by node and metric."""
@@ -172,12 +172,12 @@ def is_patch_of(call: gate.Call, node: str = "") -> bool:
     return call.method == "PATCH" and call.path.partition("?")[0].startswith(f"/api/v1/nodes/{node}")
 
 
-def reading(text: str | None) -> annotations.Reading:
+def reading(text: str | None) -> load_annotation.Reading:
     """What an extender makes of a text: nothing of one that is absent or unreadable."""
     try:
-        return annotations.decode(text or "")
-    except annotations.AnnotationError:
-        return annotations.Reading(0.0, {})
+        return load_annotation.decode(text or "")
+    except load_annotation.AnnotationError:
+        return load_annotation.Reading(0.0, {})
 
 
 def near(value: float | None, expected: float) -> bool:

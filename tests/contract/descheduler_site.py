@@ -22,9 +22,10 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from descheduler.rows import DONE
+from descheduler.ledger.rows import DONE
 from descheduler.wiring import LEASE
-from kube import config, errors, kinds, reflector
+from kube import config, errors, kinds
+from kube.cache import reflector
 from kube.door import KubeDoor
 from kube.objects import Pod
 from runtime import clock

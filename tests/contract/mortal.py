@@ -15,20 +15,21 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger
+from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
+from descheduler.eviction.evictor import Evicter
+from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import Figures, Reader, Used
 from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer, Kept
-from descheduler.usage import NodeUsage
-from kube import client, kinds
+from descheduler.snapshot.cluster_reader import Figures, Reader, Used
+from descheduler.snapshot.usage import NodeUsage
+from kube import kinds
 from kube.door import KubeDoor
 from kube.events import EventWriter
+from kube.http import client
 from kube.objects import Node
-from policy import loading
-from policy.schema import LoadPolicy
-from promql import identity
+from policy.loading import loader
+from policy.schema.load_policy import LoadPolicy
+from promql.queries import identity
 from runtime.clock import WallClock
 from runtime.reloading import Reloading
 from tests import patience
@@ -113,7 +114,7 @@ def run(order: Order) -> None:
     writer = ledger._file._writer
     assert writer is not None
     writer.set_trace_callback(steps.traced)
-    policy = Reloading(order.policy, loading.load, clock=clock)
+    policy = Reloading(order.policy, loader.load, clock=clock)
     policy.load()
     events = EventWriter(door, controller=CONTROLLER, instance="mortal", clock=clock)
     announcer = Announcer(events, Kept(ledger, clock))

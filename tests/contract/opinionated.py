@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import extenders, order
+from simulator.scheduling import extenders, node_order
 
 Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
 
@@ -38,7 +38,7 @@ class Opinionated:
             {name: "never" for name in names if drawn[name] == 1},
         )
 
-    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> order.Ints:
+    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> node_order.Ints:
         """0 to 10."""
         self.calls.append(("prioritize", pod.name, tuple(sorted(names))))
         return np.array([_drawn(name, pod.name, 11) for name in names], np.int64)

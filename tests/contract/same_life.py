@@ -10,14 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster import exporter_fleet, exporter_text
-from promql import door, node_queries, pod_queries
-from simulator import load, scenario, usage
+from promql import door
+from promql.queries import node_queries, pod_queries
+from simulator import contention, scenario
+from simulator.usage import node_usage
 
 STEP_SECONDS = 300.0
 LIFE_SECONDS = 26 * 3600.0
-SCRAPING = usage.Scraping(60.0, 15.0)
-NODE = load.Load(4000.0, 16e9)
-SYSTEM = load.SystemLoad()
+SCRAPING = node_usage.Scraping(60.0, 15.0)
+NODE = contention.Load(4000.0, 16e9)
+SYSTEM = contention.SystemLoad()
 WANTED = ("node_cpu_seconds_total", "node_memory_MemAvailable", "node_memory_MemTotal", "container_")
 
 
@@ -28,18 +30,18 @@ class Pod(NamedTuple):
     node: str
     begins_before: float
     ends_before: float
-    profile: load.Profile
+    profile: contention.Profile
 
 
 JOINED = {"old": LIFE_SECONDS, "full": LIFE_SECONDS, "young": 5 * 3600.0 + 77.0, "newborn": 100.0}
 PODS = (
-    Pod("steady", "old", LIFE_SECONDS, -1.0, load.Profile(700.0, 2e9, "google", 1)),
-    Pod("gone", "old", 20 * 3600.0 + 123.0, 2000.0, load.Profile(900.0, 5e9, "google", 2)),
-    Pod("late", "old", 400.0, -1.0, load.Profile(800.0, 3e9, "google", 3)),
-    Pod("latest", "old", 93.0, -1.0, load.Profile(500.0, 1e9, "google", 4)),
-    Pod("greedy", "full", LIFE_SECONDS, -1.0, load.Profile(2600.0, 9e9, "google", 5)),
-    Pod("greedier", "full", 7 * 3600.0 + 10.0, -1.0, load.Profile(1900.0, 7e9, "google", 6)),
-    Pod("moved", "young", 5 * 3600.0, -1.0, load.Profile(1200.0, 4e9, "google", 7)),
+    Pod("steady", "old", LIFE_SECONDS, -1.0, contention.Profile(700.0, 2e9, "google", 1)),
+    Pod("gone", "old", 20 * 3600.0 + 123.0, 2000.0, contention.Profile(900.0, 5e9, "google", 2)),
+    Pod("late", "old", 400.0, -1.0, contention.Profile(800.0, 3e9, "google", 3)),
+    Pod("latest", "old", 93.0, -1.0, contention.Profile(500.0, 1e9, "google", 4)),
+    Pod("greedy", "full", LIFE_SECONDS, -1.0, contention.Profile(2600.0, 9e9, "google", 5)),
+    Pod("greedier", "full", 7 * 3600.0 + 10.0, -1.0, contention.Profile(1900.0, 7e9, "google", 6)),
+    Pod("moved", "young", 5 * 3600.0, -1.0, contention.Profile(1200.0, 4e9, "google", 7)),
 )
 
 
@@ -84,7 +86,7 @@ def happenings(end_seconds: float) -> list[Happening]:
 def pages(end_seconds: float) -> str:
     """OpenMetrics text of every scrape of the load exporter until the end."""
     start_seconds = end_seconds - LIFE_SECONDS
-    fleet = exporter_fleet.Fleet(load.Clock(start_seconds), load.curves())
+    fleet = exporter_fleet.Fleet(contention.Clock(start_seconds), contention.curves())
     coming = happenings(end_seconds)
     lines: list[str] = []
     for number in range(SCRAPING.last(start_seconds) + 1, SCRAPING.last(end_seconds) + 1):
@@ -109,10 +111,10 @@ def _tell(fleet: exporter_fleet.Fleet, what: Happening) -> None:
         fleet.place(facts, what.at_seconds)
 
 
-def book(end_seconds: float) -> usage.UsageBook:
+def book(end_seconds: float) -> node_usage.UsageBook:
     """The same life as a book, written until the end."""
     made = _scenario(end_seconds)
-    written = usage.UsageBook(made, scraping=SCRAPING, kept_seconds=LIFE_SECONDS)
+    written = node_usage.UsageBook(made, scraping=SCRAPING, kept_seconds=LIFE_SECONDS)
     places = {pod.name: place for place, pod in enumerate(PODS)}
     for what in happenings(end_seconds):
         if what.pod is not None and what.ends:
@@ -135,7 +137,7 @@ def _scenario(end_seconds: float) -> scenario.Scenario:
             scenario.Machine(node, NODE, system=SYSTEM, joins_seconds=end_seconds - before)
             for node, before in JOINED.items()
         ),
-        owners=(scenario.Owner("default", "owner", load.Load(100.0, 1e9)),),
+        owners=(scenario.Owner("default", "owner", contention.Load(100.0, 1e9)),),
         replicas=tuple(
             scenario.Replica(0, place, start_seconds, end_seconds, place * steps) for place, _ in enumerate(PODS)
         ),
@@ -146,10 +148,10 @@ def _scenario(end_seconds: float) -> scenario.Scenario:
     )
 
 
-def _wishes(pod: Pod, steps: int) -> collections.abc.Iterator[load.Load]:
+def _wishes(pod: Pod, steps: int) -> collections.abc.Iterator[contention.Load]:
     """What the exporter lets it want, step by step."""
-    curve, which = load.curves()(pod.profile), load.replica(pod.profile.seed, 0)
-    return (load.usage(pod.profile, curve, which, (step + 0.5) * STEP_SECONDS) for step in range(steps))
+    curve, which = contention.curves()(pod.profile), contention.replica(pod.profile.seed, 0)
+    return (contention.usage(pod.profile, curve, which, (step + 0.5) * STEP_SECONDS) for step in range(steps))
 
 
 def values(answer: door.Answer) -> dict[str, float]:

@@ -23,15 +23,16 @@ import pytest
 
 import cluster
 from cluster.demo import permissions
-from policy import annotations
-from promql import breaker, client, node_queries
+from policy.contract import load_annotation
+from promql.http import circuit_breaker, client
+from promql.queries import node_queries
 from tests import gate
 from tests.contract import annotator_site
 from tests.contract.annotator_site import HEARTBEAT, LIMIT, LOADS, NAMESPACE, NODES, QUERIES, SYNCS, Replica, Site
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
-SHORTEST_PAUSE_SECONDS = breaker.FIRST_PAUSE_SECONDS / 2  # a random half to whole of it
+SHORTEST_PAUSE_SECONDS = circuit_breaker.FIRST_PAUSE_SECONDS / 2  # a random half to whole of it
 log = logging.getLogger(__name__)
 
 
@@ -257,7 +258,7 @@ def test_a_watch_that_is_too_old_is_begun_anew(site: Site) -> None:
     site.first.service.kill()
     before = len(site.first.kube.calls)
     site.first.service.start()
-    site.cluster.api.patch("api/v1/nodes/node-2", {"metadata": {"annotations": {annotations.KEY: "garbage"}}})
+    site.cluster.api.patch("api/v1/nodes/node-2", {"metadata": {"annotations": {load_annotation.KEY: "garbage"}}})
     site.shows(site.played["node-0"], "node-0")
     site.shows(0.2, "node-1", "node-2")
     asked = [call for call in site.first.kube.calls[before:] if call.watches]
@@ -450,7 +451,7 @@ def test_a_dry_run_tells_what_it_would_write_and_writes_nothing(site: Site) -> N
         told = {write["name"]: write for write in document["writes"] if write["kind"] == "Node"}
         assert document["dryRun"] is True
         assert {write["error"] for write in document["writes"]} == {None}, "the apiserver would take every write"
-        text = told["node-0"]["body"]["metadata"]["annotations"][annotations.KEY] if "node-0" in told else None
+        text = told["node-0"]["body"]["metadata"]["annotations"][load_annotation.KEY] if "node-0" in told else None
         return annotator_site.near(annotator_site.reading(text).values.get("memory_avg_5m"), load)
 
     waiting.eventually(tells, LIMIT, "the dry run to show the new load", lambda: ran[-1])

@@ -14,7 +14,7 @@ import pytest
 
 import cluster
 from cluster.demo import permissions
-from policy import annotations, heartbeat, owner_usage
+from policy.contract import heartbeat, load_annotation, owner_usage
 from tests.e2e import bodies, policies, services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -69,7 +69,7 @@ class Site:
     def texts(self) -> dict[str, str]:
         """The raw annotation by node, as the apiserver has it."""
         found = {
-            node["metadata"]["name"]: node["metadata"].get("annotations", {}).get(annotations.KEY)
+            node["metadata"]["name"]: node["metadata"].get("annotations", {}).get(load_annotation.KEY)
             for node in self.cluster.api.items("api/v1/nodes")
         }
         return {name: text for name, text in found.items() if text is not None}
@@ -77,7 +77,7 @@ class Site:
     def values(self, node: str) -> Mapping[str, float]:
         """A node's annotated values; none for a node without the annotation."""
         text = self.texts().get(node)
-        return annotations.decode(text).values if text else {}
+        return load_annotation.decode(text).values if text else {}
 
     def heartbeat(self) -> heartbeat.Heartbeat:
         """The heartbeat as the apiserver has it."""
@@ -284,7 +284,7 @@ def await_hot(site: Site, due: Callable[[Mapping[str, int]], bool], what: str) -
     """Wait for the annotated placement counts of node-2."""
 
     def seen() -> Mapping[str, int]:
-        return annotations.decode(site.texts()["node-2"]).hot
+        return load_annotation.decode(site.texts()["node-2"]).hot
 
     waiting.eventually(lambda: due(seen()), LIMIT, what, seen)
 

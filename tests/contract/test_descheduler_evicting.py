@@ -17,25 +17,28 @@ import pytest
 import cluster
 from cluster import api as cluster_api
 from cluster.demo import permissions
-from descheduler import following, listed, owners, planning, usage
-from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.history import History
-from descheduler.last_look import Look
-from descheduler.ledger import Ledger
-from descheduler.overload import Overload
-from descheduler.plans import Eviction, EvictionPlan, NodePlan
-from descheduler.reading import Reader
-from descheduler.rows import Query, Run
-from descheduler.snapshot import Snapshot
-from descheduler.telling import CONTROLLER, Announcer
-from descheduler.usage import PodUsage
-from descheduler.workloads import Workload
+from descheduler.eviction import followup
+from descheduler.eviction.eviction_events import CONTROLLER, Announcer
+from descheduler.eviction.evictor import Evicter, EvictionOutcome, Terms
+from descheduler.eviction.last_look import Look
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query, Run
+from descheduler.planning import planner
+from descheduler.planning.overload import Overload
+from descheduler.planning.plans import Eviction, EvictionPlan, NodePlan
+from descheduler.snapshot import interned_pods, scaled_owners, usage
+from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import PodUsage
+from descheduler.snapshot.workloads import Workload
 from kube import errors, events, kinds, lease, objects
 from kube.door import KubeDoor, ScalesDoor
-from policy import relief, schema
-from promql import client as prometheus
-from promql import identity
+from policy.contract import relief_hint
+from policy.schema import load_policy
 from promql.errors import PromqlError
+from promql.http import client as prometheus
+from promql.queries import identity
 from runtime import clock
 from tests import patience
 from tests.e2e import waiting
@@ -166,7 +169,7 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     assert "memory_avg_5m 0.90 > 0.80" in event.note
     node_events = admin.list(kinds.EVENTS, namespace="default", field_selector="reason=NodeOverloaded").items
     assert any(pod.key in one.note for one in node_events)
-    hint = relief.decode(admin.get(kinds.NODES, pod.node_name).annotations.get(relief.KEY))
+    hint = relief_hint.decode(admin.get(kinds.NODES, pod.node_name).annotations.get(relief_hint.KEY))
     assert hint is not None
     assert pod.owner is not None
     assert pod.owner.uid in hint.untils_seconds
@@ -186,8 +189,8 @@ def test_the_apiservers_word_on_a_disruption_is_kept_while_the_pod_leaves(
     kubelets.pause()
     try:
         assert evict(pod).result == "evicted"
-        leaving = descheduler.list(listed.PODS, namespace=namespace).items
-        following.follow(ledger, ledger.rows(Query()), leaving, now_seconds=clock.WallClock().now())
+        leaving = descheduler.list(interned_pods.PODS, namespace=namespace).items
+        followup.follow(ledger, ledger.rows(Query()), leaving, now_seconds=clock.WallClock().now())
     finally:
         kubelets.resume()
     assert ledger.rows(Query())[0].disruption == "EvictionByEvictionAPI"
@@ -234,7 +237,7 @@ def test_a_dry_run_asks_the_budget_and_changes_nothing(admin: KubeDoor, evict: E
     budgeted(admin, pod.namespace, least=3, allowed=0)
     assert evict(pod, mode="DryRun").result == "refused"
     node = admin.get(kinds.NODES, pod.node_name)
-    hint = relief.decode(node.annotations.get(relief.KEY))
+    hint = relief_hint.decode(node.annotations.get(relief_hint.KEY))
     assert pod.owner is not None
     assert hint is None or pod.owner.uid not in hint.untils_seconds
 
@@ -316,9 +319,9 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     reference = objects.OwnerReference(kind="Crew", name="web", uid=uid, api_version=f"{group}/v1", controller=True)
     gone = objects.OwnerReference(kind="Crew", name="no", uid="x", api_version=f"{group}/v1", controller=True)
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
-    asked = [owners.Custom(namespace, one) for one in (reference, gone, unserved)]
-    found = owners.workloads(descheduler, asked)
-    assert found == owners.Found({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
+    asked = [scaled_owners.Custom(namespace, one) for one in (reference, gone, unserved)]
+    found = scaled_owners.workloads(descheduler, asked)
+    assert found == scaled_owners.Found({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
 
 
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
@@ -329,7 +332,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
         for resource in ("cpu", "memory")
     ]
     lines = {f"{resource}_avg_5m": {"evictAbove": 0.0002, "evictUntil": 0.0001} for resource in ("cpu", "memory")}
-    obeyed = schema.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
+    obeyed = load_policy.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
     wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
         reader = Reader(descheduler, asked, identity.SeriesLabels())
@@ -351,7 +354,7 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     assert workload is not None
     assert (workload.kind, workload.name, workload.replicas, workload.ready) == ("Deployment", "web", 3, 3)
     hot = Overload(pod.node_name, "memory_avg_5m", 0.9, 0.8, 0.6, 0.0)
-    plan = planning.plan(taken, (hot,), obeyed, History())
+    plan = planner.plan(taken, (hot,), obeyed, History())
     assert pod.uid in {one.pod.uid for one in plan.nodes[0].candidates}, plan.nodes[0].summary
 
 
@@ -387,7 +390,7 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
 
         def seen() -> Snapshot | None:
             try:
-                taken = reader.take(schema.LoadPolicy.of({}), now_seconds=wall.now())
+                taken = reader.take(load_policy.LoadPolicy.of({}), now_seconds=wall.now())
             except PromqlError:
                 return None
             return taken if f"{namespace}/data" in taken.volumes else None

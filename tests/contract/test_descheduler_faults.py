@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from cluster.demo import permissions
-from descheduler import following
-from descheduler.ledger import Ledger
-from descheduler.protections import PROTECTED_LABEL
-from descheduler.rows import DONE, Query
+from descheduler.eviction import followup
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import DONE, Query
+from descheduler.planning.protections import PROTECTED_LABEL
 from descheduler.wiring import LEASE
 from kube import errors, kinds
-from promql import client
 from promql.errors import PromqlError
+from promql.http import client
 from runtime import clock
 from tests import gate
 from tests.contract import descheduler_site
@@ -135,7 +135,7 @@ def test_an_apiserver_killed_in_the_middle_of_a_run_leaves_one_open_intent(site:
     apiserver.start()
     site.first.more_runs(RUNS)
     again = [one for one in site.rows(site.first) if one["workload"] == row["workload"] and one["id"] != row["id"]]
-    asked_at, waited = clock.from_rfc3339(row["intended_at"]), following.ANSWER_SECONDS
+    asked_at, waited = clock.from_rfc3339(row["intended_at"]), followup.ANSWER_SECONDS
     early = [one for one in again if clock.from_rfc3339(one["intended_at"]) < asked_at + waited]
     assert not early, "an eviction without an answer is not planned again while it may still be carried out"
     site.hold(watcher, site.first)
@@ -308,7 +308,7 @@ def test_a_run_that_is_told_to_end_in_its_middle_ends_before_its_next_eviction_a
     lease = site.door.get(kinds.LEASES, "evenload-descheduler", namespace=permissions.NAMESPACE)
     with contextlib.closing(Ledger(site.ledger).open()) as ledger:
         rows = ledger.rows(Query())
-        following.reconcile(ledger, site.door, now_seconds=clock.WallClock().now() + following.ANSWER_SECONDS)
+        followup.reconcile(ledger, site.door, now_seconds=clock.WallClock().now() + followup.ANSWER_SECONDS)
         done = [row.pod_uid for row in ledger.rows(Query()) if row.result in DONE]
     results = [row.result for row in rows]
     assert "intended" not in results, "the answer to what it had asked for is recorded"

@@ -22,13 +22,13 @@ import yaml
 
 import cluster
 from cluster.demo import permissions
-from descheduler import following
-from descheduler.ledger import Ledger
-from descheduler.rows import DONE, OPEN, Query, Row
+from descheduler.eviction import followup
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import DONE, OPEN, Query, Row
 from kube import kinds
 from kube.door import KubeDoor
 from kube.objects import Pod
-from policy import relief
+from policy.contract import relief_hint
 from runtime.clock import WallClock
 from tests import patience
 from tests.contract import mortal
@@ -134,7 +134,7 @@ def restarted(site: Site, known: int) -> list[Row]:
     with contextlib.closing(sqlite3.connect(path)) as stored:
         assert stored.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     ledger = Ledger(path).open()
-    following.reconcile(ledger, site.admin, now_seconds=WallClock().now() + following.ANSWER_SECONDS)
+    followup.reconcile(ledger, site.admin, now_seconds=WallClock().now() + followup.ANSWER_SECONDS)
     rows = [row for row in ledger.rows(Query(limit=10_000)) if row.id > known]
     assert not ledger.open_rows()
     ledger.close()
@@ -154,7 +154,7 @@ def test_no_eviction_is_lost_doubled_or_unrecorded_however_the_descheduler_dies(
         assert sorted(row.pod_uid for row in done) == sorted(gone), f"killed at step {dies_at}: {rows}"
         assert len(gone) <= 1, "one pod of a workload at a time"
         if gone:
-            hint = relief.decode(site.admin.get(kinds.NODES, hot).annotations.get(relief.KEY))
+            hint = relief_hint.decode(site.admin.get(kinds.NODES, hot).annotations.get(relief_hint.KEY))
             assert hint is not None
             assert {row.owner_uid for row in done} <= set(hint.untils_seconds), "the hint is there before the eviction"
         known = max((row.id for row in rows), default=known)

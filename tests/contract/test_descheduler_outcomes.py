@@ -9,8 +9,8 @@ import click.testing
 import pytest
 
 import cli.__main__
-from descheduler.ledger import Ledger
-from descheduler.rows import Run
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Run
 from kube import kinds
 from runtime import clock
 from tests.contract import test_descheduler_evicting as by_hand

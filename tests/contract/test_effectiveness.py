@@ -15,7 +15,7 @@ import pytest
 import cli.__main__
 import cluster
 from kube import kinds
-from promql import client
+from promql.http import client
 from runtime import clock
 from tests.e2e import policies, stack, waiting
 from tests.e2e.lent import lent

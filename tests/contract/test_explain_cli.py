@@ -15,7 +15,7 @@ import yaml
 import cli.__main__
 import cluster
 from kube import config, kinds
-from policy import annotations
+from policy.contract import load_annotation
 from runtime import clock
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
@@ -64,8 +64,8 @@ class World:
         """Give the nodes their loads and wait until the extender has them."""
         for node, ratio in LOADS.items():
             values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
-            text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
-            self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
+            text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
+            self.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
         waiting.eventually(lambda: self.run("nodes").exit_code == 0, 90, "the extender to read all nodes")
 
     def place(self, name: str) -> str:

@@ -9,7 +9,7 @@ import yaml
 import cluster
 from cluster import containers
 from cluster.demo import permissions
-from policy import annotations, heartbeat, owner_usage
+from policy.contract import heartbeat, load_annotation, owner_usage
 from runtime import clock
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
@@ -48,9 +48,9 @@ def test_its_rights_suffice_for_nodes_pods_and_the_annotators_config_maps(
 ) -> None:
     running, service = extender
     now_seconds = clock.WallClock().now()
-    text = annotations.encode(annotations.Reading(now_seconds - OLD_SECONDS, {"cpu_avg_5m": 0.5}))
+    text = load_annotation.encode(load_annotation.Reading(now_seconds - OLD_SECONDS, {"cpu_avg_5m": 0.5}))
     for name in NODES:
-        running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {annotations.KEY: text}}})
+        running.api.patch(f"api/v1/nodes/{name}", {"metadata": {"annotations": {load_annotation.KEY: text}}})
     data = heartbeat.encode(now_seconds, "hash", len(NODES), heartbeat.digest(dict.fromkeys(NODES, text)))
     usage = owner_usage.encode(now_seconds, {"shop/ReplicaSet/web": owner_usage.Mean(120.0, None, 7)})
     for name, content in ((heartbeat.CONFIG_MAP, data), (owner_usage.CONFIG_MAP, usage)):

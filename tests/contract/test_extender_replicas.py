@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 import cluster
-from kube import watches
-from policy import annotations, heartbeat
+from kube.cache import watch_status
+from policy.contract import heartbeat, load_annotation
 from runtime import clock, reloading
 from tests import forwarding
 from tests.e2e import services, waiting
@@ -89,11 +89,13 @@ class World:
     def annotate(self, at_seconds: float, **cpu_ratio: float) -> None:
         """Readings taken at a moment (node_0=0.9), and the heartbeat over all of them as of now."""
         for key, ratio in cpu_ratio.items():
-            text = annotations.encode(annotations.Reading(at_seconds, {"cpu_avg_5m": ratio, "memory_avg_5m": ratio}))
-            body = {"metadata": {"annotations": {annotations.KEY: text}}}
+            text = load_annotation.encode(
+                load_annotation.Reading(at_seconds, {"cpu_avg_5m": ratio, "memory_avg_5m": ratio})
+            )
+            body = {"metadata": {"annotations": {load_annotation.KEY: text}}}
             self.cluster.api.patch(f"api/v1/nodes/{key.replace('_', '-')}", body)
         texts = {
-            node["metadata"]["name"]: node["metadata"]["annotations"][annotations.KEY]
+            node["metadata"]["name"]: node["metadata"]["annotations"][load_annotation.KEY]
             for node in self.cluster.api.items("api/v1/nodes")
         }
         data = heartbeat.encode(clock.WallClock().now(), "hash", len(texts), heartbeat.digest(texts))
@@ -268,7 +270,7 @@ def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(worl
 
     waiting.eventually(watch_problems, SILENCE_SECONDS, "the silence to be noticed", ready)
     ages = [float(line.split("heard ")[1].split(" s ago")[0]) for line in ready().splitlines()]
-    assert max(ages) < watches.STALE_SECONDS, "noticed before the decisions are flagged"
+    assert max(ages) < watch_status.STALE_SECONDS, "noticed before the decisions are flagged"
     waiting.eventually(lambda: degraded(cut_off) == STALE, SILENCE_SECONDS, "decisions to be flagged", ready)
     assert degraded(sound) == []
     assert sound.metric("evenload_kube_watch_problem") == 0

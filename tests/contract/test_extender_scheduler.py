@@ -19,9 +19,9 @@ import yaml
 
 import cluster
 from cli import certs, scheduler_config
-from extender import incoming
+from extender.http import request_framing
 from kube import config, errors, kinds, objects
-from policy import annotations
+from policy.contract import load_annotation
 from runtime import clock, reloading
 from tests import builders
 from tests.e2e import services, waiting
@@ -75,8 +75,8 @@ class World:
         """Annotate nodes (node_0=0.9) and wait until the extender's view has them."""
         for key, ratio in cpu_ratio.items():
             values = {**dict.fromkeys(METRICS, 0.1), "cpu_avg_5m": ratio}
-            text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
-            body = {"metadata": {"annotations": {annotations.KEY: text}}}
+            text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
+            body = {"metadata": {"annotations": {load_annotation.KEY: text}}}
             self.door.merge_patch(kinds.NODES, key.replace("_", "-"), body)
         waiting.eventually(lambda: self._shows(cpu_ratio), 90, f"the extender to see {cpu_ratio}", self.nodes)
 
@@ -217,8 +217,8 @@ def test_the_coolest_node_is_preferred(world: World, prefix: str) -> None:
     world.load(node_0=0.1, node_1=0.6, node_2=0.6)
     for node in ("node-1", "node-2"):
         values = dict.fromkeys(METRICS, 0.6)
-        text = annotations.encode(annotations.Reading(clock.WallClock().now(), values))
-        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: text}}})
+        text = load_annotation.encode(load_annotation.Reading(clock.WallClock().now(), values))
+        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: text}}})
     waiting.eventually(lambda: {row["score"] for row in world.nodes()} == {9, 4}, 90, "scores 9 and 4", world.nodes)
     world.create(prefix, 1)
     assert world.placed(prefix, 1) == {"node-0": 1}
@@ -236,7 +236,7 @@ def test_with_full_node_lists_it_decides_alike(world: World, prefix: str) -> Non
 
 def test_without_readings_the_answers_are_neutral(world: World, prefix: str) -> None:
     for node in NODES:
-        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {annotations.KEY: None}}})
+        world.door.merge_patch(kinds.NODES, node, {"metadata": {"annotations": {load_annotation.KEY: None}}})
     waiting.eventually(lambda: not any(row["usable"] for row in world.nodes()), 90, "no usable node", world.nodes)
     world.create(prefix, 9, cpu="500m")  # large enough for the in-tree plugins to spread them
     assert len(world.placed(prefix, 9)) == 3
@@ -352,7 +352,7 @@ def test_the_schedulers_requests_are_of_the_form_that_is_taken_without_a_parser(
             seen = first_head(listener)
         finally:
             world.use_extender()
-    assert incoming.FORM.match(seen), seen
+    assert request_framing.FORM.match(seen), seen
     world.placed("asked-about", 1)
 
 

@@ -16,8 +16,9 @@ from typing import TypeVar
 
 import pytest
 
-from extender import admission, protocol, serving
-from runtime import reading
+from extender import protocol
+from extender.http import connection_limits, gunicorn_server
+from runtime import http_limits
 from tests import hostile_http
 from tests.contract import test_extender_connections as connections
 from tests.e2e import waiting
@@ -25,7 +26,7 @@ from tests.e2e import waiting
 ARGS = connections.ASKED
 VICTIMS = '{"Pod": {"metadata": {"name": "p"}}, "NodeNameToMetaVictims": {"a": {"Pods": [], "NumPDBViolations": 0}}}'
 JSON = "application/json"
-SLOW = 2 * int(str(serving.settings(":1")["threads"]))
+SLOW = 2 * int(str(gunicorn_server.settings(":1")["threads"]))
 AS_GO_SENDS_IT = (
     f"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {len(ARGS)}\r\n"
     f"Content-Type: {JSON}\r\nAccept-Encoding: gzip\r\n\r\n{ARGS}"
@@ -163,7 +164,7 @@ def in_time(attempt: collections.abc.Callable[[], list[T]]) -> list[T]:
     try:
         return attempt()
     except (OSError, http.client.HTTPException):
-        assert time.monotonic() - began_seconds >= reading.REQUEST_SECONDS, "a connection ended before its time"
+        assert time.monotonic() - began_seconds >= http_limits.REQUEST_SECONDS, "a connection ended before its time"
         return []
 
 
@@ -275,4 +276,4 @@ def test_more_silent_connections_than_a_worker_takes_lock_nobody_out(replica: co
         dropped = re.findall(
             r'connections_dropped_total{reason="connections"} (\S+)', replica.status("GET", "/metrics")[1]
         )
-    assert float(dropped[0]) >= 1100 - admission.OPEN_LIMIT_OF_ADDRESS
+    assert float(dropped[0]) >= 1100 - connection_limits.OPEN_LIMIT_OF_ADDRESS

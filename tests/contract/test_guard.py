@@ -16,19 +16,20 @@ import pytest
 import yaml
 
 import cluster
-from annotator import crane
+from annotator.publish import crane_keys
 from cli.doctor import findings
 from cli.doctor import guard as guard_check
 from cluster.demo import permissions
-from descheduler import answers
-from descheduler.evicting import Evicter, EvictionOutcome, Terms
-from descheduler.last_look import Look
-from descheduler.ledger import Ledger
-from descheduler.rows import Run
-from descheduler.telling import CONTROLLER, Announcer
-from kube import client, errors, events, kinds, objects, transport
+from descheduler.eviction import api_results
+from descheduler.eviction.eviction_events import CONTROLLER, Announcer
+from descheduler.eviction.evictor import Evicter, EvictionOutcome, Terms
+from descheduler.eviction.last_look import Look
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Run
+from kube import errors, events, kinds, objects
 from kube.door import KubeDoor
-from kube.request import Request
+from kube.http import client, transport
+from kube.http.request import Request
 from runtime import clock
 from tests import patience
 from tests.contract import test_descheduler_evicting as by_hand
@@ -308,7 +309,7 @@ def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: E
     outcome = evict(pod)
     assert (outcome.accepted, outcome.http_status) == (False, 403)
     assert PROTECTED[app] in outcome.message
-    assert answers.refused_by(outcome.told) == "guard"
+    assert api_results.refused_by(outcome.told) == "guard"
     assert found(admin, where(app, namespace), app).uid == pod.uid
 
 
@@ -642,14 +643,14 @@ def test_cranes_keys_are_written_where_the_component_crane_is_taken(
     (patch,) = [yaml.safe_load(one["patch"]) for one in shipped if one["target"]["kind"] != "Deployment"]
     before = control_plane.api.get(NODES)["spec"]["variables"]
     keys = [one | ({"expression": patch[1]["value"]} if one["name"] == patch[0]["value"] else {}) for one in before]
-    asked = Call("PATCH", node, {"metadata": {"annotations": dict.fromkeys(crane.KEYS.values(), "0.1,x")}})
+    asked = Call("PATCH", node, {"metadata": {"annotations": dict.fromkeys(crane_keys.KEYS.values(), "0.1,x")}})
     tried = asked._replace(query=DRY_RUN)
     assert OTHER_ANNOTATION in refusal(doors["annotator"], tried)
     control_plane.api.patch(NODES, {"spec": {"variables": keys}})
     wait_refused(doors["annotator"], tried, "")
     assert not refusal(doors["annotator"], asked)
     assert control_plane.api.get(node)["metadata"]["annotations"][CRANE] == "0.1,x"
-    gone = dict.fromkeys(crane.KEYS.values())
+    gone = dict.fromkeys(crane_keys.KEYS.values())
     assert not refusal(doors["annotator"], Call("PATCH", node, {"metadata": {"annotations": gone}}))
     control_plane.api.patch(NODES, {"spec": {"variables": before}})
     wait_refused(doors["annotator"], tried, OTHER_ANNOTATION)

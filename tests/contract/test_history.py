@@ -14,10 +14,10 @@ import pytest
 
 import cluster
 from cluster import past
-from promql import client
-from simulator.history import reading, rebuilding
+from promql.http import client
+from simulator.contention import Load
+from simulator.history import reader, rebuilding
 from simulator.history.queries import Selectors
-from simulator.load import Load
 from simulator.scenario import NEVER, Machine, Owner, Replica, Scenario, Usage
 
 pytestmark = pytest.mark.cluster
@@ -58,8 +58,8 @@ def test_the_past_comes_back_as_it_was(
     recorded: tuple[Scenario, list[str], client.Client], tmp_path: pathlib.Path
 ) -> None:
     truth, nodes, door = recorded
-    span = reading.Span(truth.start_seconds, STEP_SECONDS, STEPS)
-    read = reading.read(door, span, Selectors(), reading.Cache(tmp_path, ""), now_seconds=time.time())
+    span = reader.Span(truth.start_seconds, STEP_SECONDS, STEPS)
+    read = reader.read(door, span, Selectors(), reader.Cache(tmp_path, ""), now_seconds=time.time())
     assert list(tmp_path.iterdir()), "Prometheus did not say which cluster it is of, so nothing was kept"
     assert read.warnings == ()
     found = rebuilding.rebuild(read, "past")

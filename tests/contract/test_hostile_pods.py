@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import cluster
-from annotator import bindings
-from descheduler import listed
-from extender import counting, watched
-from kube import config, door, errors, kinds, lean_pods, objects
+from annotator.placements import hot_counts
+from descheduler.snapshot import interned_pods
+from extender.state import countable_pods, pod_cache
+from kube import config, door, errors, kinds, objects
+from kube.pods import compact
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
@@ -76,23 +77,23 @@ def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.Ku
     assert whole.keys() == HOSTILE.keys(), "what the apiserver refuses needs no bound"
     assert len(whole["owners-without-end"].metadata.owner_references) == 8000
     assert len(whole["a-long-name"].owner.name) == 1_200_000
-    for kind in (lean_pods.PODS, watched.PODS):
+    for kind in (compact.PODS, pod_cache.PODS):
         kept = by_name(api, kind, home)
         assert {name for name, pod in kept.items() if pod.left_out == "owner"} == IMPOSSIBLE
         assert all(pod.owner is None for name, pod in kept.items() if name in IMPOSSIBLE)
         assert max(len(repr(pod)) for pod in kept.values()) < 2000
-    run = by_name(api, listed.PODS, home)
+    run = by_name(api, interned_pods.PODS, home)
     assert {name for name, pod in run.items() if pod.left_out} == {"a-long-name", "a-long-uid", "terms"}
     assert max(len(repr(pod)) for pod in run.values()) < 4000
 
 
 @pytest.mark.parametrize("name", ["a-forged-daemon-set", "a-forged-source", "a-forged-placeholder"])
 def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) -> None:
-    seen: watched.Pod = by_name(api, watched.PODS, home)[name]
+    seen: pod_cache.Pod = by_name(api, pod_cache.PODS, home)[name]
     asked: objects.Pod = by_name(api, kinds.PODS, home)[name]
-    assert counting.counts(seen)
-    assert counting.counts(asked)
-    assert bindings.is_placed_by_load(by_name(api, lean_pods.PODS, home)[name])
+    assert countable_pods.counts(seen)
+    assert countable_pods.counts(asked)
+    assert hot_counts.is_placed_by_load(by_name(api, compact.PODS, home)[name])
 
 
 @pytest.fixture

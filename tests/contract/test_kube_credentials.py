@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 import cluster
-from kube import client, config, errors, kinds
+from kube import config, errors, kinds
+from kube.http import client
 
 pytestmark = pytest.mark.cluster
 

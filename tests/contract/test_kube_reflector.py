@@ -13,7 +13,9 @@ from typing import NamedTuple
 import pytest
 
 import cluster
-from kube import client, config, errors, kinds, objects, reflector
+from kube import config, errors, kinds, objects
+from kube.cache import reflector
+from kube.http import client
 from runtime import clock
 from tests.e2e import waiting
 

@@ -9,7 +9,9 @@ import pytest
 import requests
 
 import cluster
-from promql import client, door, node_queries, pod_queries
+from promql import door
+from promql.http import client
+from promql.queries import node_queries, pod_queries
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster

@@ -11,8 +11,10 @@ import time
 import pytest
 
 import cluster
-from promql import client, errors, node_queries
-from promql.node_queries import Window
+from promql import errors
+from promql.http import client
+from promql.queries import node_queries
+from promql.queries.node_queries import Window
 from simulator.prometheus import SimulatedPrometheus
 from tests import clocks, prometheus_suite
 from tests.contract import same_life

@@ -12,9 +12,10 @@ import yaml
 
 import cluster
 from cluster import binaries
-from policy import annotations
-from promql import client, node_queries, pod_queries, recording_rules
-from promql.node_queries import Window
+from policy.contract import load_annotation
+from promql.http import client
+from promql.queries import node_queries, pod_queries, recording_rules
+from promql.queries.node_queries import Window
 from tests.e2e import waiting
 
 pytestmark = pytest.mark.cluster
@@ -142,7 +143,7 @@ def values(door: client.Client, expression: str, at_seconds: float) -> Values:
     return {
         sample.labels["instance"]: sample.value
         for sample in samples
-        if annotations.invalid_reason(sample.value) is None
+        if load_annotation.invalid_reason(sample.value) is None
     }
 
 

@@ -18,7 +18,7 @@ import pytest
 import cluster
 from cluster import api
 from kube import config, kinds
-from policy import annotations
+from policy.contract import load_annotation
 from tests.e2e import policies, services, waiting
 
 pytestmark = pytest.mark.cluster
@@ -78,7 +78,7 @@ def names_both(service: services.Service) -> bool:
 
 def annotated(running: cluster.Cluster) -> set[str]:
     nodes = [node["metadata"] for node in running.api.items("api/v1/nodes")]
-    return {node["name"] for node in nodes if annotations.KEY in node.get("annotations", {})}
+    return {node["name"] for node in nodes if load_annotation.KEY in node.get("annotations", {})}
 
 
 def test_what_the_apiserver_stores_and_serves(running: cluster.Cluster) -> None:

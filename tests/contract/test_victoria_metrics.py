@@ -17,8 +17,10 @@ import yaml
 
 import cluster
 from cluster import binaries, ports, processes
-from promql import client, errors, identity, node_queries, readings, through
-from promql.node_queries import Window
+from promql import errors, readings
+from promql.http import client, proxied_transport
+from promql.queries import identity, node_queries
+from promql.queries.node_queries import Window
 from tests import prometheus_suite
 from tests.e2e import waiting
 
@@ -108,11 +110,11 @@ def test_a_real_answer_is_partial_by_one_word_and_its_values_stay_beside(
 ) -> None:
     whole = prometheus_suite.Stage(door, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER).answered(AVERAGE)
 
-    def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+    def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
         answer = requests.get(victoria_metrics + path, params=list(query), timeout=60)
         assert answer.content.startswith(b'{"status":"success",')
         body = answer.content.replace(b'"status":"success",', b'"status":"success","isPartial":true,', 1)
-        return through.Fetched(answer.status_code, body)
+        return proxied_transport.Fetched(answer.status_code, body)
 
     with contextlib.closing(client.connect(victoria_metrics, fetch=without_a_store)) as partial:
         with pytest.raises(errors.Partial, match="isPartial is true") as caught:

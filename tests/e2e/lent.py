@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import cluster
 from cluster.demo import permissions
-from policy import annotations, heartbeat
+from policy.contract import heartbeat, load_annotation
 from tests.e2e import services, waiting
 
 SYSTEM = f"api/v1/namespaces/{permissions.NAMESPACE}"
@@ -39,7 +39,9 @@ def _clear(control_plane: cluster.Cluster) -> None:
         if api.exists(path):
             api.delete(path)
     for node in api.items("api/v1/nodes"):
-        api.patch(f"api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {annotations.KEY: None}}})
+        api.patch(
+            f"api/v1/nodes/{node['metadata']['name']}", {"metadata": {"annotations": {load_annotation.KEY: None}}}
+        )
     everywhere, body = f"{control_plane.exporter_url}/nodes/*", json.dumps(UNCONTROLLED).encode()
     urllib.request.urlopen(urllib.request.Request(everywhere, data=body), timeout=services.ANSWER_SECONDS).close()
     waiting.eventually(

@@ -4,13 +4,13 @@ The suite's windows are as much shorter (`policies`), so that a node shows withi
 """
 
 from descheduler import __main__ as command
-from descheduler import rows
+from descheduler.planning import predictions
 
 
 def main() -> None:
     """Shortens what the ledger is filled after, and runs the command."""
-    for column, after_seconds in rows.LOOK_BACKS.items():
-        rows.LOOK_BACKS[column] = after_seconds / 60
+    for column, after_seconds in predictions.LOOK_BACKS.items():
+        predictions.LOOK_BACKS[column] = after_seconds / 60
     command.main()
 
 

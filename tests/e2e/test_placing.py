@@ -13,7 +13,7 @@ import typing
 import pytest
 
 from kube import kinds
-from policy import owner_usage
+from policy.contract import owner_usage
 from runtime import clock
 from tests.e2e import bodies, policies, stack, waiting
 

@@ -19,10 +19,10 @@ import click.testing
 import pytest
 
 import cli.__main__
-from descheduler import rows
+from descheduler.ledger import rows
 from kube import errors, kinds, objects
-from policy import relief
-from runtime import clock, exits
+from policy.contract import relief_hint
+from runtime import clock, exit_codes
 from tests.e2e import bodies, policies, stack, waiting
 
 pytestmark = pytest.mark.cluster
@@ -165,7 +165,7 @@ def asked(evenload: stack.Stack, *words: str) -> dict[str, typing.Any]:
     """What an `evenload` command says of the descheduler; {} when that does not answer in time, or not of all."""
     command = [*words, "--descheduler", evenload.descheduler.url, "-o", "json"]
     result = click.testing.CliRunner().invoke(cli.__main__.main, command)
-    if result.exit_code in (exits.Exit.UNREACHABLE, exits.Exit.PARTIAL):
+    if result.exit_code in (exit_codes.Exit.UNREACHABLE, exit_codes.Exit.PARTIAL):
         return {}
     assert result.exit_code == 0, result.stderr
     answer: dict[str, typing.Any] = json.loads(result.stdout)
@@ -356,13 +356,13 @@ def one_replica_set(evenload: stack.Stack) -> collections.abc.Iterator[None]:
     evenload.descheduler.kill()
     with contextlib.suppress(errors.NotFound):
         evenload.door.delete(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE)
-    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief.KEY: None}}})
+    evenload.door.merge_patch(kinds.NODES, HOT, {"metadata": {"annotations": {relief_hint.KEY: None}}})
     evenload.obey(descheduler__mode="Enforce")
 
 
 def hinted(evenload: stack.Stack) -> bool:
     """Whether HOT carries a hint about the ReplicaSet, and the extender knows just that hint."""
-    hint = relief.decode(evenload.nodes()[HOT].annotations.get(relief.KEY))
+    hint = relief_hint.decode(evenload.nodes()[HOT].annotations.get(relief_hint.KEY))
     uid = evenload.door.get(kinds.REPLICA_SETS, "web", namespace=stack.NAMESPACE).uid
     known = evenload.view_of(HOT).get("relief_until")
     return hint is not None and uid in hint.untils_seconds and known == clock.to_rfc3339(hint.until_seconds)
@@ -408,7 +408,7 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
     waiting.eventually(lambda: hinted(evenload), 90, "the extender to know the hint", lambda: evenload.view_of(HOT))
     evenload.door.merge_patch(kinds.PODS, name, {"spec": {"schedulingGates": None}}, namespace=stack.NAMESPACE)
     waiting.eventually(
-        lambda: relief.REASON in unplaced(evenload).get(name, ""),
+        lambda: relief_hint.REASON in unplaced(evenload).get(name, ""),
         90,
         "the replacement to be kept off the only node that could take it, which is hot",
         lambda: (unplaced(evenload), evenload.view_of(HOT)),

@@ -17,10 +17,10 @@ import cluster
 from cli.doctor import rights
 from cluster import api as cluster_api
 from cluster.demo import permissions
-from descheduler.ledger import Ledger
-from descheduler.rows import Query
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query
 from kube import config, kinds
-from policy import owner_usage
+from policy.contract import owner_usage
 from tests.contract import test_descheduler_evicting, test_guard
 from tests.e2e import audited, bodies, policies, services, waiting
 

@@ -8,23 +8,24 @@ import pathlib
 import random
 import sys
 
-from extender import service, serving
+from extender import service
+from extender.http import gunicorn_server
 from kube import config
-from policy import loading
+from policy.loading import loader
 from runtime import clock, reloading
 
 
 def main(listen: str, keepalive_seconds: int, policy: str, kubeconfig: str) -> None:
     """Serve until SIGTERM."""
     ticking = clock.WallClock()
-    held: service.PolicyFile = reloading.Reloading(pathlib.Path(policy), loading.load, clock=ticking)
+    held: service.PolicyFile = reloading.Reloading(pathlib.Path(policy), loader.load, clock=ticking)
     held.load()
 
     def make() -> service.Service:
         kube = config.connect(kubeconfig, None)
         return service.Service(kube, held, namespace="default", ticking=ticking, rng=random.Random(1))
 
-    serving.run(listen, make, keepalive_seconds=keepalive_seconds)
+    gunicorn_server.run(listen, make, keepalive_seconds=keepalive_seconds)
 
 
 if __name__ == "__main__":

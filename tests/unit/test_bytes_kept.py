@@ -14,17 +14,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from annotator import followed
-from descheduler import listed
-from extender import counting, estimates, watched
-from kube import lean_pods, objects
+from annotator.placements import pod_index
+from descheduler.snapshot import interned_pods
+from extender.state import countable_pods, pod_cache, usage_estimates
+from kube import objects
+from kube.pods import compact
 from tests import builders
 
 WRITTEN_BYTES = 64 * 1024
 PODS = 8
 MOST_BYTES_A_POD = 4096
 NUMBERS = itertools.count(1)  # no pod of any test is like another
-FORMS: list[type[objects.Identified]] = [lean_pods.Pod, watched.Pod, listed.Pod]
+FORMS: list[type[objects.Identified]] = [compact.Pod, pod_cache.Pod, interned_pods.Pod]
 
 
 def reference(number: int, name: str, **fields: Any) -> builders.Body:
@@ -108,11 +109,11 @@ def texts(write: Callable[[builders.Body, int], None]) -> list[bytes]:
 
 def use(pod: objects.Identified) -> None:
     """What the services ask of a pod of their watch."""
-    if isinstance(pod, watched.Pod):
-        counting.counts(pod)
-        estimates.asked(pod)
-    elif isinstance(pod, lean_pods.Pod):
-        followed.owner_key(pod)
+    if isinstance(pod, pod_cache.Pod):
+        countable_pods.counts(pod)
+        usage_estimates.asked(pod)
+    elif isinstance(pod, compact.Pod):
+        pod_index.owner_key(pod)
 
 
 def empty_caches() -> None:

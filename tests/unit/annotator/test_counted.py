@@ -2,8 +2,9 @@
 
 import pytest
 
-from annotator import bindings, counted, followed
-from kube import countable, lean_pods, objects
+from annotator.placements import counted, hot_counts, pod_index
+from kube import objects
+from kube.pods import compact, pod_view
 from tests import builders
 
 SOAK = {"evenload.io/placeholder-preset": "soak", "other": "x"}
@@ -32,8 +33,8 @@ TIMES = ("scheduled_at_seconds", "ready_since_seconds")
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 def test_both_say_the_same(body: builders.Body) -> None:
-    lean, whole = builders.decoded(body, lean_pods.Pod), builders.decoded(body, objects.Pod)
+    lean, whole = builders.decoded(body, compact.Pod), builders.decoded(body, objects.Pod)
     for name in (*ASKED, *TIMES):
         assert getattr(lean, name) == getattr(whole, name), name
-    for ask in (countable.is_placeholder, counted.preset, bindings.binding, followed.owner_key):
+    for ask in (pod_view.is_placeholder, counted.preset, hot_counts.binding, pod_index.owner_key):
         assert ask(lean) == ask(whole), ask

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotator import effectiveness
+from annotator.placements import effectiveness
 
 SEEN = effectiveness.levels(1000.0, {"cool": 0.2, "middle": 0.4, "hot": 0.9}, {"cool": 0.1, "middle": 0.5, "hot": 0.3})
 

@@ -2,13 +2,16 @@
 
 import pytest
 
-from annotator import collecting, matching
+from annotator.collect import collector
+from annotator.diagnostics import matching
 from kube.objects import Node
-from policy import metrics, schema
-from promql import identity, readings
+from policy import metrics
+from policy.schema import load_policy
+from promql import readings
+from promql.queries import identity
 from tests import builders
 
-CPU = schema.defaults().metrics_in_force[0]
+CPU = load_policy.defaults().metrics_in_force[0]
 LABEL = identity.SeriesLabels("instance")
 
 
@@ -28,11 +31,11 @@ def answered(
     values: dict[str, float] | None = None,
     refused: dict[str, str] | None = None,
     unmatched: tuple[str, ...] = (),
-) -> collecting.Asked:
-    return collecting.Asked(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
+) -> collector.Asked:
+    return collector.Asked(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
 
 
-def said(without: list[str], *asked: collecting.Asked, nodes: list[Node] | None = None) -> str:
+def said(without: list[str], *asked: collector.Asked, nodes: list[Node] | None = None) -> str:
     nodes = nodes or fleet()
     return matching.sentence(nodes, without, asked, directory(nodes), LABEL)
 
@@ -65,13 +68,13 @@ def test_only_the_first_nodes_are_spelt_out() -> None:
     [
         pytest.param(answered(refused={"node-3": "double"}), "has only values that are refused: double", id="refused"),
         pytest.param(
-            answered(schema.defaults().metrics_in_force[1], values={"node-3": 0.5}),
+            answered(load_policy.defaults().metrics_in_force[1], values={"node-3": 0.5}),
             "has no current average, so its cpu_max_1h say nothing of now",
             id="only an old maximum",
         ),
     ],
 )
-def test_a_node_that_has_series_is_not_said_to_have_none(asked: collecting.Asked, expected: str) -> None:
+def test_a_node_that_has_series_is_not_said_to_have_none(asked: collector.Asked, expected: str) -> None:
     assert said(["node-3"], asked) == f"4 of 5 nodes matched; node-3 {expected}"
 
 

@@ -8,14 +8,16 @@ import pytest
 import pytest_httpserver
 import werkzeug
 
-from annotator import cycle, metrics
-from annotator.outcome import Outcome
-from policy import annotations, schema
-from promql import client, identity
+from annotator import metrics, node_sync
+from annotator.sync_outcome import Outcome
+from policy.contract import load_annotation
+from policy.schema import load_policy
+from promql.http import client
+from promql.queries import identity
 from tests import builders, clocks, fake_kube_writes
 
 LABELS = identity.SeriesLabels()
-POLICY = schema.defaults()
+POLICY = load_policy.defaults()
 WHOLE = '{"status":"success","data":{"resultType":"vector","result":[%s]}%s}'
 ROW = '{"metric":{"instance":"10.0.0.%d:9100"},"value":[1700000000,"%s"]}'
 
@@ -32,8 +34,8 @@ class Bench:
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         told = metrics.Telemetry(self.registry, self.clock.now)
-        settings = cycle.Settings("ours", labels)
-        self.annotator = cycle.Annotator(self.door, self.kube, settings, clock=self.clock, telemetry=told)
+        settings = node_sync.Settings("ours", labels)
+        self.annotator = node_sync.Annotator(self.door, self.kube, settings, clock=self.clock, telemetry=told)
         self.texts: dict[str, str] = {}
 
     def _answer(self, request: werkzeug.Request) -> werkzeug.Response:
@@ -48,13 +50,13 @@ class Bench:
             builders.node(
                 f"node-{number}",
                 address=f"10.0.0.{number}",
-                annotations={annotations.KEY: self.texts[f"node-{number}"]} if self.texts else None,
+                annotations={load_annotation.KEY: self.texts[f"node-{number}"]} if self.texts else None,
             )
             for number in (1, 2)
         ]
-        outcome = self.annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(POLICY, "hash"))
+        outcome = self.annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(POLICY, "hash"))
         for name, body in self.kube.patches[done:]:
-            self.texts[name] = body["metadata"]["annotations"][annotations.KEY]
+            self.texts[name] = body["metadata"]["annotations"][load_annotation.KEY]
         self.clock.advance(30)
         return outcome
 
@@ -104,7 +106,7 @@ def test_one_metric_that_is_answered_in_part_keeps_its_values_beside_those_that_
     bench.sync()
     bench.ratios, bench.partial_for = {1: 0.4, 2: 0.3}, "86400s"
     bench.sync()
-    values = annotations.decode(bench.texts["node-1"]).values
+    values = load_annotation.decode(bench.texts["node-1"]).values
     assert (values["cpu_avg_5m"], values["cpu_max_1d"]) == (0.4, 0.9)
 
 

@@ -6,11 +6,14 @@ import random
 import prometheus_client
 import pytest
 
-from annotator import cycle, metrics, queries, service
-from kube import reloads
-from kube.lean_pods import Pod
-from policy import loading
-from promql import breaker, client, errors, identity, telemetry
+from annotator import metrics, node_sync, service
+from annotator.collect import queries
+from kube import policy_events
+from kube.pods.compact import Pod
+from policy.loading import loader
+from promql import errors
+from promql.http import circuit_breaker, client, query_metrics
+from promql.queries import identity
 from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
 
@@ -26,14 +29,14 @@ class Bench:
         self.clock = clocks.ManualClock(SCHEDULED - 5)
         self.file = directory / "policy.yaml"
         self.file.write_text(POLICY, encoding="utf-8")
-        self.policy = reloading.Reloading(self.file, loading.load, clock=self.clock)
+        self.policy = reloading.Reloading(self.file, loader.load, clock=self.clock)
         self.policy.load()
         self.prometheus = fake_prometheus.FakePrometheus()
         self.kube = fake_kube_writes.FakeKubeWrites()
         self.registry = prometheus_client.CollectorRegistry()
         self.telemetry = metrics.Telemetry(self.registry, self.clock.now)
-        settings = cycle.Settings("ours", identity.SeriesLabels())
-        self.annotator = cycle.Annotator(
+        settings = node_sync.Settings("ours", identity.SeriesLabels())
+        self.annotator = node_sync.Annotator(
             self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )
         given = options.ServiceOptions(self.file, namespace="ours")
@@ -42,7 +45,9 @@ class Bench:
             self.kube,
             self.policy,
             leads=lambda: self.leading,
-            news=reloads.News(self.policy, self.kube, reloads.speaker("annotator", given), clock=self.clock),
+            news=policy_events.News(
+                self.policy, self.kube, policy_events.speaker("annotator", given), clock=self.clock
+            ),
             clock=self.clock,
             rng=random.Random(1),
             circuit=lambda: "as told",
@@ -54,7 +59,7 @@ class Bench:
         """One sync over two nodes, outside the service's empty caches."""
         nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
         self.service.results.begin(lambda: (), since_seconds=self.clock.now(), now_seconds=self.clock.now())
-        self.annotator.sync(cycle.World(nodes, {}), cycle.Rulebook(self.policy.current, "hash"))
+        self.annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(self.policy.current, "hash"))
 
     def caches_are_full(self) -> None:
         """As if the first lists were through."""
@@ -193,7 +198,7 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
     bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
     bench.telemetry.export_leadership(lambda: True)
-    guarded = breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
-    bench.registry.register(telemetry.DoorCollector(guarded, client.Traffic()))
+    guarded = circuit_breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
+    bench.registry.register(query_metrics.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
     assert metric_docs.exposed(text, "annotator") == metric_docs.named("annotator.md")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator import spread
-from annotator.book import EMPTY, Book, Held
-from policy import schema
+from annotator.collect.last_good_values import EMPTY, Book, Held
+from annotator.diagnostics import spread
+from policy.schema import load_policy
 
-POLICY = schema.LoadPolicy.of(
+POLICY = load_policy.LoadPolicy.of(
     {
         "filter": {"thresholds": {"cpu_avg_5m": 0.65, "memory_avg_5m": 0}},
         "descheduler": {"thresholds": {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.6}}},

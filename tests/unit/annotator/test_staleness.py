@@ -1,7 +1,7 @@
 """Which metric is stale or missing for how many nodes, exactly at the limit that the extender reads by."""
 
-from annotator import staleness
-from annotator.book import Book, Held
+from annotator.collect.last_good_values import Book, Held
+from annotator.diagnostics import staleness
 
 NOW, STALE_AFTER = 1000.0, 300.0
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bench import annotator, playing
-from simulator import load
+from simulator import contention
 
 NOW = 1_795_233_600.0
 CLOCK = 2 * playing.DAY_SECONDS
@@ -17,7 +17,7 @@ def use(made: playing.Cast, node: int, trace_seconds: float) -> float:
     for job, ordinal, on in made.players:
         if on == node:
             profile = made.profiles[job]
-            used = load.usage(profile, made.curves[job], load.replica(profile.seed, ordinal), trace_seconds)
+            used = contention.usage(profile, made.curves[job], contention.replica(profile.seed, ordinal), trace_seconds)
             cpu += used.cpu_millicores / playing.NODE.cpu_millicores
     return min(1.0, cpu)
 

@@ -11,9 +11,9 @@ from click import testing
 from bench import __main__ as bench
 from bench import scoring
 from bench.table import Row
-from simulator import comparing
-from simulator.figures import Effectiveness, Figures, Load
-from simulator.outcome import Outcome, Timeline
+from simulator import peer_comparison
+from simulator.results.figures import Effectiveness, Figures, Load
+from simulator.results.outcome import Outcome, Timeline
 
 
 def outcome(warm_minutes: float, unplaced: tuple[str, ...] = ()) -> Outcome:
@@ -52,17 +52,17 @@ def test_where_the_oracle_gains_nothing_nobody_has_a_share_of_it() -> None:
 
 
 def test_contestants_have_names_of_their_own_and_policies_that_can_be() -> None:
-    names = [each.name for each in comparing.ALL]
+    names = [each.name for each in peer_comparison.ALL]
     assert len(set(names)) == len(names)
     assert names[0] == "plain"
     assert {"crane", "target-load-packing", "risk-balancing", "koordinator", "oracle"} <= set(names)
-    policies = [each.variant.policy for each in comparing.VARIANTS]
+    policies = [each.variant.policy for each in peer_comparison.VARIANTS]
     assert all(policy is not None for policy in policies)
-    assert len({str((each.sections, each.weight)) for each in comparing.VARIANTS}) == len(policies)
+    assert len({str((each.sections, each.weight)) for each in peer_comparison.VARIANTS}) == len(policies)
 
 
-@pytest.mark.parametrize("each", comparing.ALL, ids=lambda each: each.name)
-def test_placements_alone_are_compared(each: comparing.Contestant) -> None:
+@pytest.mark.parametrize("each", peer_comparison.ALL, ids=lambda each: each.name)
+def test_placements_alone_are_compared(each: peer_comparison.Contestant) -> None:
     conditions = each.conditions(3)
     assert not conditions.descheduler
     assert (conditions.seed, conditions.name) == (3, each.name)

@@ -10,9 +10,12 @@ import msgspec
 import prometheus_client
 
 import cli.__main__
-from extender import app, decisions, metrics, verbs, view
+from extender import metrics
+from extender.http import app
+from extender.state import cluster_view
+from extender.verbs import decision_log, verbs
 from kube import objects
-from runtime import ops
+from runtime import ops_server
 from tests import builders, clocks, scripted_http
 from tests.unit.extender import worlds
 
@@ -20,13 +23,13 @@ from tests.unit.extender import worlds
 class Extender:
     """The application over a small view, at a URL."""
 
-    def __init__(self, seen: view.View) -> None:
+    def __init__(self, seen: cluster_view.View) -> None:
         self.view = seen
-        self.ring = decisions.Ring()
+        self.ring = decision_log.Ring()
         self.clock = clocks.ManualClock()
         registry = prometheus_client.CollectorRegistry()
         parts = app.Parts(self.view, self.clock, metrics.Metrics(registry), self.ring)
-        plain = ops.ops_blueprint(livez=[], readyz=[], registry=registry, configz=dict)
+        plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=registry, configz=dict)
         self.client = app.create_app(parts, plain).test_client()
         self.asked: list[str] = []
         self.url = ""
@@ -51,19 +54,19 @@ class Extender:
                 return
 
     def _with_inputs(
-        self, made: decisions.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
+        self, made: decision_log.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
     ) -> None:
         args = worlds.args(names, pod, **fields)
         candidates = self.view.candidates(args.names, made.at_seconds, besides=args.pod.uid)
         rejected = verbs.judge(candidates, args.pod)[1].rejected if made.verb == "filter" else {}
-        inputs = decisions.Inputs.of(candidates, args.pod, rejected)
+        inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
         if condensed:
             inputs = inputs.condensed(ranked.node for ranked in made.best)
         self.ring.add(msgspec.structs.replace(made, inputs=inputs))
 
 
 @contextlib.contextmanager
-def serving(loads: Mapping[str, Any], seen: view.View | None = None) -> Iterator[Extender]:
+def serving(loads: Mapping[str, Any], seen: cluster_view.View | None = None) -> Iterator[Extender]:
     """An extender at a URL while the body runs, over these loads or a view made before."""
     extender = Extender(seen or worlds.seen(loads))
     with scripted_http.serving(extender.answer) as server:

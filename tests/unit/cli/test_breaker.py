@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from descheduler.rows import Run
+from descheduler.ledger.rows import Run
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler.scenes import NOW, Scene
 

@@ -12,7 +12,7 @@ import yaml
 
 import cli.__main__
 from cli import certs
-from extender import tls
+from extender.http import tls
 from runtime import certificates, clock
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -6,7 +6,7 @@ import numpy as np
 from rich import console
 
 from cli import demo_screen
-from simulator.outcome import Progress
+from simulator.results.outcome import Progress
 
 FRIDAY_NOON_SECONDS = 1_790_337_600.0
 

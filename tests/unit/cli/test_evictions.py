@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli import eviction_rows, evictions, evictions_plot
-from descheduler.rows import Query
+from descheduler.ledger.rows import Query
 from tests import clocks
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler import scenes

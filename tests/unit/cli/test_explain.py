@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli import explain_text
-from cli import extender_answers as answers
+from cli.common import api_types as answers
 from kube import objects
 from tests import builders
 from tests.unit.cli import extenders

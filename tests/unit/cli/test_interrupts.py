@@ -81,8 +81,8 @@ import pathlib, sys
 from runtime import interrupts
 interrupts.exit_on_interrupt()
 import os, signal
-from simulator.world import running
-with running._directory() as directory:
+from simulator.world import world
+with world._directory() as directory:
     directory.joinpath("ledger.db").touch()
     pathlib.Path(sys.argv[1]).write_text(str(directory))
     os.kill(os.getpid(), signal.SIGINT)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from rich import live, table, text
 
-from cli import output
+from cli.common import output
 
 ROOT = pathlib.Path(__file__).parents[3]
 

@@ -9,7 +9,8 @@ import yaml
 
 import cli.__main__
 from cli import policy_presets
-from policy import json_schema, loading, schema
+from policy.loading import loader
+from policy.schema import json_schema, load_policy
 
 PRESETS = pathlib.Path(__file__).parents[3] / "deploy" / "policies"
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -36,14 +37,14 @@ def test_init_prints_a_commented_preset_with_the_schema_line_that_validates(pres
     assert any(line.startswith("# ") for line in rest)
     assert not any("yaml-language-server" in line for line in rest)
     shipped = (PRESETS / f"{preset}.yaml").read_text()
-    assert loading.load(result.stdout, "stdout") == loading.load(shipped, preset)
+    assert loader.load(result.stdout, "stdout") == loader.load(shipped, preset)
     assert result.exit_code == 0
 
 
 def test_init_starts_from_the_defaults_and_takes_another_place_of_the_schema() -> None:
     result = run("init", "--schema", "./loadpolicy.schema.json")
     assert result.stdout.startswith("# yaml-language-server: $schema=./loadpolicy.schema.json\n")
-    assert loading.load(result.stdout, "stdout").as_file() == schema.defaults().as_file()
+    assert loader.load(result.stdout, "stdout").as_file() == load_policy.defaults().as_file()
 
 
 def test_an_unknown_preset_is_bad_input() -> None:
@@ -198,8 +199,8 @@ def test_show_reads_every_section_back(file: pathlib.Path) -> None:
 def test_show_as_yaml_is_the_same_policy_in_full(preset: str) -> None:
     source = PRESETS / f"{preset}.yaml"
     result = run("show", source, "-o", "yaml")
-    assert loading.load(result.stdout, "stdout").as_file() == loading.load(source.read_text(), preset).as_file()
-    assert list(yaml.safe_load(result.stdout)) == list(schema.defaults().as_file())
+    assert loader.load(result.stdout, "stdout").as_file() == loader.load(source.read_text(), preset).as_file()
+    assert list(yaml.safe_load(result.stdout)) == list(load_policy.defaults().as_file())
 
 
 def test_show_as_yaml_survives_every_kind_of_value(file: pathlib.Path) -> None:
@@ -210,20 +211,20 @@ def test_show_as_yaml_survives_every_kind_of_value(file: pathlib.Path) -> None:
         "  flow: [{match: {namespaces: ['no', '010']}, allow: {perMinute: 3}}, {allow: Never}]}\n"
     )
     result = run("show", file, "-o", "yaml")
-    assert loading.load(result.stdout, "stdout").as_file() == loading.load(file.read_text(), "file").as_file()
+    assert loader.load(result.stdout, "stdout").as_file() == loader.load(file.read_text(), "file").as_file()
 
 
 def test_show_as_json_is_pure_json(file: pathlib.Path) -> None:
     file.write_text(HEAD)
     result = run("show", file, "-o", "json")
-    assert json.loads(result.stdout) == schema.defaults().as_file()
+    assert json.loads(result.stdout) == load_policy.defaults().as_file()
     assert result.stderr == ""
 
 
 def test_diff_of_policies_that_do_the_same_is_silent_with_code_0(tmp_path: pathlib.Path) -> None:
     short, long = tmp_path / "short.yaml", tmp_path / "long.yaml"
     short.write_text(HEAD)
-    long.write_text("# full\n" + yaml.safe_dump(schema.defaults().as_file(), sort_keys=False))
+    long.write_text("# full\n" + yaml.safe_dump(load_policy.defaults().as_file(), sort_keys=False))
     result = run("diff", short, long)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 

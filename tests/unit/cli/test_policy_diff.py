@@ -3,14 +3,14 @@
 import pytest
 
 from cli import policy_diff
-from policy import loading
+from policy.loading import loader
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
 
 
 def lines(before: str, after: str) -> list[str]:
     """The differences of two policies given without their heads."""
-    left, right = (loading.load(HEAD + text, "policy") for text in (before, after))
+    left, right = (loader.load(HEAD + text, "policy") for text in (before, after))
     return [policy_diff.line(difference) for difference in policy_diff.differences(left, right)]
 
 
@@ -71,7 +71,10 @@ DIFFERENT = {
     "a flow rule": (
         "descheduler: {flow: [{allow: Never}]}",
         "descheduler: {flow: [{allow: {inFlight: 2}}]}",
-        ["descheduler.flow[0].allow: Never -> (none)", "descheduler.flow[0].allow.inFlight: (none) -> 2"],
+        [
+            "descheduler.flow[0].allow: Never -> (none)",
+            "descheduler.flow[0].allow.inFlight: (none) -> 2",
+        ],
     ),
     "a label with dots": (
         "",

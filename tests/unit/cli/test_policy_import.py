@@ -6,7 +6,7 @@ import click.testing
 import pytest
 
 import cli.__main__
-from policy import loading
+from policy.loading import loader
 
 CRANE = """
 apiVersion: scheduler.policy.crane.io/v1alpha1
@@ -50,7 +50,7 @@ def run(stdin: str | bytes) -> click.testing.Result:
 
 def test_stdout_is_a_policy_that_loads() -> None:
     result = run(CRANE)
-    policy = loading.load(result.stdout, "stdout")
+    policy = loader.load(result.stdout, "stdout")
     assert result.exit_code == 0
     assert policy.filter.thresholds == {"cpu_avg_5m": 0.6}
     assert policy.score.weights == {"cpu_avg_5m": 1}

@@ -8,7 +8,8 @@ import yaml
 
 import cli.__main__
 from cli import policy_presets
-from policy import loading, metrics
+from policy import metrics
+from policy.loading import loader
 
 MONITORING = pathlib.Path(__file__).parents[3] / "deploy" / "monitoring"
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -63,9 +64,9 @@ def test_the_windows_of_a_policy_are_recorded_and_its_own_queries_left_out(tmp_p
 
 @pytest.mark.parametrize("preset", policy_presets.PRESETS)
 def test_the_policy_for_the_rules_differs_by_its_queries_alone(preset: str) -> None:
-    plain = loading.load(run("policy", "init", "--preset", preset).stdout, "plain")
+    plain = loader.load(run("policy", "init", "--preset", preset).stdout, "plain")
     result = run("policy", "init", "--preset", preset, "--recording-rules")
-    with_rules = loading.load(result.stdout, "with rules")
+    with_rules = loader.load(result.stdout, "with rules")
     asked = {one.query for one in with_rules.metrics_in_force}
     assert asked == recorded((MONITORING / "evenload-rules.yaml").read_text(encoding="utf-8"))
     assert [one.name for one in with_rules.metrics_in_force] == list(metrics.names(metrics.BUILT_IN))

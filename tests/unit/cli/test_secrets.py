@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import __main__ as entry
-from cli import extender_http
+from cli.common import http_client
 
 SECRET = "s3cr3t"
 URLS = [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}", f"https://me:{SECRET}/x"]
@@ -30,8 +30,8 @@ def test_a_proxy_that_is_none_is_told_without_its_user(monkeypatch: pytest.Monke
     monkeypatch.setenv("http_proxy", f"me:{SECRET}")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(extender_http.Unreachable) as refused:
-        extender_http.Service("http://192.0.2.1:9").get("/nodes")
+    with pytest.raises(http_client.Unreachable) as refused:
+        http_client.Service("http://192.0.2.1:9").get("/nodes")
     assert SECRET not in str(refused.value)
 
 
@@ -46,4 +46,4 @@ def test_a_proxy_that_is_none_is_told_without_its_user(monkeypatch: pytest.Monke
     ],
 )
 def test_a_text_that_is_no_url_is_shown_where_it_holds_no_password(text: str, shown: str) -> None:
-    assert extender_http.shown(text) == shown
+    assert http_client.shown(text) == shown

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from cli import simulate, studies
-from simulator import generator, runs, sources
+from simulator import runs
+from simulator.workloads import generator, sources
 from tests.unit.simulator import outcomes
 
 

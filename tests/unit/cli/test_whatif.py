@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import cli.__main__
-from policy import loading
-from simulator import generator
-from simulator.history import rebuilding, saving
-from simulator.outcome import Timeline
+from policy.loading import loader
+from simulator.history import past_file, rebuilding
+from simulator.results.outcome import Timeline
+from simulator.workloads import generator
 
 SHAPE = generator.Shape(nodes=5, days=0.25, pods=40)
 
@@ -26,7 +26,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         np.full((scenario.steps, len(nodes)), 0.4, np.float32),
     )
     path = tmp_path_factory.mktemp("past") / "past.npz"
-    saving.save(
+    past_file.save(
         rebuilding.Past(scenario, Timeline(scenario.start_seconds, scenario.step_seconds, nodes, *measured)), path
     )
     return path
@@ -105,7 +105,7 @@ def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(kept: pathli
     result = evenload("tune", *words)
     assert result.exit_code in (0, 1), result.output
     text = out.read_text(encoding="utf-8")
-    loading.load(text, "tuned.yaml")
+    loader.load(text, "tuned.yaml")
     head = [line for line in text.splitlines() if line.startswith("#")]
     assert (
         head[0]
@@ -123,7 +123,7 @@ def test_a_policy_that_cannot_be_written_at_last_is_on_stdout(tmp_path: pathlib.
     result = evenload("tune", *words, "--out", str(out))
     assert result.exit_code == 2
     assert "full.yaml cannot be written: No space left on device; the policy is on stdout" in result.stderr
-    loading.load(result.stdout, "tuned.yaml")
+    loader.load(result.stdout, "tuned.yaml")
 
 
 def test_tune_on_generated_workloads_holds_other_seeds_back() -> None:
@@ -131,4 +131,4 @@ def test_tune_on_generated_workloads_holds_other_seeds_back() -> None:
     result = evenload("tune", *words)
     assert result.exit_code in (0, 1), result.output
     assert "searched on generated workloads of seeds 1; held back were those of seeds 2" in result.stderr
-    loading.load(result.stdout, "tuned.yaml")
+    loader.load(result.stdout, "tuned.yaml")

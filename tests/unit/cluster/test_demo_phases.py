@@ -5,11 +5,11 @@ import types
 from typing import Any
 
 from cluster.demo import measuring, phases
-from simulator import workload
+from simulator.workloads import demo_plan
 from tests import builders, clocks
 
 SETTLE_SECONDS = 12.0
-PLAN = workload.plan(1, workload.Shape(nodes=3, span_seconds=8.0))
+PLAN = demo_plan.plan(1, demo_plan.Shape(nodes=3, span_seconds=8.0))
 
 
 def phase(clock: clocks.ManualClock) -> Any:

@@ -4,15 +4,16 @@ import pathlib
 
 from cluster.demo import __main__ as demo
 from cluster.demo import phases
-from policy import loading, schema
-from simulator import series
+from policy.loading import loader
+from policy.schema import load_policy
+from simulator import load_curves
 
 PATH = pathlib.Path(__file__).parents[3] / "deploy" / "policies" / "demo.yaml"
 
 
-def policy() -> schema.LoadPolicy:
+def policy() -> load_policy.LoadPolicy:
     """The policy of `make run`."""
-    return loading.load(PATH.read_text(encoding="utf-8"), str(PATH))
+    return loader.load(PATH.read_text(encoding="utf-8"), str(PATH))
 
 
 def test_it_acts() -> None:
@@ -21,7 +22,7 @@ def test_it_acts() -> None:
 
 def test_a_step_of_the_curves_lasts_one_averaging_window() -> None:
     windows = {metric.averaging_seconds for metric in policy().metrics_in_force}
-    assert windows == {series.STEP_SECONDS / phases.SPEED}
+    assert windows == {load_curves.STEP_SECONDS / phases.SPEED}
 
 
 def test_it_has_the_six_metrics_with_windows_of_seconds() -> None:
@@ -41,4 +42,4 @@ def test_nodes_are_relieved_from_the_line_on_at_which_they_get_no_new_pods() -> 
 
 
 def test_it_scores_as_the_shipped_policy_does() -> None:
-    assert policy().score == schema.defaults().score
+    assert policy().score == load_policy.defaults().score

@@ -6,7 +6,7 @@ import pytest
 from rich import console
 
 from cluster.demo import screen, watching
-from policy import annotations
+from policy.contract import load_annotation
 
 HOT = watching.NodeRow("node-1", {"cpu_avg_5m": 0.91, "memory_avg_5m": 0.4}, {"5s": 3}, 7, 2, "cpu_avg_5m over 0.65")
 RANKED = [{"node": "a", "score": 9}, {"node": "b", "score": 4}]
@@ -66,7 +66,7 @@ def test_a_node_without_annotation_and_extender_has_no_values_and_no_score() -> 
 
 
 def test_hot_counts_and_scores_are_the_extenders_where_it_answers() -> None:
-    reading = annotations.Reading(0.0, {"cpu_avg_5m": 0.3}, {"5s": 1})
+    reading = load_annotation.Reading(0.0, {"cpu_avg_5m": 0.3}, {"5s": 1})
     asked = watching.node_row("node-1", reading, {"score": 7, "hot": {"5s": 2}, "rejected": None, "reason": None}, 4)
     assert (asked.score, asked.hot, asked.reason) == (7, {"5s": 2}, "")
     assert (

@@ -10,7 +10,7 @@ from http import HTTPStatus
 import pytest
 
 from cluster import exporter_fleet, exporter_http, exporter_text
-from simulator import load
+from simulator import contention
 from tests import clocks
 
 
@@ -23,10 +23,10 @@ def clock() -> clocks.ManualClock:
 @pytest.fixture
 def exporter(clock: clocks.ManualClock) -> exporter_http.Exporter:
     """An exporter with one idle node."""
-    fleet = exporter_fleet.Fleet(load.Clock(clock.now()), load.curves())
+    fleet = exporter_fleet.Fleet(contention.Clock(clock.now()), contention.curves())
     made = exporter_http.Exporter(fleet, exporter_text.Page(), clock)
-    idle = load.SystemLoad(0.0, 0.0)
-    made.set_node(exporter_fleet.NodeFacts("node-0", "10.0.0.1", load.Load(8000.0, 32e9), idle))
+    idle = contention.SystemLoad(0.0, 0.0)
+    made.set_node(exporter_fleet.NodeFacts("node-0", "10.0.0.1", contention.Load(8000.0, 32e9), idle))
     return made
 
 
@@ -46,7 +46,9 @@ def test_a_control_shows_in_the_truth_and_is_answered_with_what_is_in_force(expo
 
 
 def test_a_star_means_every_node_there_is(exporter: exporter_http.Exporter) -> None:
-    exporter.set_node(exporter_fleet.NodeFacts("node-1", "10.0.0.2", load.Load(8000.0, 32e9), load.SystemLoad()))
+    exporter.set_node(
+        exporter_fleet.NodeFacts("node-1", "10.0.0.2", contention.Load(8000.0, 32e9), contention.SystemLoad())
+    )
     exporter.answer_post("/nodes/*", b'{"cpu_ratio": 0.4}')
     assert [node["cpu_ratio"] for node in truth(exporter).values()] == [0.4, 0.4]
 

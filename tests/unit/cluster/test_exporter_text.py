@@ -7,18 +7,20 @@ from prometheus_client import parser
 from prometheus_client.samples import Sample
 
 from cluster import exporter_fleet, exporter_text
-from simulator import load
+from simulator import contention
 
 START = 1000.0
 
 
 def fleet_of(control: exporter_fleet.Control | None = None) -> exporter_fleet.Fleet:
     """One half-busy node of 4 CPUs and 16 GB with one pod of two containers, a hundred seconds old."""
-    fleet = exporter_fleet.Fleet(load.Clock(START), load.curves())
-    facts = exporter_fleet.NodeFacts("node-0", "10.0.0.1", load.Load(4000.0, 16e9), load.SystemLoad(0.25, 0.25))
+    fleet = exporter_fleet.Fleet(contention.Clock(START), contention.curves())
+    facts = exporter_fleet.NodeFacts(
+        "node-0", "10.0.0.1", contention.Load(4000.0, 16e9), contention.SystemLoad(0.25, 0.25)
+    )
     fleet.set_node(facts, START)
     containers = (("app", "img"), ('side"car', "img"))
-    profile = load.Profile(1000.0, 4e9)
+    profile = contention.Profile(1000.0, 4e9)
     fleet.place(exporter_fleet.PodFacts("shop", "web-0", "u1", "web", "node-0", profile, containers), START)
     if control:
         fleet.control("node-0", control, START)

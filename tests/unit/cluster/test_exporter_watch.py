@@ -7,24 +7,24 @@ import pytest
 
 from cluster import exporter_fleet, exporter_http, exporter_text, exporter_watch
 from kube import objects
-from simulator import load
+from simulator import contention
 from tests import builders, clocks
 
-EXACT = {load.USAGE_KEY: '{"cpu_millicores": 2000, "memory_bytes": 1024}'}
+EXACT = {contention.USAGE_KEY: '{"cpu_millicores": 2000, "memory_bytes": 1024}'}
 
 
 @pytest.fixture
 def exporter() -> exporter_http.Exporter:
     """An exporter that knows nothing yet."""
     clock = clocks.ManualClock()
-    fleet = exporter_fleet.Fleet(load.Clock(clock.now()), load.curves())
+    fleet = exporter_fleet.Fleet(contention.Clock(clock.now()), contention.curves())
     return exporter_http.Exporter(fleet, exporter_text.Page(), clock)
 
 
 @pytest.fixture
 def watcher(exporter: exporter_http.Exporter) -> exporter_watch.Watcher:
     """A watcher whose nodes are idle, with node-1 of 8 CPUs seen."""
-    made = exporter_watch.Watcher(exporter, load.SystemLoad(0.0, 0.0))
+    made = exporter_watch.Watcher(exporter, contention.SystemLoad(0.0, 0.0))
     made.on_node(None, builders.node("node-1"))
     return made
 
@@ -86,15 +86,15 @@ def test_a_nodes_instance_is_its_internal_address(
 def test_a_nodes_own_annotation_says_its_system_load(
     exporter: exporter_http.Exporter, watcher: exporter_watch.Watcher
 ) -> None:
-    watcher.on_node(None, builders.node("node-1", annotations={load.SYSTEM_KEY: '{"cpu_ratio": 0.4}'}))
+    watcher.on_node(None, builders.node("node-1", annotations={contention.SYSTEM_KEY: '{"cpu_ratio": 0.4}'}))
     assert cpu_ratio(exporter) == 0.4
 
 
 def test_an_annotation_that_is_not_understood_counts_as_absent_and_harms_nobody_else(
     exporter: exporter_http.Exporter, watcher: exporter_watch.Watcher
 ) -> None:
-    watcher.on_node(None, builders.node("node-1", annotations={load.SYSTEM_KEY: "much"}))
-    watcher.on_pod(None, running("web-1", annotations={load.USAGE_KEY: "{"}, cpu="1"))
+    watcher.on_node(None, builders.node("node-1", annotations={contention.SYSTEM_KEY: "much"}))
+    watcher.on_pod(None, running("web-1", annotations={contention.USAGE_KEY: "{"}, cpu="1"))
     watcher.on_pod(None, running("web-2"))
     assert cpu_ratio(exporter) == pytest.approx((100 + 2000) / 8000)
 

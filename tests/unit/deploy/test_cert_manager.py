@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cli import certs, certs_plan
-from policy import units
+from policy.schema import units
 
 COMPONENTS = pathlib.Path(__file__).parents[3] / "deploy" / "kustomize" / "components"
 Document = dict[str, Any]

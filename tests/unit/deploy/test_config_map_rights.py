@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from policy import heartbeat, owner_usage
+from policy.contract import heartbeat, owner_usage
 
 RBAC = pathlib.Path(__file__).parents[3] / "deploy" / "rbac"
 OURS = {heartbeat.CONFIG_MAP, owner_usage.CONFIG_MAP}

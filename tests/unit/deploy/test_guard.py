@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from annotator import crane
-from descheduler import keys, protections
-from kube import client
-from policy import annotations, relief
-from policy.schema import LoadPolicy
+from annotator.publish import crane_keys
+from descheduler.planning import protections
+from descheduler.snapshot import pod_annotations
+from kube.http import client
+from policy.contract import load_annotation, relief_hint
+from policy.schema.load_policy import LoadPolicy
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy"
 Document = dict[str, Any]
@@ -66,12 +67,12 @@ def test_it_watches_the_accounts_of_the_shipped_rights_in_every_namespace(
 
 def test_label_and_annotations_are_the_ones_that_the_services_read_and_write() -> None:
     rules = " ".join(one["expression"] for one in EVICTIONS["spec"]["validations"])
-    for key in (protections.PROTECTED_LABEL, *keys.EVICTABLE):
+    for key in (protections.PROTECTED_LABEL, *pod_annotations.EVICTABLE):
         assert f'"{key}"' in rules
     assert EVICTIONS["spec"]["matchConstraints"]["objectSelector"] == {"matchLabels": client.EVICTED_BY}
     ((key, value),) = client.EVICTED_BY.items()
     assert f'labels["{key}"].orValue("") == "{value}"' in PODS["spec"]["validations"][-1]["expression"]
-    assert all(key.startswith("evenload.io/") for key in (annotations.KEY, relief.KEY))
+    assert all(key.startswith("evenload.io/") for key in (load_annotation.KEY, relief_hint.KEY))
 
 
 def test_the_component_crane_lets_the_annotator_write_all_of_cranes_keys_and_has_it_do_so() -> None:
@@ -79,7 +80,7 @@ def test_the_component_crane_lets_the_annotator_write_all_of_cranes_keys_and_has
     deployment, guard = (yaml.safe_load(one["patch"]) for one in component["patches"])
     assert deployment[-1]["value"] == "--crane-annotations"
     assert guard[0]["value"] == NODES["spec"]["variables"][0]["name"]
-    assert json.loads(guard[1]["value"]) == list(crane.KEYS.values())
+    assert json.loads(guard[1]["value"]) == list(crane_keys.KEYS.values())
 
 
 def test_what_cannot_be_judged_is_refused() -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from cli.doctor import command as doctor
 from cli.doctor import replicas
-from policy import loading
+from policy.loading import loader
 from runtime import options as service_options
 from runtime import version
 
@@ -216,7 +216,7 @@ def test_the_policy_is_where_services_and_doctor_look_and_keeps_its_name_when_it
 
 def test_enforce_differs_from_the_default_policy_in_the_mode_alone() -> None:
     paths = (DEPLOY / "policies" / "default.yaml", DEPLOY / "kustomize/overlays/enforce/policy.yaml")
-    default, enforce = (loading.load(path.read_text(encoding="utf-8"), str(path)).as_file() for path in paths)
+    default, enforce = (loader.load(path.read_text(encoding="utf-8"), str(path)).as_file() for path in paths)
     assert (default["descheduler"]["mode"], enforce["descheduler"]["mode"]) == ("Observe", "Enforce")  # type: ignore[index]
     default["descheduler"]["mode"] = "Enforce"  # type: ignore[index]
     assert default == enforce

@@ -18,14 +18,16 @@ import yaml
 
 import cli.__main__
 from annotator import metrics as annotator_metrics
-from annotator import spread
+from annotator.diagnostics import spread
 from deploy.monitoring import __main__ as writing
-from descheduler import answers, rows, verdicts
 from descheduler import metrics as descheduler_metrics
+from descheduler.eviction import api_results
+from descheduler.ledger import rows
+from descheduler.planning import verdicts
 from extender import metrics as extender_metrics
-from extender import tls
-from promql import node_queries
-from promql.node_queries import Window
+from extender.http import tls
+from promql.queries import node_queries
+from promql.queries.node_queries import Window
 from tests import exported, metric_docs, promql_text
 
 ROOT: Final = pathlib.Path(__file__).parents[3]
@@ -80,7 +82,7 @@ VALUES: Final = {
     ("evenload_descheduler_failures", "door"): set(descheduler_metrics.DOORS),
     ("evenload_eviction_candidates", "verdict"): {str(cause) for cause in verdicts.Cause},
     ("evenload_eviction_budget_remaining", "scope"): {"hour"},
-    ("evenload_eviction_refusals", "refused_by"): set(answers.REFUSERS),
+    ("evenload_eviction_refusals", "refused_by"): set(api_results.REFUSERS),
     ("evenload_evictions", "result"): set(rows.RESULTS),
 }
 Document = dict[str, Any]

@@ -10,14 +10,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from descheduler import overload, planning, workloads
-from descheduler.history import History
-from descheduler.overload import Memory, Overload
-from descheduler.plans import EvictionPlan, Judged
-from descheduler.snapshot import Snapshot
-from descheduler.usage import NodeUsage, PodUsage
+from descheduler.planning import overload, planner
+from descheduler.planning.overload import Memory, Overload
+from descheduler.planning.plans import EvictionPlan, Judged
+from descheduler.snapshot import workloads
+from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import NodeUsage, PodUsage
 from kube import objects
-from policy.schema import LoadPolicy
+from policy.schema.load_policy import LoadPolicy
 from tests import builders, clocks
 
 NOW = clocks.START_SECONDS
@@ -116,7 +117,7 @@ class Scene:
     def plan(self, obeyed: LoadPolicy | None = None, history: History | None = None) -> EvictionPlan:
         """The plan for the scene."""
         obeyed = obeyed or policy()
-        return planning.plan(self.snapshot(), self.overloads(obeyed), obeyed, history or History())
+        return planner.plan(self.snapshot(), self.overloads(obeyed), obeyed, history or History())
 
     def _ratio(self, node: str, metric: str) -> float:
         return self.readings[node].get(metric, 0.0)

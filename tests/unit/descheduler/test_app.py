@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from kube import telemetry as kube_telemetry
-from kube import undecodable
-from promql import breaker, telemetry
-from promql import client as promql_client
+from kube.http import client_metrics as kube_telemetry
+from kube.http import undecodable
+from promql.http import circuit_breaker, query_metrics
+from promql.http import client as promql_client
 from tests import metric_docs
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.worlds import World
@@ -164,8 +164,8 @@ def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> N
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
-    guarded = breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
-    world.registry.register(telemetry.DoorCollector(guarded, promql_client.Traffic()))
+    guarded = circuit_breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
+    world.registry.register(query_metrics.DoorCollector(guarded, promql_client.Traffic()))
     world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock)))
     text = world.pages().test_client().get("/metrics").text
     assert metric_docs.exposed(text, "descheduler") == metric_docs.named("descheduler.md")

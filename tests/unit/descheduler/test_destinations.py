@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from descheduler import snapshot
-from descheduler.history import History, Measured
+from descheduler.snapshot import snapshot
+from descheduler.snapshot.eviction_history import History, Measured
 from kube import objects
-from policy import schema
+from policy.schema import load_policy
 from runtime import clock
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -184,10 +184,10 @@ def warm(memory: float, **node: Any) -> Scene:
     return Scene().node("hot", memory=0.9).node("warm", memory=memory, **node).workload("web", on=["hot", "warm"])
 
 
-def filtering(**given: object) -> schema.LoadPolicy:
+def filtering(**given: object) -> load_policy.LoadPolicy:
     """A policy whose filter is stricter than evictUntil."""
     bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.7}}
-    return schema.LoadPolicy.of(
+    return load_policy.LoadPolicy.of(
         {"filter": {"thresholds": {"memory_avg_5m": 0.5}, **given}, "descheduler": {"thresholds": bands}}
     )
 
@@ -215,7 +215,7 @@ OWN = {"evenload.io/thresholds": '{"memory_avg_5m": 0.55}'}
     ],
 )
 def test_a_node_that_our_own_filter_rejects_is_no_destination(
-    scene: Scene, obeyed: schema.LoadPolicy, why: str
+    scene: Scene, obeyed: load_policy.LoadPolicy, why: str
 ) -> None:
     verdict = scenes.judged(scene.plan(obeyed))["web-0"].verdict
     assert verdict.detail == (f"no other node takes it: {why}" if why else "expected on warm")
@@ -286,7 +286,7 @@ def test_a_pod_for_which_the_scheduler_makes_room_counts_there_already() -> None
     nominated = lambda body: body["status"].update(nominatedNodeName="cool")  # noqa: E731
     scene.pods.append(builders.pod("coming", memory="31Gi", mutate=nominated))
     assert "1 over evictUntil" in scenes.judged(scene.plan())["web-0"].verdict.detail
-    obeyed = schema.LoadPolicy.of({"recentPods": {"enabled": False}})
+    obeyed = load_policy.LoadPolicy.of({"recentPods": {"enabled": False}})
     assert "1 requests" in scenes.judged(scene.plan(obeyed))["web-0"].verdict.detail
 
 
@@ -322,7 +322,7 @@ def test_a_replacement_that_landed_counts_by_what_the_evicted_pod_used(
 
     scene = Scene().node("hot", memory=0.9).node("cool", memory=0.45).workload("web", on=["hot", "hot"])
     scene.workload("new", on=["cool"], memory="64Mi", mutate=bound)
-    obeyed = schema.LoadPolicy.of({"recentPods": recent_pods})
+    obeyed = load_policy.LoadPolicy.of({"recentPods": recent_pods})
     plan = scene.plan(obeyed, History(landed=landed))  # 0.45 + 0.6 * 4/32 + 4/32 > 0.6
     assert scenes.causes(plan)["web-0"] == expected
 

@@ -9,8 +9,8 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
-from descheduler.rows import Query
-from descheduler.service import Report
+from descheduler.ledger.rows import Query
+from descheduler.run_report import Report
 from kube import kinds
 from promql import errors
 from runtime import clock

@@ -6,10 +6,11 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from descheduler import budgets, reading, usage, workloads
+from descheduler.planning import disruption_budgets
+from descheduler.snapshot import cluster_reader, usage, workloads
 from kube.objects import Deployment, Pod
-from promql import identity
 from promql.door import Answer, Sample
+from promql.queries import identity
 from tests import builders
 from tests.unit.descheduler import doors, scenes
 from tests.unit.descheduler.test_plan_invariants import clusters
@@ -42,7 +43,7 @@ def test_the_budgets_over_a_pod(
         for one in several
         if one.namespace == namespace and one.selector is not None and one.selector.matches(labels)
     ]
-    assert [one.name for one in budgets.Headroom(reversed(several)).over(pod)] == expected
+    assert [one.name for one in disruption_budgets.Headroom(reversed(several)).over(pod)] == expected
 
 
 def counts(pod: Pod) -> bool:
@@ -130,7 +131,7 @@ class OneAnswer:
 def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
     prometheus = OneAnswer("10.0.0.7:9100")
     labels = identity.SeriesLabels(node_selector='cluster="a",of="nodes"', pod_selector='cluster="a",of="pods"')
-    reader = reading.Reader(doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
+    reader = cluster_reader.Reader(doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
     reader.node_usage([], scenes.policy())
     of_nodes = len(prometheus.asked)
     reader.pod_usage(scenes.policy())
@@ -145,7 +146,7 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
         return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
 
     prometheus = OneAnswer("10.0.0.7:9100")
-    reader = reading.Reader(doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
+    reader = cluster_reader.Reader(doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
     first = [builders.node("n", mutate=addressed("10.0.0.7"))]
     then = [builders.node("n", mutate=addressed(address))]
     policy = scenes.policy()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from descheduler.rows import Query
+from descheduler.ledger.rows import Query
 from kube import errors, kinds
 from kube.objects import Pod
 from tests.unit.descheduler import scenes

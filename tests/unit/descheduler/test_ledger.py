@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from descheduler import schema_sql
-from descheduler.history import Awaited, Failures, Measured, Passed
-from descheduler.ledger import Ledger
-from descheduler.ledger_file import LedgerCorrupt, LedgerError
-from descheduler.plans import Eviction
-from descheduler.rows import LOOK_BACKS, Posted, Query, Row, Run
+from descheduler.ledger import sql_schema
+from descheduler.ledger.database import LedgerCorrupt, LedgerError
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Posted, Query, Row, Run
+from descheduler.planning.plans import Eviction
+from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.snapshot.eviction_history import Awaited, Failures, Measured, Passed
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -413,9 +414,9 @@ def test_a_full_disk_is_no_corruption(ledger: Ledger) -> None:
 
 def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    columns = [name for name in Row._fields if name in schema_sql.STEPS[0]]
+    columns = [name for name in Row._fields if name in sql_schema.STEPS[0]]
     with sqlite3.connect(path) as old:
-        old.executescript(f"{schema_sql.STEPS[0]} PRAGMA user_version = 1;")
+        old.executescript(f"{sql_schema.STEPS[0]} PRAGMA user_version = 1;")
         values = [NOW if name.endswith("_seconds") else 1 for name in columns]
         old.execute(f"INSERT INTO evictions ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)  # noqa: S608
     old.close()
@@ -429,7 +430,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
 def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     with sqlite3.connect(path) as old:
-        for step in schema_sql.STEPS[:4]:
+        for step in sql_schema.STEPS[:4]:
             old.executescript(step)
         before = {name for _, name, *_ in old.execute("PRAGMA table_info(evictions)")}
         columns = [name for name in Row._fields if name in before]
@@ -466,8 +467,8 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ledger.sqlite"
     Ledger(path).open().close()
     with sqlite3.connect(path) as other:
-        other.execute(f"PRAGMA user_version = {len(schema_sql.STEPS) + 1}")
-    with pytest.raises(LedgerError, match=f"schema version {len(schema_sql.STEPS) + 1}"):
+        other.execute(f"PRAGMA user_version = {len(sql_schema.STEPS) + 1}")
+    with pytest.raises(LedgerError, match=f"schema version {len(sql_schema.STEPS) + 1}"):
         Ledger(path).open()
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from descheduler import schema_sql
-from descheduler.ledger import Ledger
-from descheduler.ledger_file import LedgerError
-from descheduler.rows import Posted
+from descheduler.ledger import sql_schema
+from descheduler.ledger.database import LedgerError
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Posted
 from tests.unit.descheduler import test_ledger
 from tests.unit.descheduler.scenes import NOW
 
@@ -87,7 +87,7 @@ def pair() -> Iterator[Pair]:
 def older(path: pathlib.Path) -> None:
     """A ledger of the first version with one row."""
     with sqlite3.connect(path) as old:
-        old.executescript(f"{schema_sql.STEPS[0]} PRAGMA user_version = 1;")
+        old.executescript(f"{sql_schema.STEPS[0]} PRAGMA user_version = 1;")
         old.execute("INSERT INTO runs VALUES ('4f2a', 1, 'Enforce', 'abc', 0, 'the first version', '{}')")
     old.close()
 
@@ -181,7 +181,7 @@ def test_a_migration_that_a_full_disk_ends_leaves_the_older_schema(tmp_path: pat
         (pages,) = full.execute("PRAGMA page_count").fetchone()
         full.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(sqlite3.OperationalError, match="full"):
-            schema_sql.migrate(full)
+            sql_schema.migrate(full)
         assert full.execute("PRAGMA user_version").fetchone() == (1,)
         assert full.execute("SELECT name FROM sqlite_schema WHERE name = 'events'").fetchall() == []
     ledger = whole(path)

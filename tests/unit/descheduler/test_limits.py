@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from descheduler import limits, planning, workloads
-from descheduler.history import Awaited, Failures, History
+from descheduler.planning import limits, planner
+from descheduler.snapshot import workloads
+from descheduler.snapshot.eviction_history import Awaited, Failures, History
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -149,7 +150,7 @@ def test_a_stateful_set_that_starts_in_order_loses_no_pod_while_one_is_not_ready
     }
     known = workloads.Index({"StatefulSet": [builders.decoded(body, objects.StatefulSet)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy()
-    plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
+    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
     assert scenes.causes(plan) == {"db-0": expected}
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from descheduler import __main__ as command
-from descheduler import ahead
+from descheduler.snapshot import pod_list
 from tests import kubeconfigs
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -66,6 +66,6 @@ def test_a_run_that_ends_early_waits_for_the_list_that_it_began(
         ended.append(True)
         return ()
 
-    monkeypatch.setattr(ahead, "unfinished", slowly)
+    monkeypatch.setattr(pod_list, "unfinished", slowly)
     assert invoke(tmp_path, "descheduler: {mode: Obey}\n").exit_code == 2
     assert ended

@@ -2,10 +2,10 @@
 
 import pytest
 
-from descheduler import overload
-from descheduler.overload import Memory
-from descheduler.usage import NodeUsage
-from policy.schema import LoadPolicy
+from descheduler.planning import overload
+from descheduler.planning.overload import Memory
+from descheduler.snapshot.usage import NodeUsage
+from policy.schema.load_policy import LoadPolicy
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 

@@ -13,11 +13,13 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
-from descheduler import destinations, limits, protections, usage
-from descheduler.history import Failures, History
-from descheduler.plans import Eviction, EvictionPlan
-from descheduler.verdicts import Cause
-from policy.schema import LoadPolicy
+from descheduler.placement import destinations
+from descheduler.planning import limits, protections
+from descheduler.planning.plans import Eviction, EvictionPlan
+from descheduler.planning.verdicts import Cause
+from descheduler.snapshot import usage
+from descheduler.snapshot.eviction_history import Failures, History
+from policy.schema.load_policy import LoadPolicy
 from tests import builders
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene

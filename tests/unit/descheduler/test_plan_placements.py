@@ -12,9 +12,9 @@ from typing import Any
 import hypothesis
 from hypothesis import strategies as st
 
-from descheduler.history import History
-from descheduler.plans import EvictionPlan
-from descheduler.verdicts import Cause
+from descheduler.planning.plans import EvictionPlan
+from descheduler.planning.verdicts import Cause
+from descheduler.snapshot.eviction_history import History
 from tests import builders
 from tests.unit.descheduler import oracle, scenes
 from tests.unit.descheduler.oracle import ZONE, Machine, Placed, Template

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from descheduler import predictions
-from descheduler.ledger import Ledger
-from descheduler.predictions import Expected
-from descheduler.rows import LOOK_BACKS, Query, Row
-from policy.schema import LoadPolicy
+from descheduler.ledger import prediction_errors
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query, Row
+from descheduler.planning import predictions
+from descheduler.planning.predictions import LOOK_BACKS, Expected
+from policy.schema.load_policy import LoadPolicy
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 from tests.unit.descheduler.test_ledger import record
@@ -72,7 +73,7 @@ def other(row: Row, **fields: Any) -> Row:
     ],
 )
 def test_what_left_by_later_evictions_is_counted_out(row: Row, fields: dict[str, Any], expected: float) -> None:
-    found = predictions.moved_ratio(row, [row, other(row, **fields)], scenes.policy(), NOW + 300)
+    found = prediction_errors.moved_ratio(row, [row, other(row, **fields)], scenes.policy(), NOW + 300)
     assert found == pytest.approx(expected)
 
 
@@ -90,24 +91,24 @@ def test_what_arrived_by_other_evictions_is_counted_out(
     row: Row, landed_at_seconds: float | None, expected: float
 ) -> None:
     arrived = other(row, node="other", landed_node="hot", landed_at_seconds=landed_at_seconds)
-    assert predictions.moved_ratio(row, [arrived], scenes.policy(), NOW + 300) == pytest.approx(expected)
+    assert prediction_errors.moved_ratio(row, [arrived], scenes.policy(), NOW + 300) == pytest.approx(expected)
 
 
 def test_the_return_of_the_pod_itself_is_an_error_of_the_plan(row: Row) -> None:
     back = row._replace(landed_node="hot", landed_at_seconds=NOW + 1, returned=1)
-    assert predictions.moved_ratio(back, [back], scenes.policy(), NOW + 300) == 0
+    assert prediction_errors.moved_ratio(back, [back], scenes.policy(), NOW + 300) == 0
 
 
 def test_the_error_is_measured_minus_expected_with_the_moves_counted_out(row: Row) -> None:
     judged = row._replace(expected_5m_ratio=0.72, moved_5m_ratio=-0.02, load_5m_ratio=0.71)
-    assert predictions.error_ratio(judged, "5m") == pytest.approx(0.01)
+    assert prediction_errors.error_ratio(judged, "5m") == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("missing", ["expected_5m_ratio", "moved_5m_ratio", "load_5m_ratio"])
 def test_an_error_needs_all_its_figures(row: Row, missing: str) -> None:
     judged = row._replace(expected_5m_ratio=0.72, moved_5m_ratio=0.0, load_5m_ratio=0.71)
     nothing: dict[str, Any] = {missing: None}
-    assert predictions.error_ratio(judged._replace(**nothing), "5m") is None
+    assert prediction_errors.error_ratio(judged._replace(**nothing), "5m") is None
 
 
 @pytest.mark.parametrize(
@@ -120,4 +121,4 @@ def test_an_error_needs_all_its_figures(row: Row, missing: str) -> None:
 )
 def test_whether_the_node_stayed_under_its_line(row: Row, loads: list[float | None], expected: bool | None) -> None:
     columns: dict[str, Any] = dict(zip(LOOK_BACKS, loads, strict=True))
-    assert predictions.stayed_under_line(row._replace(**columns)) is expected
+    assert prediction_errors.stayed_under_line(row._replace(**columns)) is expected

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from descheduler import planning, workloads
-from descheduler.history import History
-from descheduler.verdicts import Cause
-from kube import objects, salvage
+from descheduler.planning import planner
+from descheduler.planning.verdicts import Cause
+from descheduler.snapshot import workloads
+from descheduler.snapshot.eviction_history import History
+from kube import objects
+from kube.api import salvage
 from runtime import clock
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -393,5 +395,5 @@ def test_a_job_that_may_not_fail_once_keeps_its_pods(
     }
     known = workloads.Index({"Job": [builders.decoded(body, objects.Job)]})
     taken, obeyed = dataclasses.replace(scene.snapshot(), workloads=known), scenes.policy(protect=protect)
-    plan = planning.plan(taken, scene.overloads(obeyed), obeyed, History())
+    plan = planner.plan(taken, scene.overloads(obeyed), obeyed, History())
     assert scenes.causes(plan) == {"sums-0": expected}

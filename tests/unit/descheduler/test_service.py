@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from descheduler import answers, keeping, schedule
-from descheduler.rows import Query
+from descheduler import run_schedule
+from descheduler.eviction import api_results
+from descheduler.ledger import retention
+from descheduler.ledger.rows import Query
 from kube import errors as kube_errors
 from kube.door import EvictionAnswer
 from promql import errors as promql_errors
@@ -216,7 +218,7 @@ def test_a_policy_that_changes_while_the_cluster_is_read_ends_the_run_before_its
 
 def test_a_preview_says_that_the_policy_pauses(tmp_path: pathlib.Path) -> None:
     report = world(tmp_path, paused=True).service.preview()
-    assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", schedule.PAUSED)
+    assert (scenes.evicted(report.plan), report.run.mode, report.why) == (["web-0"], "Enforce", run_schedule.PAUSED)
 
 
 @pytest.mark.parametrize("broken", ["prometheus", "apiserver"])
@@ -534,8 +536,8 @@ def test_refusals_are_counted_by_who_refused(
     here = world(tmp_path)
     here.door.answers = [answer]
     here.service.run()
-    counted = {by: here.metric("evenload_eviction_refusals_total", refused_by=by) for by in answers.REFUSERS}
-    assert counted == {by: float(by == refused_by) for by in answers.REFUSERS}
+    counted = {by: here.metric("evenload_eviction_refusals_total", refused_by=by) for by in api_results.REFUSERS}
+    assert counted == {by: float(by == refused_by) for by in api_results.REFUSERS}
 
 
 def test_every_event_is_a_row_of_the_ledger(tmp_path: pathlib.Path) -> None:
@@ -571,7 +573,7 @@ def test_a_pause_longer_than_returns_are_counted_is_kept_to_its_end(
     hours = 2.0 if cause == "node_cooldown" else 60.0
     here.clock.advance(hours * 3600)
     here.prometheus.age_seconds -= hours * 3600
-    keeping.Pruning(here.ledger, keeping.FEWEST_DAYS).prune(here.policy.current, now_seconds=here.clock.now())
+    retention.Pruning(here.ledger, retention.FEWEST_DAYS).prune(here.policy.current, now_seconds=here.clock.now())
     report = here.service.run()
     assert report is not None
     assert set(scenes.causes(report.plan).values()) == {cause}

@@ -9,20 +9,22 @@ import flask
 import yaml
 from prometheus_client import CollectorRegistry
 
-from descheduler import app, reading, usage
-from descheduler.evicting import Evicter
-from descheduler.ledger import Ledger
+from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
+from descheduler.eviction.evictor import Evicter
+from descheduler.http import app
+from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
-from descheduler.reading import Reader
 from descheduler.service import Parts, Service
-from descheduler.telling import CONTROLLER, Announcer, Kept
+from descheduler.snapshot import cluster_reader, usage
+from descheduler.snapshot.cluster_reader import Reader
 from kube import kinds
 from kube.events import EventWriter
-from kube.reloads import News, speaker
-from policy import loading
-from policy.schema import LoadPolicy
-from promql import errors, identity, node_queries, pod_queries
+from kube.policy_events import News, speaker
+from policy.loading import loader
+from policy.schema.load_policy import LoadPolicy
+from promql import errors
 from promql.door import Answer, RangeAnswer, Sample
+from promql.queries import identity, node_queries, pod_queries
 from runtime.options import ServiceOptions
 from runtime.reloading import Reloading
 from tests import clocks
@@ -62,7 +64,7 @@ class FakePrometheus:
 
     def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}
-        texts = {reading.expression(metric, ""): metric.name for metric in self._policy.metrics_in_force}
+        texts = {cluster_reader.expression(metric, ""): metric.name for metric in self._policy.metrics_in_force}
         for node, ratios in self._scene.readings.items():
             if expression in times:
                 yield {"instance": f"{node}:9100"}, moment - self.age_seconds
@@ -71,7 +73,7 @@ class FakePrometheus:
         yield from self._pod_rows(expression, moment)
 
     def _pod_rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
-        windows = reading.pod_windows(self._policy)
+        windows = cluster_reader.pod_windows(self._policy)
         for key, used in self._scene.used.items():
             namespace, pod = key.split("/")
             figures = {
@@ -92,7 +94,7 @@ class World:
         document = {"apiVersion": "evenload.io/v1alpha1", "kind": "LoadPolicy", "descheduler": descheduler}
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         self.clock = clocks.ManualClock(NOW)
-        self.policy = Reloading(path, loading.load, clock=self.clock)
+        self.policy = Reloading(path, loader.load, clock=self.clock)
         self.door = doors.FakeDoor()
         self.prometheus = FakePrometheus(scene, self.policy.load())
         self.ledger = Ledger(directory / "ledger.sqlite").open()

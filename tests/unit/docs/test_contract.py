@@ -6,7 +6,8 @@ from typing import Final
 from click.testing import CliRunner
 
 from cli import __main__ as entry
-from policy import loading, schema
+from policy.loading import loader
+from policy.schema import load_policy
 from tests import pages
 
 CONTRACT: Final = pages.ROOT / "docs" / "contract.md"
@@ -21,8 +22,8 @@ def policy() -> str:
 
 
 def test_the_policy_file_has_every_key_with_its_default() -> None:
-    shown = loading.load(policy(), "docs/contract.md")
-    assert shown == schema.defaults()
+    shown = loader.load(policy(), "docs/contract.md")
+    assert shown == load_policy.defaults()
     preset = (pages.ROOT / "deploy" / "policies" / "default.yaml").read_text(encoding="utf-8")
     words = set(re.findall(r"\b[a-z]\w*(?=:)", re.sub(r"#.*", "", preset)))
     assert not {word for word in words if f"{word}:" not in policy()}

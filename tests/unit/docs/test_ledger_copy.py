@@ -6,8 +6,8 @@ import shlex
 import subprocess
 import sys
 
-from descheduler.ledger import Ledger
-from descheduler.rows import Query
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query
 from tests import pages
 from tests.unit.descheduler import test_ledger
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from policy import schema
+from policy.schema import load_policy
 from tests import pages
 
 DOCS: Final = pages.ROOT / "docs"
@@ -86,7 +86,7 @@ def _fields(value: object, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield from _fields(inner, (*path, name))
 
 
-FIELDS: Final = frozenset(_fields(schema.defaults().as_file()))
+FIELDS: Final = frozenset(_fields(load_policy.defaults().as_file()))
 
 
 def _is_code(name: str) -> bool:
@@ -153,7 +153,7 @@ def test_prose_wraps(page: pathlib.Path) -> None:
 
 PAGE = f"""\
 # A page
-See `tests/unit/docs/test_prose.py`, [it](../../bench/table.py), `policy.scoring` and `scoring.rank()`; not tests/unit.
+`tests/unit/docs/test_prose.py`, [it](../../bench/table.py), `policy.rules.scoring`, `scoring.rank()`: not tests/unit.
 `policy.yaml`, `limits.unreplaced`, `python -m cluster.demo` and docs.rs are none. Taken on 2026-11-21 and on
 21 November 2026, `2026-11-21T04:00:00Z` is a format.
 <!-- commands: not run: taken 2026-11-21; tests/unit/docs/test_prose.py -->
@@ -177,7 +177,13 @@ python bench/table.py   # 2026-11-21 {"x" * WIDTH}
 
 
 def test_files_are_found_in_prose_spans_links_and_tables() -> None:
-    found = ["tests/unit/docs/test_prose.py", "../../bench/table.py", "tests/unit", "policy.scoring", "scoring.rank"]
+    found = [
+        "tests/unit/docs/test_prose.py",
+        "../../bench/table.py",
+        "tests/unit",
+        "policy.rules.scoring",
+        "scoring.rank",
+    ]
     assert files_named(PAGE) == [*(f"2: {name}" for name in found), "13: tests/unit"]
     assert files_named(PAGE, tests_in_tables=True) == [f"2: {name}" for name in found]
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from policy import loading
+from policy.loading import loader
 from runtime import reloading
 from tests.unit.cli import deschedulers, extenders
 from tests.unit.descheduler.scenes import Scene
@@ -96,7 +96,7 @@ def beside(page: str, directory: pathlib.Path, command: str) -> Iterator[dict[st
 def _extender(world: World, directory: pathlib.Path, decided: tuple[str, ...]) -> Iterator[str]:
     """It has decided about these pods, one after the other, a moment ago."""
     content = (directory / world.policy).read_bytes()
-    in_force = loading.load(content.decode(), world.policy)
+    in_force = loader.load(content.decode(), world.policy)
     seen = worlds.seen(world.loads, in_force, reloading.content_hash(content))
     with extenders.serving({}, seen) as served:
         for pod in decided:

@@ -10,8 +10,11 @@ import flask.testing
 import prometheus_client
 import pytest
 
-from extender import app, decisions, metrics, view
-from runtime import ops
+from extender import metrics
+from extender.http import app
+from extender.state import cluster_view
+from extender.verbs import decision_log
+from runtime import ops_server
 from tests import builders, clocks
 from tests.unit.extender import worlds
 
@@ -25,10 +28,10 @@ class World:
     def __init__(self, loads: Mapping[str, Any]) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
-        self.view: view.View = worlds.seen(loads)
-        self.ring = decisions.Ring()
+        self.view: cluster_view.View = worlds.seen(loads)
+        self.ring = decision_log.Ring()
         parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), self.ring)
-        plain = ops.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
+        plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         self.flask: flask.Flask = app.create_app(parts, plain)
         self.client: flask.testing.FlaskClient = self.flask.test_client()
 
@@ -197,8 +200,8 @@ def test_decisions_of_a_pod_show_the_nodes_they_were_made_from(world: World) -> 
     """Without a pod in the query they do not: a hundred decisions over thousands of nodes are no answer."""
     args = worlds.args(["hot", "cool"], "a")
     candidates = world.view.candidates(args.names, worlds.NOW)
-    inputs = decisions.Inputs.of(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
-    world.ring.add(decisions.Decision("filter", worlds.NOW, "default", "a", "u", 2, 1, "h", inputs=inputs))
+    inputs = decision_log.Inputs.of(candidates, args.pod, {"hot": "cpu_avg_5m over 0.65"})
+    world.ring.add(decision_log.Decision("filter", worlds.NOW, "default", "a", "u", 2, 1, "h", inputs=inputs))
     (row,) = world.get("/decisions?pod=a&namespace=default")["decisions"]
     assert [(node["name"], node["rejected"]) for node in row["nodes"]] == [
         ("hot", "cpu_avg_5m over 0.65"),

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender import app, deadline, neutral
+from extender import deadline
+from extender.http import app
+from extender.verbs import neutral_answers
 from tests import builders, clocks
 from tests.unit.extender import test_app, worlds
 
@@ -180,7 +182,7 @@ def test_what_one_request_waited_is_not_the_next_ones(world: World) -> None:
 
 def test_the_neutral_score_is_that_of_nodes_that_nobody_knows(world: World) -> None:
     unknown = world.post("prioritize", worlds.body(["x", "y"])).json
-    assert {row["Score"] for row in unknown} == {neutral.SCORE}
+    assert {row["Score"] for row in unknown} == {neutral_answers.SCORE}
 
 
 def test_a_watch_waits_for_the_lock_as_long_as_it_takes(world: World) -> None:

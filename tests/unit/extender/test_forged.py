@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from extender import unbound
-from extender.placements import ASSUMED_SECONDS
+from extender.state import pending_pods
+from extender.state.placements import ASSUMED_SECONDS
 from tests import builders
 from tests.unit.extender import test_app, worlds
 
@@ -154,18 +154,18 @@ def test_a_policy_that_comes_meanwhile_changes_nothing_about_who_waits(world: te
 
 
 def test_answers_about_made_up_pods_are_remembered_in_a_bounded_number() -> None:
-    kept = unbound.UnboundPods()
-    for at in range(unbound.WINNERS_KEPT + 5):
+    kept = pending_pods.UnboundPods()
+    for at in range(pending_pods.WINNERS_KEPT + 5):
         kept.expect(builders.pod(f"forged-{at}"), "a", worlds.NOW)
-    assert kept.awaited(worlds.NOW) == unbound.WINNERS_KEPT
-    oldest, newest = (builders.pod(f"forged-{at}") for at in (0, unbound.WINNERS_KEPT + 4))
+    assert kept.awaited(worlds.NOW) == pending_pods.WINNERS_KEPT
+    oldest, newest = (builders.pod(f"forged-{at}") for at in (0, pending_pods.WINNERS_KEPT + 4))
     assert kept.changed(None, oldest, worlds.NOW) is None
-    assert kept.changed(None, newest, worlds.NOW) == unbound.Winner(newest.key, "a", worlds.NOW)
+    assert kept.changed(None, newest, worlds.NOW) == pending_pods.Winner(newest.key, "a", worlds.NOW)
 
 
 @pytest.mark.parametrize("field", ["name", "namespace", "uid"])
 def test_a_made_up_pod_of_endless_names_is_not_remembered(field: str) -> None:
-    kept = unbound.UnboundPods()
+    kept = pending_pods.UnboundPods()
     kept.expect(builders.pod("p", mutate=lambda body: body["metadata"].update({field: "x" * 10_000})), "a", worlds.NOW)
     kept.expect(builders.pod("p"), "n" * 10_000, worlds.NOW)
     assert kept.awaited(worlds.NOW) == 0

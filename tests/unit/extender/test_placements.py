@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extender import placements
+from extender.state import placements
 from kube import objects
-from policy import hotspots, metrics, owner_usage, recent
+from policy import metrics
+from policy.contract import owner_usage
+from policy.rules import expected_load, hotspots
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -326,7 +328,7 @@ def test_nodes_that_come_later_find_their_placements() -> None:
 
 def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
     pod = builders.pod("p", cpu="a lot")
-    assert worlds.estimate(pod) == recent.Load(250.0, 200 * 2**20)
+    assert worlds.estimate(pod) == expected_load.Load(250.0, 200 * 2**20)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -349,8 +351,8 @@ def test_the_prepared_lines_are_the_formula(seed: int) -> None:
     crowding = made.crowding(INDEX, len(ALL), ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
-        listed = [recent.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
-        expected = recent.expected(listed, recent.Load(1.0, 1.0), metrics.BUILT_IN, now)
+        listed = [expected_load.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
+        expected = expected_load.expected(listed, expected_load.Load(1.0, 1.0), metrics.BUILT_IN, now)
         np.testing.assert_allclose(crowding.amounts[row], expected, rtol=1e-9, atol=1e-6)
         moments = sorted(at(pod) for pod in here)
         assert tuple(crowding.counts[row]) == hotspots.counts(moments, now, (60, 300, 1800))
@@ -381,7 +383,7 @@ def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
         body["spec"]["containers"][0]["resources"]["requests"]["pods"] = "1e999"
 
     pod = builders.pod("p", mutate=ask_for_pods)
-    assert worlds.estimate(pod) == recent.Load(250.0, 200 * 2**20)
+    assert worlds.estimate(pod) == expected_load.Load(250.0, 200 * 2**20)
 
 
 def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:

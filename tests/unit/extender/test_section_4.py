@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender import explaining, verbs, view
-from policy import owner_usage, schema
+from extender.state import cluster_view
+from extender.verbs import explain, verbs
+from policy.contract import owner_usage
+from policy.schema import load_policy
 from tests.unit.extender import worlds
 
 NOW = worlds.NOW
@@ -73,7 +75,9 @@ _POLICIES = st.builds(
 )
 
 
-def world(cluster: Mapping[str, NodeCase], in_force: schema.LoadPolicy, begun: view.View | None = None) -> view.View:
+def world(
+    cluster: Mapping[str, NodeCase], in_force: load_policy.LoadPolicy, begun: cluster_view.View | None = None
+) -> cluster_view.View:
     """The extender's view of the cluster; `begun` heard something before."""
     seen = begun or worlds.seen({}, in_force)
     for name, case in cluster.items():
@@ -84,14 +88,14 @@ def world(cluster: Mapping[str, NodeCase], in_force: schema.LoadPolicy, begun: v
     return seen
 
 
-def scores(seen: view.View, names: tuple[str, ...] = NAMES) -> dict[str, int]:
+def scores(seen: cluster_view.View, names: tuple[str, ...] = NAMES) -> dict[str, int]:
     """The reply to /prioritize, as kube-scheduler reads it."""
     reply = json.loads(verbs.prioritize(seen, worlds.args(names), NOW).body)
     assert [row["Host"] for row in reply] == list(names)
     return {row["Host"]: row["Score"] for row in reply}
 
 
-def passed(seen: view.View, names: tuple[str, ...] = NAMES) -> list[str]:
+def passed(seen: cluster_view.View, names: tuple[str, ...] = NAMES) -> list[str]:
     """The nodes that /filter lets pass; every other one has its reason."""
     reply = json.loads(verbs.filter_nodes(seen, worlds.args(names), NOW).body)
     assert sorted([*reply["NodeNames"], *reply["FailedAndUnresolvableNodes"]]) == sorted(names)
@@ -102,7 +106,7 @@ def passed(seen: view.View, names: tuple[str, ...] = NAMES) -> list[str]:
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES)
 def test_every_node_asked_gets_one_integer_from_0_to_10(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy
 ) -> None:
     found = scores(world(cluster, in_force), (*NAMES, "unknown"))
     assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
@@ -111,7 +115,7 @@ def test_every_node_asked_gets_one_integer_from_0_to_10(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, mean=_MEANS)
 def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, mean: tuple[owner_usage.Mean, int]
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, mean: tuple[owner_usage.Mean, int]
 ) -> None:
     """A replica of the extender that hears of the mean before the pods answers like one that hears of it after."""
     data = owner_usage.encode(NOW - mean[1], {"default/ReplicaSet/web": mean[0]})
@@ -126,11 +130,11 @@ def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES)
 def test_explain_holds_no_nan_and_the_numbers_that_the_scheduler_gets(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy
 ) -> None:
     seen, pod = world(cluster, in_force), worlds.args(NAMES).pod
-    shown = json.dumps(explaining.explain(seen, pod, NAMES, NOW), allow_nan=False)
-    json.dumps(explaining.all_nodes(seen, NOW), allow_nan=False)
+    shown = json.dumps(explain.explain(seen, pod, NAMES, NOW), allow_nan=False)
+    json.dumps(explain.all_nodes(seen, NOW), allow_nan=False)
     rows: list[dict[str, Any]] = json.loads(shown)["nodes"]
     allowed = [row["name"] for row in rows if row["allowed"]]
     assert allowed == passed(world(cluster, in_force))
@@ -140,7 +144,7 @@ def test_explain_holds_no_nan_and_the_numbers_that_the_scheduler_gets(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, names=st.permutations(NAMES))
 def test_the_order_of_nodes_in_the_request_and_in_the_watch_is_irrelevant(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, names: list[str]
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, names: list[str]
 ) -> None:
     shuffled = {name: cluster[name] for name in names}
     assert scores(world(shuffled, in_force), tuple(names)) == scores(world(cluster, in_force))
@@ -151,7 +155,7 @@ def test_the_order_of_nodes_in_the_request_and_in_the_watch_is_irrelevant(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, metric=st.sampled_from(METRICS), more=st.floats(0, 1))
 def test_more_load_never_raises_a_score_and_never_opens_a_node(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, metric: str, more: float
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, metric: str, more: float
 ) -> None:
     load = cluster["a"].load
     if load is None or metric not in load:
@@ -167,7 +171,7 @@ def test_more_load_never_raises_a_score_and_never_opens_a_node(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, age_seconds=st.integers(0, 400))
 def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_node(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, age_seconds: int
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, age_seconds: int
 ) -> None:
     more = cluster["a"]._replace(pod_ages_seconds=(*cluster["a"].pod_ages_seconds, age_seconds))
     assert scores(world(cluster | {"a": more}, in_force))["a"] <= scores(world(cluster, in_force))["a"]
@@ -178,7 +182,7 @@ def test_one_more_recent_pod_never_raises_its_nodes_score_and_never_opens_the_no
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, case=st.sampled_from([NodeCase(None, 0, None, ()), STALE]))
 def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, case: NodeCase
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, case: NodeCase
 ) -> None:
     without_penalties = in_force.model_copy(update={"hot_spots": ()})
     found = scores(world(cluster | {"a": case}, without_penalties))
@@ -188,7 +192,7 @@ def test_a_node_is_never_the_only_best_for_lack_of_a_reading(
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, load=st.fixed_dictionaries(dict.fromkeys(METRICS, st.floats(0, 1))))
 def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_lacks_none(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, load: dict[str, float]
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, load: dict[str, float]
 ) -> None:
     rounded = {metric: round(ratio, 4) for metric, ratio in load.items()}
     beside = cluster | {"a": NodeCase(rounded, 0, None, ())}
@@ -201,7 +205,7 @@ def test_a_node_that_lacks_some_metric_is_never_the_only_best_beside_one_that_la
 @FEW
 @given(cluster=_CLUSTERS, in_force=_POLICIES, names=st.lists(st.sampled_from((*NAMES, "unknown")), max_size=8))
 def test_the_filter_answers_for_the_names_asked_and_no_other(
-    cluster: dict[str, NodeCase], in_force: schema.LoadPolicy, names: list[str]
+    cluster: dict[str, NodeCase], in_force: load_policy.LoadPolicy, names: list[str]
 ) -> None:
     seen = world(cluster, in_force)
     reply = json.loads(verbs.filter_nodes(seen, worlds.args(names), NOW).body)

@@ -8,9 +8,12 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from extender import service, tls, view
-from kube import door, errors, kinds, objects, reloads
-from policy import annotations, heartbeat, loading
+from extender import service
+from extender.http import tls
+from extender.state import cluster_view
+from kube import door, errors, kinds, objects, policy_events
+from policy.contract import heartbeat, load_annotation
+from policy.loading import loader
 from runtime import options, reloading
 from tests import builders, clocks, metric_docs
 from tests.unit.extender import worlds
@@ -62,12 +65,12 @@ class World:
         self.path = path
         path.write_text(HEAD, encoding="utf-8")
         self.clock = clock = clocks.ManualClock()
-        held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
+        held: service.PolicyFile = reloading.Reloading(path, loader.load, clock=clock)
         held.load()
         self.kube = Listed()
         kube = cast(door.KubeDoor, self.kube)
-        by = reloads.speaker("extender", options.ServiceOptions(path, namespace="ns"))
-        news = reloads.News(held, kube, by, clock=clock)
+        by = policy_events.speaker("extender", options.ServiceOptions(path, namespace="ns"))
+        news = policy_events.News(held, kube, by, clock=clock)
         security = tls.Security(tls.Files(path, path))  # nothing listens: only its state is asked for
         self.service = service.Service(
             kube, held, namespace="ns", ticking=clock, rng=random.Random(1), security=security, news=news
@@ -131,7 +134,7 @@ def test_a_new_worker_begins_with_the_file_as_it_is_unless_that_is_bad(
 ) -> None:
     path, clock = tmp_path / "policy.yaml", clocks.ManualClock()
     path.write_text(HEAD, encoding="utf-8")
-    held: service.PolicyFile = reloading.Reloading(path, loading.load, clock=clock)
+    held: service.PolicyFile = reloading.Reloading(path, loader.load, clock=clock)
     held.load()
     started_hash = held.content_hash
     path.write_text(text, encoding="utf-8")
@@ -276,7 +279,7 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     text = worlds.load_text(worlds.IDLE, worlds.NOW - 400)
     beat = heartbeat.encode(worlds.NOW, "hash", 1, heartbeat.digest({"n": text}))
     kube = Listed(worlds.node("n", text), worlds.watch_sees("p", "n"), beat=beat)
-    seen = view.View(worlds.policy(), "h", worlds.NOW)
+    seen = cluster_view.View(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     loads = seen.nodes.loads()
     assert loads.effective_seconds[loads.index["n"]] == worlds.NOW
@@ -286,6 +289,6 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
 
 def test_reading_once_does_without_a_heartbeat() -> None:
     kube = Listed(worlds.node("n", worlds.IDLE))
-    seen = view.View(worlds.policy(), "h", worlds.NOW)
+    seen = cluster_view.View(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
-    assert seen.nodes.facts()["n"].reading == annotations.decode(worlds.load_text(worlds.IDLE))
+    assert seen.nodes.facts()["n"].reading == load_annotation.decode(worlds.load_text(worlds.IDLE))

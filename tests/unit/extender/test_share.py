@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from werkzeug import exceptions
 
-from extender import app, protocol
+from extender import protocol
+from extender.http import app
 from tests import clocks
 from tests.unit.extender import test_app, worlds
 

@@ -12,7 +12,7 @@ import prometheus_client
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from extender import sockets, tls
+from extender.http import nonblocking_sockets, tls
 from runtime import certificates, clock
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
@@ -241,7 +241,7 @@ def test_a_failed_handshake_is_an_error_of_the_connection(files: tls.Files, sent
     ours, theirs = socket.socketpair()
     theirs.sendall(sent)
     theirs.shutdown(socket.SHUT_WR)
-    with theirs, tls.wrapped(sockets.Plain.of(ours), tls.context(files)) as wrapped:
+    with theirs, tls.wrapped(nonblocking_sockets.Plain.of(ours), tls.context(files)) as wrapped:
         with pytest.raises(OSError, match=r"EOF|HTTP_REQUEST|http request"):
             wrapped.shake()
         assert wrapped.fileno() >= 0, "closing is the worker's"
@@ -257,7 +257,7 @@ def test_the_connection_knows_its_client_after_the_handshake_and_waits_for_nothi
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.load_cert_chain(own.certificate, own.key)
     ours, theirs = socket.socketpair()
-    with tls.wrapped(sockets.Plain.of(ours), tls.context(files)) as wrapped:
+    with tls.wrapped(nonblocking_sockets.Plain.of(ours), tls.context(files)) as wrapped:
         assert not wrapped.shake(), "no greeting came"
         asking = threading.Thread(target=lambda: context.wrap_socket(theirs).close())
         asking.start()

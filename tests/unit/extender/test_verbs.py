@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from extender import protocol, verbs, view
-from policy import relief
+from extender import protocol
+from extender.state import cluster_view
+from extender.verbs import verbs
+from policy.contract import relief_hint
 from tests import builders
 from tests.unit.extender import worlds
 
@@ -15,14 +17,16 @@ NOW = worlds.NOW
 IDLE, HOT = worlds.IDLE, worlds.HOT
 
 
-def filtered(world: view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> tuple[list[str], dict[str, str]]:
+def filtered(
+    world: cluster_view.View, names: Sequence[str], now: float = NOW, **pod: Any
+) -> tuple[list[str], dict[str, str]]:
     reply = json.loads(verbs.filter_nodes(world, worlds.args(names, **pod), now).body)
     assert reply["FailedNodes"] == {}
     assert reply["Error"] == ""
     return reply["NodeNames"], reply["FailedAndUnresolvableNodes"]
 
 
-def scored(world: view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
+def scored(world: cluster_view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
     reply = json.loads(verbs.prioritize(world, worlds.args(names, **pod), now).body)
     assert all(type(row["Score"]) is int for row in reply)
     return {row["Host"]: row["Score"] for row in reply}
@@ -132,7 +136,7 @@ def test_opting_out_changes_no_score() -> None:
 
 def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> None:
     world = relieved(NOW + 60, HOT)
-    assert filtered(world, ["n", "other"], annotations=OFF) == (["other"], {"n": relief.REASON})
+    assert filtered(world, ["n", "other"], annotations=OFF) == (["other"], {"n": relief_hint.REASON})
 
 
 def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
@@ -142,9 +146,9 @@ def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
     assert outcome.decision.degraded == ("all_rejected",)
 
 
-def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> view.View:
+def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> cluster_view.View:
     world = worlds.seen({"other": IDLE})
-    hint = relief.encode(relief.Relief({uid: until}))
+    hint = relief_hint.encode(relief_hint.Relief({uid: until}))
     world.nodes.node_changed(None, worlds.node("n", values, relief=hint))
     return world
 
@@ -166,7 +170,7 @@ def test_a_relieved_node_refuses_what_left_it_until_it_is_cool_or_the_time_is_ov
     until: float, values: Mapping[str, float], uid: str, rejected: bool
 ) -> None:
     _, failed = filtered(relieved(until, values, uid), ["n", "other"])
-    assert failed == ({"n": relief.REASON} if rejected else {})
+    assert failed == ({"n": relief_hint.REASON} if rejected else {})
 
 
 def test_a_malformed_relief_hint_is_ignored() -> None:
@@ -176,11 +180,11 @@ def test_a_malformed_relief_hint_is_ignored() -> None:
 
 
 def test_a_relieved_node_is_not_kept_as_the_coolest() -> None:
-    world = view.View(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
-    hint = relief.encode(relief.Relief({"uid-web": NOW + 60}))
+    world = cluster_view.View(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
+    hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", {**IDLE, "cpu_avg_5m": 0.7}, relief=hint))
     world.nodes.node_changed(None, worlds.node("m", {**IDLE, "cpu_avg_5m": 0.9}))
-    assert filtered(world, ["n", "m"]) == (["m"], {"n": relief.REASON})
+    assert filtered(world, ["n", "m"]) == (["m"], {"n": relief_hint.REASON})
 
 
 def test_no_candidates_are_answered_with_none() -> None:
@@ -275,7 +279,7 @@ def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_ran
 # preempt
 
 
-def preempted(world: view.View, *names: str) -> dict[str, Any]:
+def preempted(world: cluster_view.View, *names: str) -> dict[str, Any]:
     victims = {name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in names}
     request = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
     reply = json.loads(verbs.preempt(world, protocol.decode_preemption(request), NOW).body)

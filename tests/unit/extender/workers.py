@@ -13,7 +13,7 @@ from wsgiref import types as wsgi
 
 from gunicorn import config, glogging
 
-from extender import serving
+from extender.http import gunicorn_server
 from tests import clocks
 
 LIMIT_SECONDS: Final = 60
@@ -54,12 +54,12 @@ class Working:
         settings = config.Config()
         settings.set("graceful_timeout", 2 * LIMIT_SECONDS)
         settings.set("threads", THREADS)
-        settings.set("keepalive", serving.KEEPALIVE_SECONDS)
+        settings.set("keepalive", gunicorn_server.KEEPALIVE_SECONDS)
         if context is not None:
             settings.set("certfile", __file__)  # turns TLS on
             settings.set("ssl_context", lambda _settings, _default: context)
             settings.set("do_handshake_on_connect", False)
-        worker_class: Any = serving.settings(":1")["worker_class"]
+        worker_class: Any = gunicorn_server.settings(":1")["worker_class"]
         self.worker = worker_class(0, os.getppid(), [listener], None, 30, settings, glogging.Logger(settings))
         self.dropped: list[str] = []
         self.worker.dropped = self.dropped.append

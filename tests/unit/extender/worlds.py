@@ -4,21 +4,24 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extender import estimates, protocol, view, watched
+from extender import protocol
+from extender.state import cluster_view, pod_cache, usage_estimates
 from kube import objects
-from policy import annotations, heartbeat, recent, schema
+from policy.contract import heartbeat, load_annotation
+from policy.rules import expected_load
+from policy.schema import load_policy
 from runtime import clock
 from tests import builders, clocks
 
 NOW = clocks.START_SECONDS
 IDLE = dict.fromkeys(("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d"), 0.1)
-ROOM = recent.Load(1 / 1e6, 1 / 2.0**50)  # 1 / allocatable of a node that takes whatever a test puts there
+ROOM = expected_load.Load(1 / 1e6, 1 / 2.0**50)  # 1 / allocatable of a node that takes whatever a test puts there
 HOT = {**IDLE, "cpu_avg_5m": 0.9}
 
 
 def load_text(values: Mapping[str, float], at_seconds: float = NOW) -> str:
     """The annotation of a node with these readings."""
-    return annotations.encode(annotations.Reading(at_seconds, values))
+    return load_annotation.encode(load_annotation.Reading(at_seconds, values))
 
 
 def node(
@@ -31,15 +34,15 @@ def node(
 ) -> objects.Node:
     """A node of 8 cores and 32 GiB that carries a reading, a raw text, or nothing."""
     text = load if isinstance(load, str) or load is None else load_text(load)
-    carried = {annotations.KEY: text, "evenload.io/relief": relief, "evenload.io/thresholds": thresholds}
+    carried = {load_annotation.KEY: text, "evenload.io/relief": relief, "evenload.io/thresholds": thresholds}
     return builders.node(
         name, annotations={key: value for key, value in carried.items() if value is not None}, **fields
     )
 
 
-def policy(**sections: object) -> schema.LoadPolicy:
+def policy(**sections: object) -> load_policy.LoadPolicy:
     """A policy with the given sections in the shape of the file."""
-    return schema.LoadPolicy.of(sections)
+    return load_policy.LoadPolicy.of(sections)
 
 
 # Each node is judged alone: no hot one is kept where all are.
@@ -48,23 +51,23 @@ PENDING = policy(filter={"whenAllRejected": "pending"})
 
 def seen(
     loads: Mapping[str, Mapping[str, float] | str | None],
-    in_force: schema.LoadPolicy | None = None,
+    in_force: load_policy.LoadPolicy | None = None,
     content_hash: str = "0123456789ab",
-) -> view.View:
+) -> cluster_view.View:
     """A view of nodes with these readings."""
-    world = view.View(in_force or policy(), content_hash, NOW)
+    world = cluster_view.View(in_force or policy(), content_hash, NOW)
     for name, load in loads.items():
         world.nodes.node_changed(None, node(name, load))
     return world
 
 
-def wait(world: view.View, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
+def wait(world: cluster_view.View, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
     """The Pod watch brings pods that wait for a node."""
     for name in names:
         world.pod_changed(None, builders.pod(name, **fields), now_seconds)
 
 
-def bind(world: view.View, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
+def bind(world: cluster_view.View, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
     """The Pod watch says that pods are bound to a node."""
     for name in names:
         world.placements.pod_changed(None, bound(name, node_name, at_seconds, **fields), at_seconds)
@@ -75,9 +78,9 @@ def bound(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> 
     return builders.decoded(bound_body(name, node_name, at_seconds, **fields), objects.Pod)
 
 
-def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> watched.Pod:
+def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> pod_cache.Pod:
     """The same as our watch keeps it."""
-    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), watched.Pod)
+    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), pod_cache.Pod)
 
 
 def bound_body(
@@ -101,9 +104,9 @@ def bound_body(
     return builders.pod_body(name, node=node_name, mutate=scheduled, **fields)
 
 
-def estimate(pod: objects.Pod) -> recent.Load:
+def estimate(pod: objects.Pod) -> expected_load.Load:
     """What a pod is expected to use where nothing is known of its owner."""
-    return estimates.Estimates.under(policy()).of(estimates.asked(pod), NOW).load
+    return usage_estimates.Estimates.under(policy()).of(usage_estimates.asked(pod), NOW).load
 
 
 def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:

@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from policy import annotations, node_thresholds, relief
+from policy.contract import load_annotation, node_thresholds, relief_hint
 from runtime import clock
 from tests import clocks
 from tests.unit.extender import test_app, worlds
@@ -34,11 +34,11 @@ WORLD = test_app.World({"cool": worlds.IDLE})
 WORLD.flask.config["PROPAGATE_EXCEPTIONS"] = False  # a bug of ours is a 500 here, as it is in the process
 
 
-def decoded(text: str) -> annotations.Reading | None:
+def decoded(text: str) -> load_annotation.Reading | None:
     """The reading; None where it is refused as it should be."""
     try:
-        return annotations.decode(text)
-    except annotations.AnnotationError as error:
+        return load_annotation.decode(text)
+    except load_annotation.AnnotationError as error:
         refused = error
     assert refused.reason in ("too_long", "not_json", "not_object", "version", "no_time")
     str(refused).encode()  # can be logged
@@ -58,13 +58,13 @@ def test_a_text_is_a_reading_that_is_the_same_when_written_again_or_refused_with
     assert not reading.values.keys() & reading.invalid.keys()
     for name, value in reading.values.items():
         assert math.isfinite(value)
-        assert 0 <= value <= annotations.MAX_RATIO
+        assert 0 <= value <= load_annotation.MAX_RATIO
         assert value == said[name]
     assert all(count >= 0 for count in reading.hot.values())
-    written = annotations.encode(reading)
-    again = annotations.decode(written)
-    assert annotations.encode(again) == written
-    assert again.values == {name: round(value, annotations.DECIMALS) for name, value in reading.values.items()}
+    written = load_annotation.encode(reading)
+    again = load_annotation.decode(written)
+    assert load_annotation.encode(again) == written
+    assert again.values == {name: round(value, load_annotation.DECIMALS) for name, value in reading.values.items()}
     assert (again.hot, again.invalid) == (dict(reading.hot), {})
     assert abs(again.at_seconds - reading.at_seconds) < 1
 
@@ -92,9 +92,9 @@ def test_the_extender_answers_whatever_a_node_carries(load: str, hint: str, limi
 @hypothesis.example(text=mutating.json_text(HINT))
 @hypothesis.example(text=mutating.json_text({**HINT, "untils": {UID: "2026-11-21T03:00:00Z"}}))
 def test_a_hint_or_a_nodes_own_limits_are_read_or_left_out(text: str) -> None:
-    hint = relief.decode(text)
+    hint = relief_hint.decode(text)
     if hint is not None:
-        again = relief.decode(relief.encode(hint))
+        again = relief_hint.decode(relief_hint.encode(hint))
         assert again is not None
         assert again.untils_seconds.keys() == hint.untils_seconds.keys()
     own = node_thresholds.decode(text)

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
-from descheduler import listed
-from extender import watched
-from kube import decoding, errors, kinds, lean_pods, objects
+from descheduler.snapshot import interned_pods
+from extender.state import pod_cache
+from kube import errors, kinds, objects
+from kube.http import decoding
+from kube.pods import compact
 from promql import errors as promql_errors
-from promql import wire
+from promql.http import json_decoding
 from tests import builders
 from tests.unit.fuzz import mutating
 
@@ -30,7 +32,14 @@ VECTOR = {"status": "success", "data": {"resultType": "vector", "result": ROWS},
 MATRIX = {"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}, "values": [[1, "2"]]}]}}
 REFUSED = {"status": "error", "errorType": "bad_data", "error": "parse error"}
 DEEP = b'{"kind":"x","metadata":' + b'{"name":' * 5000 + b"1" + b"}" * 5000 + b"}"
-KINDS: list[kinds.Kind[Any]] = [kinds.PODS, lean_pods.PODS, watched.PODS, listed.PODS, kinds.NODES, kinds.BUDGETS]
+KINDS: list[kinds.Kind[Any]] = [
+    kinds.PODS,
+    compact.PODS,
+    pod_cache.PODS,
+    interned_pods.PODS,
+    kinds.NODES,
+    kinds.BUDGETS,
+]
 
 
 def texts(*samples: Any) -> st.SearchStrategy[bytes]:
@@ -105,8 +114,8 @@ def test_a_refusal_is_an_error_whatever_it_says(text: bytes) -> None:
 @hypothesis.example(text=json.dumps(VECTOR).encode().replace(b"instance", b"\xff"))
 @hypothesis.example(text=DEEP)
 def test_prometheus_is_understood_partial_or_answers_garbage(text: bytes) -> None:
-    assert isinstance(wire.server_error(text), str)
-    for read in (wire.vector, wire.measured, wire.matrix):
+    assert isinstance(json_decoding.server_error(text), str)
+    for read in (json_decoding.vector, json_decoding.measured, json_decoding.matrix):
         with contextlib.suppress(promql_errors.Garbage, promql_errors.Partial):
             with_numbers(read, text)
 

@@ -9,11 +9,12 @@ import pytest
 import yaml
 from hypothesis import strategies as st
 
-from policy import loading, problems, schema
+from policy.loading import loader
+from policy.schema import load_policy, problems
 from tests.unit.fuzz import mutating
 
 FILES = [path.read_text(encoding="utf-8") for path in pathlib.Path("deploy/policies").glob("[dm]*.yaml")]
-TREES: list[Any] = [yaml.safe_load(text) for text in FILES] + [schema.defaults().as_file()]
+TREES: list[Any] = [yaml.safe_load(text) for text in FILES] + [load_policy.defaults().as_file()]
 YAML_BITS = [
     b"&a ",
     b"*a",
@@ -44,10 +45,10 @@ def texts(draw: st.DrawFn) -> str:
     return json.dumps(tree) if kind == 1 else yaml.safe_dump(tree, sort_keys=False)
 
 
-def loaded(text: str) -> schema.LoadPolicy | None:
+def loaded(text: str) -> load_policy.LoadPolicy | None:
     """The policy; None where it is refused as it should be."""
     try:
-        return loading.load(text, "p.yaml")
+        return loader.load(text, "p.yaml")
     except problems.PolicyError as error:
         refused = error
     str(refused).encode()  # can be printed
@@ -70,7 +71,7 @@ def test_a_text_is_a_policy_that_can_be_written_and_read_again_or_refused(text: 
         return
     shown = policy.as_file()
     for written in (json.dumps(shown), yaml.safe_dump(shown, allow_unicode=True, sort_keys=False)):
-        again = loading.load(written, "again.yaml")
+        again = loader.load(written, "again.yaml")
         assert again.as_file() == shown
 
 

@@ -6,7 +6,8 @@ from urllib import parse
 
 import pytest
 
-from kube import access, client, config, errors, kinds
+from kube import access, config, errors, kinds
+from kube.http import client
 from tests import scripted_http
 
 RIGHT = access.Access("create", "pods/eviction", "", "shop", "web-1")

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube import client, config, decoding, errors, kinds, objects
+from kube import config, errors, kinds, objects
+from kube.http import client, decoding
 from runtime import version
 from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange

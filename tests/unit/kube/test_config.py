@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import pytest_httpserver
 
-from kube import client, config, errors, kinds
+from kube import config, errors, kinds
+from kube.http import client
 from runtime import certificates, clock
 from tests import builders, scripted_http
 
@@ -195,6 +196,7 @@ def test_the_default_files_are_merged_and_missing_ones_passed_over(tmp_path: Pat
 
 
 def test_the_heavy_library_waits_until_a_connection_is_made() -> None:
-    code = "import sys, kube.config, kube.client, kube.reflector, kube.lease; print('kubernetes' in sys.modules)"
+    modules = "kube.config, kube.http.client, kube.cache.reflector, kube.lease"
+    code = f"import sys, {modules}; print('kubernetes' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

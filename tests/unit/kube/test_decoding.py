@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube import decoding, errors, objects
+from kube import errors, objects
+from kube.http import decoding
 
 # The annotation of Deepest is evaluated while msgspec has `Inner` half built; another thread then wants `Inner`, too.
 TWO_THREADS = """
@@ -16,7 +17,8 @@ import threading
 
 import msgspec
 
-from kube import decoding, objects
+from kube import objects
+from kube.http import decoding
 
 begun, answered = threading.Event(), threading.Event()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube import identifiers
+from kube.api import identifiers
 
 FOREIGN = ["", " ", "../healthz", "a b", "a/b/c", "a\x1b]52;c;eA==\x07", "ä", "a\n", "-a", "a-", "a" * 1_000_000]
 

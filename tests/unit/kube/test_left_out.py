@@ -3,11 +3,11 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kube import lean_pods, left_out
+from kube.pods import compact, left_out
 from tests import builders
 
 
-def forged(pod: str, /, **fields: str) -> lean_pods.Pod:
+def forged(pod: str, /, **fields: str) -> compact.Pod:
     """A pod whose owner its author made up."""
     return builders.lean_pod(pod, mutate=lambda body: body["metadata"]["ownerReferences"][0].update(fields))
 

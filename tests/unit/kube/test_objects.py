@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from kube import countable, kinds, lean_pods, objects
+from kube import kinds, objects
+from kube.pods import compact, pod_view
 from tests import builders
 
 SINCE = 1795230001.0  # builders.SCHEDULED
@@ -125,9 +126,9 @@ LABELLED = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["s
         pytest.param(affinity(), False, id="without a term"),
     ],
 )
-@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+@pytest.mark.parametrize("form", [objects.Pod, compact.Pod])
 def test_a_pod_of_a_daemonset_is_owned_by_one_and_has_one_node(
-    form: type[objects.Pod] | type[lean_pods.Pod], mutate: builders.Mutator | None, expected: bool
+    form: type[objects.Pod] | type[compact.Pod], mutate: builders.Mutator | None, expected: bool
 ) -> None:
     body = builders.pod_body("agent-n", node="n", owner=("DaemonSet", "agent"), mutate=mutate)
     assert builders.decoded(body, form).is_daemonset is expected
@@ -146,9 +147,9 @@ def test_a_pod_of_a_daemonset_is_owned_by_one_and_has_one_node(
         ),
     ],
 )
-@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+@pytest.mark.parametrize("form", [objects.Pod, compact.Pod])
 def test_the_image_of_a_static_pod_is_its_nodes_own(
-    form: type[objects.Pod] | type[lean_pods.Pod], mutate: builders.Mutator, expected: bool
+    form: type[objects.Pod] | type[compact.Pod], mutate: builders.Mutator, expected: bool
 ) -> None:
     body = builders.mirror_body(node="n")
     mutate(body)
@@ -156,15 +157,15 @@ def test_the_image_of_a_static_pod_is_its_nodes_own(
 
 
 @pytest.mark.parametrize(("priority", "expected"), [(-10, True), (-1, True), (0, False), (None, False), (1000, False)])
-@pytest.mark.parametrize("form", [objects.Pod, lean_pods.Pod])
+@pytest.mark.parametrize("form", [objects.Pod, compact.Pod])
 def test_a_placeholder_is_labelled_and_below_every_ordinary_pod(
-    form: type[objects.Pod] | type[lean_pods.Pod], priority: int | None, expected: bool
+    form: type[objects.Pod] | type[compact.Pod], priority: int | None, expected: bool
 ) -> None:
     spec = {} if priority is None else {"priority": priority}
     labels = {"evenload.io/placeholder": "true"}
     pod = builders.decoded(builders.pod_body(labels=labels, mutate=lambda body: body["spec"].update(spec)), form)
-    assert countable.claims_placeholder(pod)
-    assert countable.is_placeholder(pod) is expected
+    assert pod_view.claims_placeholder(pod)
+    assert pod_view.is_placeholder(pod) is expected
 
 
 def test_volumes_tell_what_ties_a_pod_to_its_node() -> None:

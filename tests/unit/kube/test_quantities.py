@@ -2,7 +2,7 @@ import tracemalloc
 
 import pytest
 
-from kube import quantities
+from kube.api import quantities
 
 
 @pytest.mark.parametrize(

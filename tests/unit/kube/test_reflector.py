@@ -9,7 +9,9 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from kube import door, errors, kinds, objects, reflector, telemetry, undecodable, watches
+from kube import door, errors, kinds, objects
+from kube.cache import reflector, watch_status
+from kube.http import client_metrics, undecodable
 from tests import builders, clocks
 
 LIMIT_SECONDS = 60
@@ -346,8 +348,8 @@ def test_the_watches_of_a_process_tell_what_they_heard_and_when(scene: Callable[
     lost, unlisted = scene(), scene()
     lost.door.script[:] = [listing(5), (errors.Unreachable("watch: timed out"),)]
     lost.play()
-    lost.clock.advance(watches.STALE_SECONDS - lost.nodes.age_seconds())
-    found = watches.Watches({"nodes": lost.nodes, "pods": unlisted.nodes})
+    lost.clock.advance(watch_status.STALE_SECONDS - lost.nodes.age_seconds())
+    found = watch_status.Watches({"nodes": lost.nodes, "pods": unlisted.nodes})
     assert [(check.name, check.probe(), check.detail and check.detail()) for check in found.checks()] == [
         ("nodes watch", None, "heard 90 s ago; watch: timed out"),
         ("pods watch", None, "nothing heard yet"),
@@ -357,7 +359,7 @@ def test_the_watches_of_a_process_tell_what_they_heard_and_when(scene: Callable[
     assert found.is_stale("nodes")
     assert not found.is_stale("pods")
     registry = prometheus_client.CollectorRegistry()
-    registry.register(telemetry.DoorCollector(undecodable.UndecodableObjects(lost.clock), found))
+    registry.register(client_metrics.DoorCollector(undecodable.UndecodableObjects(lost.clock), found))
     ages = [registry.get_sample_value("evenload_kube_watch_age_seconds", {"watch": name}) for name in ("nodes", "pods")]
     assert ages == [pytest.approx(90.1), float("inf")]
     problems = [registry.get_sample_value("evenload_kube_watch_problem", {"watch": one}) for one in ("nodes", "pods")]

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from kube import resources
-from kube.resources import Resources
+from kube.api import resources
+from kube.api.resources import Resources
 from tests import builders
 
 

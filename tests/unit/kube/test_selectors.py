@@ -1,7 +1,7 @@
 import pytest
 
-from kube import selectors
-from kube.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.api import selectors
+from kube.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
 
 LABELS = {"zone": "a", "cores": "16"}
 

@@ -2,7 +2,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from kube import door, objects, store
+from kube import door, objects
+from kube.cache import store
 from tests import builders
 
 

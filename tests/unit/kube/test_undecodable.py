@@ -11,14 +11,16 @@ from unittest import mock
 import prometheus_client
 import pytest
 
-from descheduler import listed
-from extender import watched
-from kube import client, config, decoding, errors, kinds, lean_pods, objects, telemetry, undecodable
+from descheduler.snapshot import interned_pods
+from extender.state import pod_cache
+from kube import config, errors, kinds, objects
+from kube.http import client, client_metrics, decoding, undecodable
+from kube.pods import compact
 from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange
 
 TIMES = builders.IMPOSSIBLE_TIMES
-POD_KINDS = [kinds.PODS, lean_pods.PODS, watched.PODS, listed.PODS]
+POD_KINDS = [kinds.PODS, compact.PODS, pod_cache.PODS, interned_pods.PODS]
 
 
 def _bad_condition(body: builders.Body, time: str = TIMES[0]) -> None:
@@ -68,7 +70,7 @@ class Wire:
 
     def metrics(self) -> dict[str, float]:
         registry = prometheus_client.CollectorRegistry()
-        registry.register(telemetry.DoorCollector(self.door.undecodable))
+        registry.register(client_metrics.DoorCollector(self.door.undecodable))
         found = {}
         for family in registry.collect():
             for sample in family.samples:
@@ -120,7 +122,7 @@ def test_a_pod_that_cannot_be_decoded_counts_where_it_runs(wire: Wire, kind: kin
     assert part.owner is not None
     assert part.scheduled_at_seconds is not None
     assert wire.door.undecodable.line() == "1 cannot be decoded: Pod default/b on node-7 (time)"
-    if kind in (kinds.PODS, listed.PODS):
+    if kind in (kinds.PODS, interned_pods.PODS):
         assert (whole.undecodable, part.undecodable, part.requests) == ("", "time", whole.requests)
 
 
@@ -202,7 +204,7 @@ def test_a_watch_goes_on_and_reports_the_node_as_gone(wire: Wire) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", [lean_pods.PODS, watched.PODS], ids=lambda kind: kind.type.__module__)
+@pytest.mark.parametrize("kind", [compact.PODS, pod_cache.PODS], ids=lambda kind: kind.type.__module__)
 def test_a_watched_pod_is_counted_in_part(wire: Wire, kind: kinds.Kind[Any]) -> None:
     wire.streams(("MODIFIED", bad_pod("a", version=9, node="node-7")), ("DELETED", bad_pod("a", version=10)))
     first, last = wire.door.watch(kind, resource_version="7")
@@ -247,7 +249,7 @@ def test_names_that_are_logged_and_remembered_have_limits(caplog: pytest.LogCapt
 
     def come_and_go(number: int) -> None:
         text = json.dumps(bad_pod(f"p{number}")).encode()
-        lost = decoding.decoded("watch", lean_pods.Pod, text).undecodable
+        lost = decoding.decoded("watch", compact.Pod, text).undecodable
         found.changed(source, f"default/p{number}", lost)
         found.changed(source, f"default/p{number}", None)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policy import checks, problems, schema
+from policy.schema import checks, load_policy, problems
 
 _EXPRESSION = {"key": "app", "operator": "In"}
 
@@ -132,14 +132,16 @@ _EXPRESSION = {"key": "app", "operator": "In"}
     ],
 )
 def test_an_impossible_combination_is_found_at_its_path(sections: dict[str, object], path: str, said: str) -> None:
-    findings = checks.combinations(schema.LoadPolicy.of(sections))
+    findings = checks.combinations(load_policy.LoadPolicy.of(sections))
     assert [problems.path_text(finding.path) for finding in findings] == [path]
     assert said in findings[0].message
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "America", "../etc/passwd", "/etc/passwd", "a\x00b", "Europe/Berlin "])
 def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
-    policy = schema.LoadPolicy.of({"descheduler": {"windows": [{"from": "08:00", "to": "09:00", "timeZone": zone}]}})
+    policy = load_policy.LoadPolicy.of(
+        {"descheduler": {"windows": [{"from": "08:00", "to": "09:00", "timeZone": zone}]}}
+    )
     assert ["is no IANA time zone" in finding.message for finding in checks.combinations(policy)] == [True]
 
 
@@ -163,13 +165,13 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
     ],
 )
 def test_a_combination_that_can_work_is_accepted(sections: dict[str, object]) -> None:
-    assert checks.combinations(schema.LoadPolicy.of(sections)) == ()
+    assert checks.combinations(load_policy.LoadPolicy.of(sections)) == ()
 
 
 def test_hints_are_worked_out_for_no_more_problems_than_are_shown() -> None:
     """Thousands of misspelt names times thousands of metrics would be minutes of comparing, for nobody."""
     metric = {"resource": "cpu", "statistic": "avg", "window": "5m"}
-    policy = schema.LoadPolicy.of(
+    policy = load_policy.LoadPolicy.of(
         {
             "metrics": [{"name": f"metric_number_{at}", **metric} for at in range(300)],
             "filter": {"thresholds": {f"metric_numbre_{at}": 0.5 for at in range(300)}},

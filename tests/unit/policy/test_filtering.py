@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import filtering, schema
+from policy.rules import filtering
+from policy.schema import load_policy
 
 NAN = float("nan")
-IN_FORCE = schema.defaults().metrics_in_force
+IN_FORCE = load_policy.defaults().metrics_in_force
 COLD = [0.1] * 6
 
 
 def _rules(**keys: object) -> filtering.Rules:
     """The rules of a policy by which a node is judged alone: no hot one is kept, unless a test says so."""
-    return filtering.rules(schema.LoadPolicy.of({"filter": {"whenAllRejected": "pending", **keys}}).filter, IN_FORCE)
+    return filtering.rules(
+        load_policy.LoadPolicy.of({"filter": {"whenAllRejected": "pending", **keys}}).filter, IN_FORCE
+    )
 
 
 def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
@@ -114,7 +117,7 @@ def test_no_candidates_get_no_verdicts() -> None:
 
 
 def test_an_all_hot_sample_keeps_its_coolest_node_by_default_and_none_where_pods_are_to_wait() -> None:
-    default = filtering.rules(schema.defaults().filter, IN_FORCE)
+    default = filtering.rules(load_policy.defaults().filter, IN_FORCE)
     assert _verdicts(default, _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, True]
     assert _verdicts(_rules(whenAllRejected="pending"), _cpu(0.9), _cpu(0.7)).allowed.tolist() == [False, False]
 
@@ -231,7 +234,7 @@ def test_own_thresholds_judge_a_node_as_a_policy_of_these_thresholds_would(
     together = _with_own(_rules(onMissing=on_missing), _own(*own), *rows)
     for node, (row, limits) in enumerate(zip(rows, own, strict=True)):
         named = {IN_FORCE[column].name: limit for column, limit in limits.items()}
-        thresholds = {**schema.defaults().filter.thresholds, **named}
+        thresholds = {**load_policy.defaults().filter.thresholds, **named}
         alone = _verdicts(_rules(onMissing=on_missing, thresholds=thresholds), row)
         assert bool(together.allowed[node]) == bool(alone.allowed[0])
         assert len(together.verdict(node).reasons) == len(alone.verdict(0).reasons)
@@ -266,10 +269,10 @@ def test_more_load_never_allows_a_node_that_was_rejected(row: list[float], colum
 def test_exempt_pods_are_not_filtered_and_it_is_said_why(
     is_daemon_set: bool, namespace: str, priority: int, why: str | None
 ) -> None:
-    rule = schema.defaults().filter.exempt
+    rule = load_policy.defaults().filter.exempt
     assert filtering.exempt(rule, is_daemon_set=is_daemon_set, namespace=namespace, priority=priority) == why
 
 
 def test_daemon_set_pods_are_filtered_where_the_policy_says_so() -> None:
-    rule = schema.LoadPolicy.of({"filter": {"exempt": {"daemonSets": False}}}).filter.exempt
+    rule = load_policy.LoadPolicy.of({"filter": {"exempt": {"daemonSets": False}}}).filter.exempt
     assert filtering.exempt(rule, is_daemon_set=True, namespace="shop", priority=0) is None

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from policy import freshness
+from policy.contract import freshness
 
 NOW = 1000.0
 

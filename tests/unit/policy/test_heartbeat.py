@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import heartbeat
+from policy.contract import heartbeat
 
 AT = 1795233600.0
 TEXTS = {f"node-{n}": f"text {n}" for n in range(40)}

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from policy import hotspots, schema
+from policy.rules import hotspots
+from policy.schema import load_policy
 
-SPOTS = schema.defaults().hot_spots
+SPOTS = load_policy.defaults().hot_spots
 WINDOWS = (60.0, 300.0, 1800.0)
 NOW = 10_000.0
 
@@ -51,6 +52,6 @@ def test_a_policy_without_hot_spots_has_no_penalty() -> None:
 
 
 def test_a_hot_spot_costs_its_own_penalty() -> None:
-    spots = schema.LoadPolicy.of({"hotSpots": [{"window": "1m", "pods": 2, "penalty": 0.5}]}).hot_spots
+    spots = load_policy.LoadPolicy.of({"hotSpots": [{"window": "1m", "pods": 2, "penalty": 0.5}]}).hot_spots
     assert hotspots.penalty(np.array([[5]]), hotspots.pricing(spots)).tolist() == [1.0]
     assert hotspots.hot_value([5], spots).penalty == 1.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import node_thresholds
+from policy.contract import node_thresholds
 
 IN_FORCE = ("cpu_avg_5m", "memory_avg_5m")
 

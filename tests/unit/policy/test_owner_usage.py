@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import owner_usage, schema
-from policy.owner_usage import Mean
+from policy.contract import owner_usage
+from policy.contract.owner_usage import Mean
+from policy.schema import load_policy
 
 NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
 MIB = 2.0**20
-SYNC = schema.defaults().sync
+SYNC = load_policy.defaults().sync
 
 
 @pytest.mark.parametrize(

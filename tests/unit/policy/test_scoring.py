@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import schema, scoring
+from policy.rules import scoring
+from policy.schema import load_policy
 
 NAN = float("nan")
 MISSING = [NAN] * 6
-IN_FORCE = schema.defaults().metrics_in_force
+IN_FORCE = load_policy.defaults().metrics_in_force
 FIELD = dict(zip((metric.name for metric in IN_FORCE), [0.2, 0.3, 0.5] * 2, strict=True))
 
 
 def _weighing(**keys: object) -> scoring.Weighing:
-    return scoring.weighing(schema.LoadPolicy.of({"score": keys}).score, IN_FORCE)
+    return scoring.weighing(load_policy.LoadPolicy.of({"score": keys}).score, IN_FORCE)
 
 
 def _array(*rows: list[float]) -> npt.NDArray[np.float64]:
@@ -286,7 +287,7 @@ def test_a_nodes_base_is_the_same_to_the_bit_whoever_stands_beside_it(
     np.testing.assert_array_equal(alone, among)
 
 
-_MANY = schema.LoadPolicy.of(
+_MANY = load_policy.LoadPolicy.of(
     {
         "metrics": [
             {"name": f"extra_{at}", "resource": "cpu" if at % 2 else "memory", "statistic": "avg", "window": "5m"}
@@ -305,7 +306,7 @@ def test_however_many_metrics_there_are_their_sum_has_one_order(
     weights: list[float], combine: str, whole: list[list[float]]
 ) -> None:
     given_weights = {metric.name: weight for metric, weight in zip(_MANY, weights, strict=True)}
-    score = schema.LoadPolicy.of({"score": {"combine": combine, "weights": given_weights}}).score
+    score = load_policy.LoadPolicy.of({"score": {"combine": combine, "weights": given_weights}}).score
     compiled, values = scoring.weighing(score, _MANY), np.array([[NAN] * len(_MANY), *whole])
     among = scoring.scores(values, np.zeros_like(values), np.zeros(len(values)), compiled).own_base[1:]
     np.testing.assert_array_equal(scoring.bases(values[1:], compiled), among)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import units
+from policy.schema import units
 
 _Read = collections.abc.Callable[[object], object]
 

@@ -9,7 +9,8 @@ import pytest_httpserver
 import requests
 import werkzeug
 
-from promql import bodies, client, errors, through
+from promql import errors
+from promql.http import client, proxied_transport, response_limits
 from tests import clocks
 
 GOOD = '{"status":"success","data":{"resultType":"vector","result":[{"metric":{"instance":"a"},"value":[7,"0.5"]}]}}'
@@ -61,7 +62,7 @@ def test_a_long_list_of_stores_does_not_fill_the_log(
 def test_an_answer_that_was_fetched_elsewhere_is_partial_all_the_same() -> None:
     body = f'{GOOD[:-1]},"isPartial":true}}'.encode()
     door = client.connect(
-        "http://prometheus.monitoring.svc:9090", fetch=lambda _path, _query: through.Fetched(200, body)
+        "http://prometheus.monitoring.svc:9090", fetch=lambda _path, _query: proxied_transport.Fetched(200, body)
     )
     with pytest.raises(errors.Partial, match="isPartial is true"):
         door.query("up")
@@ -165,7 +166,7 @@ class Hurrying(clocks.ManualClock):
         return super().monotonic()
 
 
-SPACES = " " * 4 * bodies.PIECE_BYTES
+SPACES = " " * 4 * response_limits.PIECE_BYTES
 
 
 @pytest.mark.parametrize("status", [200, 302, 503])
@@ -186,7 +187,7 @@ def test_a_query_that_forgot_to_aggregate_costs_no_more_memory_than_there_is(
     httpserver.expect_request(PATH + "_range").respond_with_data(SPACES + GOOD.replace("vector", "matrix"))
     door = client.connect(httpserver.url_for("/prefix"))
     assert len(door.query("node_cpu_seconds_total").samples) == 1
-    monkeypatch.setattr(bodies, "LARGEST_VECTOR_BYTES", 3 * bodies.PIECE_BYTES)
+    monkeypatch.setattr(response_limits, "LARGEST_VECTOR_BYTES", 3 * response_limits.PIECE_BYTES)
     with pytest.raises(
         errors.Garbage, match=r"over 0\.1875 MiB\) to `node_cpu_seconds_total`; expected one series per"
     ):
@@ -273,9 +274,9 @@ def test_a_measured_query_tells_what_it_cost_where_the_server_does(
 
 
 def through_somebody(status: int, body: str, asked: list[object]) -> client.Client:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
         asked.append((path, dict(query)["query"]))
-        return through.Fetched(status, body.encode())
+        return proxied_transport.Fetched(status, body.encode())
 
     return client.connect("http://prometheus.monitoring.svc:9090/prefix", fetch=fetch)
 
@@ -295,7 +296,7 @@ def test_a_refusal_on_the_way_is_a_refusal() -> None:
 
 
 def test_nobody_on_the_way_is_unreachable() -> None:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> through.Fetched:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
         raise OSError("the apiserver is gone")
 
     with pytest.raises(errors.Unreachable, match="the apiserver is gone"):

@@ -7,7 +7,8 @@ import ssl
 import pytest
 import pytest_httpserver
 
-from promql import client, errors
+from promql import errors
+from promql.http import client
 from runtime import certificates, clock
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock

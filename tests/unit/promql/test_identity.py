@@ -2,7 +2,7 @@
 
 import pytest
 
-from promql import identity
+from promql.queries import identity
 
 DIRECTORY = identity.build(
     [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from promql import node_queries, pod_queries
+from promql.queries import node_queries, pod_queries
 
 
 def window(resource: str, statistic: str, seconds: float, averaging_seconds: float = 300.0) -> node_queries.Window:

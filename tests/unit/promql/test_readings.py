@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promql import door, identity, readings
+from promql import door, readings
+from promql.queries import identity
 
 DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",)), identity.NodeAddress("b", ("10.0.0.2",))])
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from promql import node_queries, recording_rules
-from promql.node_queries import Window
+from promql.queries import node_queries, recording_rules
+from promql.queries.node_queries import Window
 
 MINUTES, HOUR, DAY = 300.0, 3600.0, 86400.0
 SHIPPED = {

@@ -4,7 +4,8 @@ import traceback
 
 import pytest
 
-from promql import client, errors, options
+from promql import errors
+from promql.http import client, options
 
 SECRET = "s3cr3t"
 ADDRESSES = [

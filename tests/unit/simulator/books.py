@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator import scenario, usage
-from simulator.load import Load, SystemLoad
+from simulator import scenario
+from simulator.contention import Load, SystemLoad
+from simulator.usage import node_usage
 
 START_SECONDS = 1_795_233_600.0  # 2026-11-21T04:00:00Z
 STEP_SECONDS = 300.0
@@ -52,10 +53,10 @@ def after(steps: float) -> float:
 
 
 def book(
-    made: scenario.Scenario, placed: Mapping[str, int], *, scraping: usage.Scraping | None = None
-) -> usage.UsageBook:
+    made: scenario.Scenario, placed: Mapping[str, int], *, scraping: node_usage.Scraping | None = None
+) -> node_usage.UsageBook:
     """A book in which pods run from the start: name -> replica, on the node of the same number modulo the nodes."""
-    written = usage.UsageBook(made, scraping=scraping)
+    written = node_usage.UsageBook(made, scraping=scraping)
     for name, replica in placed.items():
         written.placed(f"default/{name}", replica, made.machines[replica % len(made.machines)].name, START_SECONDS)
     return written

@@ -8,8 +8,8 @@ from kube import kinds, objects
 from simulator import kernel
 from simulator.apiserver import ApiServer
 from simulator.apiserver.door import SimulatedDoor
-from simulator.controllers import budgets, kubelet, later, nodes, owners
-from simulator.load import Load
+from simulator.contention import Load
+from simulator.controllers import budgets, delays, kubelet, nodes, owners
 from simulator.scenario import Machine, Owner, Replica
 
 START_SECONDS = 1_795_233_600.0
@@ -43,7 +43,7 @@ class City:
         self.door: SimulatedDoor = self.api.door(waits=False)
         self.door.create(kinds.NAMESPACES, {"metadata": {"name": "shop"}})
         self.nodes = nodes.Nodes(self.api)
-        kubelets = kubelet.Kubelet(self.api, later.Later(self.kernel), start_seconds=1.0, grace_seconds=grace_seconds)
+        kubelets = kubelet.Kubelet(self.api, delays.Later(self.kernel), start_seconds=1.0, grace_seconds=grace_seconds)
         self.owners = owners.Owners(self.api, owning, replicas, finish=kubelets.finish)
         budgets.Budgets(self.api, self.kernel.clock)
         self.api.subscribe(kinds.PODS, self._place)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from policy import loading, schema
-from simulator import figures, study
-from simulator import outcome as outcome_types
-from simulator.outcome import Explained, Moved, Outcome, Timeline
+from policy.loading import loader
+from policy.schema import load_policy
+from simulator.results import figures, study
+from simulator.results import outcome as outcome_types
+from simulator.results.outcome import Explained, Moved, Outcome, Timeline
 
 START_SECONDS = 1_790_000_000.0
 POLICY_TEXT = """\
@@ -15,9 +16,9 @@ descheduler: {mode: Enforce}
 """
 
 
-def policy() -> schema.LoadPolicy:
+def policy() -> load_policy.LoadPolicy:
     """The shipped defaults, enforced."""
-    return loading.load(POLICY_TEXT, "policy.yaml")
+    return loader.load(POLICY_TEXT, "policy.yaml")
 
 
 def timeline(seed: int = 1, *, nodes: int = 12, steps: int = 288, spread_ratio: float = 0.2) -> Timeline:

@@ -7,11 +7,13 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from descheduler import listed
-from extender import watched
-from kube import errors, kinds, lean_pods, objects, reflector
+from descheduler.snapshot import interned_pods
+from extender.state import pod_cache
+from kube import errors, kinds, objects
+from kube.cache import reflector
+from kube.pods import compact
 from simulator import kernel
-from simulator.apiserver import ApiServer, merging, shelf
+from simulator.apiserver import ApiServer, merge_patch, storage
 from simulator.apiserver.door import SimulatedDoor
 from tests import builders
 
@@ -48,9 +50,9 @@ def by_the_book(target: Any, patch: Any) -> Any:
 
 @hypothesis.given(target=VALUES, patch=VALUES)
 def test_a_merge_patch_is_that_of_the_rfc_and_shares_what_it_leaves_alone(target: Any, patch: Any) -> None:
-    result = merging.merged(target, patch)
+    result = merge_patch.merged(target, patch)
     assert result == by_the_book(target, patch)
-    assert merging.merged(result, patch) is result or patch == [] or not isinstance(patch, dict)
+    assert merge_patch.merged(result, patch) is result or patch == [] or not isinstance(patch, dict)
 
 
 def test_a_watch_of_a_door_that_does_not_wait_ends_with_a_bookmark_of_the_newest_version() -> None:
@@ -69,10 +71,10 @@ def test_a_struct_is_made_once_per_kind_and_version_and_handed_to_all() -> None:
     since = door.list(kinds.PODS).resource_version
     door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
     (first,), (again,) = door.list(kinds.PODS).items, door.list(kinds.PODS).items
-    (lean,) = door.list(lean_pods.PODS).items
+    (lean,) = door.list(compact.PODS).items
     seen = next(door.watch(kinds.PODS, resource_version=since)).object
     assert first is again is seen is door.get(kinds.PODS, "web-1", namespace="default")
-    assert isinstance(lean, lean_pods.Pod)
+    assert isinstance(lean, compact.Pod)
     door.merge_patch(kinds.PODS, "web-1", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
     assert door.list(kinds.PODS).items[0] is not first
 
@@ -84,7 +86,7 @@ def test_a_pod_made_of_its_parts_is_the_one_that_the_door_makes() -> None:
     for by_parts in (True, False):
         _, api, door = empty()
         if by_parts:
-            api.create_pod(dict(metadata), merging.text(body["spec"]), namespace="default")
+            api.create_pod(dict(metadata), merge_patch.text(body["spec"]), namespace="default")
         else:
             door.create(kinds.PODS, {"metadata": metadata, "spec": body["spec"]}, namespace="default")
         found.append(door.get(kinds.PODS, "web-1", namespace="default"))
@@ -119,9 +121,13 @@ def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None
     _, _, door = empty()
     door.create(kinds.PODS, builders.pod_body("web-1"), namespace="default")
     (whole,) = door.list(kinds.PODS).items
-    every = [door.list(lean_pods.PODS).items[0], door.list(watched.PODS).items[0], door.list(listed.PODS).items[0]]
+    every = [
+        door.list(compact.PODS).items[0],
+        door.list(pod_cache.PODS).items[0],
+        door.list(interned_pods.PODS).items[0],
+    ]
     assert {(pod.uid, pod.key, pod.owner) for pod in every} == {(whole.uid, whole.key, whole.owner)}
-    assert door.list(listed.PODS).items[0].labels == whole.labels
+    assert door.list(interned_pods.PODS).items[0].labels == whole.labels
 
 
 def test_subscribers_hear_of_every_change_in_order_also_of_what_they_cause() -> None:
@@ -146,11 +152,11 @@ def test_subscribers_hear_of_every_change_in_order_also_of_what_they_cause() -> 
 
 
 def test_a_watch_from_before_what_is_kept_is_gone() -> None:
-    things = shelf.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
+    things = storage.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
     old = None
     for number in range(1, 9):
-        new = shelf.Version("a/b", number, {"metadata": {}})
-        things.record(shelf.Change(number, old, new))
+        new = storage.Version("a/b", number, {"metadata": {}})
+        things.record(storage.Change(number, old, new))
         old = new
     assert (things.position(3), things.position(8)) == (None, 8)
     position = things.position(4)
@@ -166,11 +172,11 @@ def test_a_reader_that_slept_too_long_lists_again() -> None:
     seen = reflector.Reflector(door, kinds.NODES, clock=kernel.VirtualClock(START_SECONDS), rng=random.Random(1))
     door.create(kinds.NODES, builders.node_body("a"))
     seen.catch_up()
-    for number in range(2 * shelf.KEPT_CHANGES):
+    for number in range(2 * storage.KEPT_CHANGES):
         door.merge_patch(kinds.NODES, "a", {"metadata": {"annotations": {"n": str(number)}}})
     seen.catch_up()
     assert (seen.lists, seen.problem) == (2, None)
-    assert seen.snapshot()["a"].annotations["n"] == str(2 * shelf.KEPT_CHANGES - 1)
+    assert seen.snapshot()["a"].annotations["n"] == str(2 * storage.KEPT_CHANGES - 1)
 
 
 def test_a_pod_that_is_bound_gets_its_node_and_the_time_of_it_and_only_once() -> None:
@@ -244,7 +250,7 @@ def test_whenever_a_reflector_catches_up_it_holds_what_a_list_holds_and_told_eve
     assert seen.problem is None
 
 
-def is_even(version: shelf.Version) -> bool:
+def is_even(version: storage.Version) -> bool:
     return version.number % 2 == 0
 
 
@@ -257,12 +263,12 @@ def is_even(version: shelf.Version) -> bool:
 def test_a_list_is_what_is_there_however_much_has_happened_since_the_last_one(
     steps: list[tuple[str, bool, bool]],
 ) -> None:
-    things = shelf.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=2)
+    things = storage.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=2)
     for number, (key, goes, is_listed) in enumerate(steps, 1):
         old = things.get(key)
-        new = None if goes else shelf.Version(key, number, {"metadata": {"name": key}})
+        new = None if goes else storage.Version(key, number, {"metadata": {"name": key}})
         if old is not None or new is not None:
-            things.record(shelf.Change(number, old, new, old if goes else None))
+            things.record(storage.Change(number, old, new, old if goes else None))
         for namespace in ("", "a", "c") if is_listed else ():
             there = things.within(namespace)
             whole = tuple(one.decoded(objects.ConfigMap) for one in there)

@@ -7,7 +7,7 @@ import pytest
 from kube import door, kinds, objects
 from runtime import clock
 from simulator.apiserver import ApiServer
-from simulator.controllers import budgets, kubelet, later
+from simulator.controllers import budgets, delays, kubelet
 from tests import builders, door_suite
 
 
@@ -25,7 +25,7 @@ def simulated() -> ApiServer:
     for number in range(3):
         admin.create(kinds.NODES, builders.node_body(f"node-{number}"))
     server.subscribe(kinds.PODS, place)
-    kubelet.Kubelet(server, later.Later())
+    kubelet.Kubelet(server, delays.Later())
     budgets.Budgets(server, time)
     return server
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich import console
 
-from simulator import comparison, figures, table
+from simulator.results import comparison, figures, table
 
 LOAD = figures.Load(0.5, 0.9, 4.0, 1.0, 0.2)
 PLACED = figures.Effectiveness(0.5, 0.4, 20.0, 100.0, 0.2)

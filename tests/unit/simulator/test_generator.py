@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from simulator import drawing, generator
+from simulator.workloads import generator, owner_profiles
 from tests.unit.simulator import scenarios
 
 SMALL = generator.Shape(nodes=8, days=0.5, pods=200)
@@ -21,7 +21,7 @@ def test_a_seed_gives_one_scenario(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("rule", list(drawing.RULES))
+@pytest.mark.parametrize("rule", list(owner_profiles.RULES))
 def test_use_fills_the_nodes_as_asked_in_the_busy_steps_and_requests_fit(seed: int, rule: str) -> None:
     shape = dataclasses.replace(SMALL, rule=rule)
     drawn = generator.generate(seed, shape)

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from cli import studies
-from policy import opting_out, schema
-from simulator import generator, outcome, scenario, world
+from policy.contract import filter_opt_out
+from policy.schema import load_policy
+from simulator import scenario, world
+from simulator.results import outcome
+from simulator.workloads import generator
 from tests.unit.simulator import worlds
 
 TIMELINE = {"cpu_ratio", "memory_ratio"}
@@ -22,9 +25,9 @@ def generated(seed: int, **shape: Any) -> scenario.Scenario:
     return generator.generate(seed, dataclasses.replace(generator.DEMO, **small))
 
 
-def policy(**sections: Any) -> schema.LoadPolicy:
+def policy(**sections: Any) -> load_policy.LoadPolicy:
     """The defaults but for some sections, as in a file."""
-    return schema.LoadPolicy.model_validate(schema.defaults().as_file() | sections)
+    return load_policy.LoadPolicy.model_validate(load_policy.defaults().as_file() | sections)
 
 
 def same_machines_again() -> scenario.Scenario:
@@ -50,7 +53,7 @@ def unknown_use() -> scenario.Scenario:
 def some_opt_out() -> scenario.Scenario:
     """Some owners ask to be left alone by the filter."""
     given = generated(7, cpu_fill_ratio=0.75)
-    asked = {opting_out.KEY: opting_out.OFF}
+    asked = {filter_opt_out.KEY: filter_opt_out.OFF}
     owners = tuple(
         dataclasses.replace(one, annotations=asked) if number % 3 == 0 else one
         for number, one in enumerate(given.owners)
@@ -93,7 +96,7 @@ CASES: dict[str, tuple[Callable[[], scenario.Scenario], dict[str, Any]]] = {
 def lived(case: str, *, all_doors: bool) -> outcome.Outcome:
     """What came of a case, one way or the other."""
     make, changes = CASES[case]
-    setup = world.Setup(schema.defaults(), seed=2, explained=12)
+    setup = world.Setup(load_policy.defaults(), seed=2, explained=12)
     return world.run(make(), dataclasses.replace(setup, all_doors=all_doors, **changes))
 
 

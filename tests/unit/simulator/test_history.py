@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from promql import door, errors
-from simulator import outcome, world
-from simulator.history import machines, pods, reading, rebuilding
+from simulator import world
+from simulator.contention import Load
+from simulator.history import nodes, pods, reader, rebuilding
 from simulator.history.queries import Selectors, Subject, expressions
-from simulator.history.reading import Cache, Recorded, Span
-from simulator.load import Load
+from simulator.history.reader import Cache, Recorded, Span
+from simulator.results import outcome
 
 SPAN = Span(start_seconds=1_800_000.0, step_seconds=300.0, steps=12)
 GIB = 2.0**30
@@ -130,7 +131,7 @@ def test_loads_are_of_the_whole_machine_and_pods_ask_for_what_is_allocatable() -
     parts[Subject.CPUS] = [series(8.0, instance="10.0.0.1:9100")]
     parts[Subject.MEMORY] = [series(32 * GIB, instance="10.0.0.1:9100")]
     both = pod("web-1", "u1", "a"), pod("web-2", "u2", "a")  # which use 3.2 CPUs and 16 GiB: all that was measured
-    (machine,) = machines.build(recorded(parts)).machines
+    (machine,) = nodes.build(recorded(parts)).machines
     assert (machine.capacity, machine.allocatable) == (Load(8000.0, 32 * GIB), Load(6000.0, 24 * GIB))
     figures = played(parts, *both).figures
     assert figures.cpu.mean_ratio == pytest.approx(0.4, abs=0.005)
@@ -198,7 +199,7 @@ def test_missing_requests_are_said_and_ask_for_nothing() -> None:
 
 def test_a_renamed_node_is_one_machine_and_a_replaced_one_is_two() -> None:
     same = node("old", "10.0.0.1", range(0, 5)), node("new", "10.0.0.1", range(5, 12))
-    found = machines.build(recorded(*same, node("b", "10.0.0.2", range(0, 5)), node("c", "10.0.0.3", range(6, 12))))
+    found = nodes.build(recorded(*same, node("b", "10.0.0.2", range(0, 5)), node("c", "10.0.0.3", range(6, 12))))
     assert [one.name for one in found.machines] == ["b", "c", "new"]
     assert found.renamed == {"old": "new"}
     assert "node old went on as new (same address): replayed as one machine" in found.notes
@@ -219,7 +220,7 @@ def over_hours(*parts: dict[Subject, list[door.Series]]) -> Recorded:
 
 
 def test_an_address_that_another_machine_has_hours_later_is_measured_of_each_in_its_time() -> None:
-    found = machines.build(over_hours(node("a", "10.0.0.1", range(0, 5)), node("b", "10.0.0.1", range(30, 40))))
+    found = nodes.build(over_hours(node("a", "10.0.0.1", range(0, 5)), node("b", "10.0.0.1", range(30, 40))))
     assert [one.name for one in found.machines] == ["a", "b"]
     assert found.renamed == {}
     assert np.flatnonzero(~np.isnan(found.cpu_ratio[0])).tolist() == list(range(0, 5))
@@ -228,7 +229,7 @@ def test_an_address_that_another_machine_has_hours_later_is_measured_of_each_in_
 
 def test_a_node_that_moved_to_another_address_is_no_other_machine_and_measured_all_the_time() -> None:
     moved = node("a", "10.0.0.1", range(0, 5)), node("a", "10.0.0.9", range(5, 12))
-    found = machines.build(recorded(*moved, node("b", "10.0.0.1", range(6, 12))))
+    found = nodes.build(recorded(*moved, node("b", "10.0.0.1", range(6, 12))))
     assert [one.name for one in found.machines] == ["a", "b"]
     assert found.renamed == {}
     assert not np.isnan(found.cpu_ratio[0]).any()
@@ -237,9 +238,9 @@ def test_a_node_that_moved_to_another_address_is_no_other_machine_and_measured_a
 
 def test_a_node_that_was_away_for_hours_is_named() -> None:
     there = [*range(0, 5), *range(30, 40)]
-    found = machines.build(over_hours(node("a", "10.0.0.1", range(40)), node("b", "10.0.0.2", there)))
+    found = nodes.build(over_hours(node("a", "10.0.0.1", range(40)), node("b", "10.0.0.2", there)))
     assert "went and came back under one name, replayed as there all the time: b (1 in all)" in found.notes
-    everybody = machines.build(over_hours(node("a", "10.0.0.1", there), node("b", "10.0.0.2", there)))
+    everybody = nodes.build(over_hours(node("a", "10.0.0.1", there), node("b", "10.0.0.2", there)))
     assert everybody.notes == ()  # Prometheus was away, not they
 
 
@@ -250,7 +251,7 @@ def taint(where: str, key: str, steps: Iterable[int]) -> dict[Subject, list[door
 def test_only_a_taint_that_lasted_is_replayed_and_each_once() -> None:
     pages = taint("a", "dedicated", range(0, 6)), taint("a", "dedicated", range(6, 12))
     passing = taint("a", "node.cloudprovider.kubernetes.io/uninitialized", [0]), taint("b", "going", range(8, 12))
-    found = machines.build(recorded(*TWO, *pages, *passing))
+    found = nodes.build(recorded(*TWO, *pages, *passing))
     assert [one.taints for one in found.machines] == [({"key": "dedicated", "value": "", "effect": "NoSchedule"},), ()]
     assert (
         "taints that stood for less than half of a node's time, not replayed: going, "
@@ -259,7 +260,7 @@ def test_only_a_taint_that_lasted_is_replayed_and_each_once() -> None:
 
 
 def test_two_living_nodes_that_share_an_address_stay_two_and_neither_is_measured() -> None:
-    found = machines.build(recorded(node("a", "10.0.0.1"), node("b", "10.0.0.1")))
+    found = nodes.build(recorded(node("a", "10.0.0.1"), node("b", "10.0.0.1")))
     assert [one.name for one in found.machines] == ["a", "b"]
     assert np.isnan(found.cpu_ratio).all()
     assert any("node-cpu was never measured: a, b" in note for note in found.notes)
@@ -347,7 +348,7 @@ LATER = LONG.end_seconds + 86400.0
 
 def test_pages_cover_every_step_once() -> None:
     server = Server()
-    found = reading.read(server, LONG, Selectors(), Cache(None, "p"), now_seconds=LATER)
+    found = reader.read(server, LONG, Selectors(), Cache(None, "p"), now_seconds=LATER)
     points = [at for one in found.series[Subject.NODES] for at, _ in one.points]
     assert points == [300.0 * (step + 1) for step in range(200)]
     assert len(server.asked) == 3 * len(expressions(300.0, Selectors()))
@@ -357,34 +358,34 @@ def test_what_broke_off_goes_on_where_it_stopped(tmp_path: pathlib.Path) -> None
     server, cache = Server(), Cache(tmp_path / "cache", "p")
     server.fails_after = 7
     with pytest.raises(errors.Unreachable):
-        reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
+        reader.read(server, LONG, Selectors(), cache, now_seconds=LATER)
     server.fails_after = None
-    whole = reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
+    whole = reader.read(server, LONG, Selectors(), cache, now_seconds=LATER)
     assert len(server.asked) == len(set(server.asked)) == 3 * len(expressions(300.0, Selectors()))
-    assert whole == reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
+    assert whole == reader.read(server, LONG, Selectors(), cache, now_seconds=LATER)
 
 
 def test_a_page_that_is_partial_or_may_still_change_or_was_damaged_is_asked_again(tmp_path: pathlib.Path) -> None:
     server, cache = Server(), Cache(tmp_path, "p")
     server.warnings = ("a store is down",)
-    assert reading.read(server, LONG, Selectors(), cache, now_seconds=LATER).warnings[0] == "nodes: a store is down"
+    assert reader.read(server, LONG, Selectors(), cache, now_seconds=LATER).warnings[0] == "nodes: a store is down"
     server.warnings = ()
-    reading.read(server, LONG, Selectors(), cache, now_seconds=LONG.end_seconds)
+    reader.read(server, LONG, Selectors(), cache, now_seconds=LONG.end_seconds)
     pages = len(expressions(300.0, Selectors()))
     assert len(server.asked) == 6 * pages
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:40])
-    reading.read(server, LONG, Selectors(), cache, now_seconds=LATER)
+    reader.read(server, LONG, Selectors(), cache, now_seconds=LATER)
     assert len(server.asked) == 9 * pages
 
 
 def test_the_same_days_asked_for_later_are_asked_only_for_their_edges(tmp_path: pathlib.Path) -> None:
     server, cache = Server(), Cache(tmp_path, "p")
     days = Span(300.0 * 1000, 300.0, 2016)
-    reading.read(server, days, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    reader.read(server, days, Selectors(), cache, now_seconds=days.end_seconds + LATER)
     first = len(server.asked)
     later = Span(300.0 * 1005, 300.0, 2016)
-    found = reading.read(server, later, Selectors(), cache, now_seconds=days.end_seconds + LATER)
+    found = reader.read(server, later, Selectors(), cache, now_seconds=days.end_seconds + LATER)
     assert len(server.asked) - first == 2 * len(expressions(300.0, Selectors()))
     points = [at for one in found.series[Subject.NODES] for at, _ in one.points]
     assert points == [300.0 * (1005 + step + 1) for step in range(2016)]
@@ -395,14 +396,14 @@ def test_another_cluster_behind_the_same_address_has_pages_of_its_own(
     tmp_path: pathlib.Path, other: tuple[float, ...]
 ) -> None:
     mine, theirs = Server(), Server(born=other)
-    reading.read(mine, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
-    reading.read(theirs, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    reader.read(mine, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
+    reader.read(theirs, LONG, Selectors(), Cache(tmp_path, "http://localhost:9090"), now_seconds=LATER)
     assert theirs.asked == mine.asked
 
 
 def test_progress_is_told(tmp_path: pathlib.Path) -> None:
     told: list[tuple[Subject, int, int]] = []
-    reading.read(
+    reader.read(
         Server(), LONG, Selectors(), Cache(tmp_path, "p"), now_seconds=LATER, progress=lambda *one: told.append(one)
     )
     assert told[:4] == [(Subject.NODES, 0, 3), (Subject.NODES, 1, 3), (Subject.NODES, 2, 3), (Subject.NODES, 3, 3)]

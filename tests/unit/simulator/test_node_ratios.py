@@ -2,25 +2,27 @@
 
 import pytest
 
-from policy import schema
+from policy.schema import load_policy
 from simulator import kernel
-from simulator.prometheus import questions
+from simulator.prometheus import expressions
 from simulator.prometheus.door import SimulatedPrometheus
 from simulator.world import windows
 from tests.unit.simulator import books
 
-POLICY = schema.LoadPolicy.of({"descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.4}}}})
+POLICY = load_policy.LoadPolicy.of(
+    {"descheduler": {"thresholds": {"cpu_avg_5m": {"evictAbove": 0.6, "evictUntil": 0.4}}}}
+)
 OWN = {
     "metrics": [{"name": "own", "resource": "cpu", "window": "5m", "query": "author:knows", "statistic": "other"}],
     "descheduler": {"thresholds": {"own": {"evictAbove": 0.6, "evictUntil": 0.4}}},
 }
 
 
-def over(cpu_millicores: float, policy: schema.LoadPolicy = POLICY) -> bool:
+def over(cpu_millicores: float, policy: load_policy.LoadPolicy = POLICY) -> bool:
     """What is said ten minutes after a pod of this use began to run on one of two nodes."""
     clock = kernel.VirtualClock(books.after(2))
     made = books.of([[(cpu_millicores, 1e9)] * 4])
-    prometheus = SimulatedPrometheus(books.book(made, {"web": 0}), clock, own=questions.own(policy))
+    prometheus = SimulatedPrometheus(books.book(made, {"web": 0}), clock, own=expressions.own(policy))
     return windows.Windows(policy, prometheus, clock).any_node_over()
 
 
@@ -30,4 +32,4 @@ def test_a_node_is_over_a_line_with_what_it_uses_itself(cpu_millicores: float, f
 
 
 def test_what_only_its_author_can_compute_counts_as_over() -> None:
-    assert over(0.0, schema.LoadPolicy.of(OWN))
+    assert over(0.0, load_policy.LoadPolicy.of(OWN))

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from simulator.contention import Load, SystemLoad
 from simulator.kernel import VirtualClock
-from simulator.load import Load, SystemLoad
 from simulator.peers import oracle
 from simulator.scenario import Machine, Owner, Replica, Scenario, Usage
 from tests import builders

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from kube import errors, kinds, lean_pods, objects
-from policy import owner_usage
-from simulator.load import Load
+from kube import errors, kinds, objects
+from kube.pods import compact
+from policy.contract import owner_usage
+from simulator.contention import Load
 from simulator.scenario import Machine, Owner
 from tests.unit.simulator import cities
 
@@ -94,7 +95,7 @@ def test_a_bare_pod_has_no_successor() -> None:
 def test_a_job_that_is_done_ends_with_success_and_takes_its_objects_along() -> None:
     city = cities.City([cities.owner("batch", "Job")], cities.replicas(0, 1)).arrive(0)
     phases: list[str] = []
-    city.api.subscribe(lean_pods.PODS, lambda _old, new: phases.append(new.status.phase if new else "gone"))
+    city.api.subscribe(compact.PODS, lambda _old, new: phases.append(new.status.phase if new else "gone"))
     city.owners.leave(0)
     assert phases == ["Succeeded", "gone"]
     assert city.door.list(kinds.JOBS).items == ()

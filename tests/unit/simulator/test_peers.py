@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.contention import Load
 from simulator.kernel import VirtualClock
-from simulator.load import Load
 from simulator.peers import crane, formula, koordinator, port, trimaran
-from simulator.peers.seen import Seen
+from simulator.peers.observations import Seen
 from simulator.scenario import Machine, Scenario, Usage
 from simulator.scheduling import extenders
 from tests import builders

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator import usage
+from annotator import usage_sync
 from policy import metrics
-from simulator.prometheus import SimulatedPrometheus, questions
+from simulator.prometheus import SimulatedPrometheus, expressions
 from tests import clocks
 from tests.unit.simulator import books
 
@@ -27,8 +27,8 @@ def test_it_is_what_the_answers_say(
         made.ended(name, made.now_seconds)
     clock = clocks.ManualClock(books.after(at))
     prometheus = SimulatedPrometheus(made, clock)
-    told = prometheus.pod_amounts(questions.PodMean(resource, 300.0), clock.now())
-    asked = usage.ask(prometheus.query, resource, 300.0)
+    told = prometheus.pod_amounts(expressions.PodMean(resource, 300.0), clock.now())
+    asked = usage_sync.ask(prometheus.query, resource, 300.0)
     assert told is not None
     assert told.of(NAMES).tolist() == pytest.approx(asked.amounts.of(NAMES).tolist(), rel=0, abs=0, nan_ok=True)
     assert (len(told.known) == 0) == asked.empty
@@ -40,7 +40,7 @@ def test_of_two_pods_of_one_name_in_a_window_nothing_is_told() -> None:
     prometheus = SimulatedPrometheus(made, clock)
 
     def told(*names: str) -> list[float] | None:
-        found = prometheus.pod_amounts(questions.PodMean("cpu", 300.0), clock.now())
+        found = prometheus.pod_amounts(expressions.PodMean("cpu", 300.0), clock.now())
         return None if found is None else found.of(names).tolist()
 
     assert told("default/web-0") == pytest.approx([0.8])

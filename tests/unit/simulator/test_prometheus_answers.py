@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promql import errors, node_queries, pod_queries
-from promql.node_queries import Window
-from simulator import scenario, usage
+from promql import errors
+from promql.queries import node_queries, pod_queries
+from promql.queries.node_queries import Window
+from simulator import scenario
 from simulator.prometheus import Fault, SimulatedPrometheus
+from simulator.usage import node_usage
 from tests import clocks
 from tests.unit.simulator import books
 from tests.unit.simulator.books import after
@@ -31,7 +33,7 @@ BUSY, QUIET = (800.0, 3.2e9), (80.0, 0.32e9)  # 10 % and 1 % of a node
 class Watched:
     """A Prometheus over a book, and the clock of both."""
 
-    def __init__(self, book: usage.UsageBook) -> None:
+    def __init__(self, book: node_usage.UsageBook) -> None:
         self.book = book
         self.clock = clocks.ManualClock(book.now_seconds)
         self.door = SimulatedPrometheus(book, self.clock)
@@ -136,7 +138,7 @@ def test_a_fault_lasts_from_its_beginning_to_its_end() -> None:
 
 
 def test_what_is_older_than_what_is_kept_is_refused_and_never_taken_for_young() -> None:
-    book = usage.UsageBook(books.of([[BUSY] * 40]), kept_seconds=1200.0)
+    book = node_usage.UsageBook(books.of([[BUSY] * 40]), kept_seconds=1200.0)
     seen = Watched(book).at(40)
     with pytest.raises(errors.BadQuery, match="give the book a longer kept_seconds"):
         seen.says(WINDOWS["cpu_avg_5m"], at_seconds=after(4))

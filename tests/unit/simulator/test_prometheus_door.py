@@ -4,8 +4,9 @@ import collections.abc
 
 import pytest
 
-from simulator import kernel, usage
+from simulator import kernel
 from simulator.prometheus import SimulatedPrometheus
+from simulator.usage import node_usage
 from tests import prometheus_suite
 from tests.unit.simulator import books
 
@@ -21,7 +22,7 @@ def stage(request: pytest.FixtureRequest) -> prometheus_suite.Stage:
         [(200.0 * (1 + (3 * step + pod) % 7), 1e9 * (1 + (step + pod) % 5)) for step in range(60)] for pod in (0, 1)
     ]
     made = books.of(uses)
-    scraping = usage.Scraping(every_seconds, every_seconds / 2)
+    scraping = node_usage.Scraping(every_seconds, every_seconds / 2)
     book = books.book(made, {"web-0": 0, "web-1": 1}, scraping=scraping)
     virtual = kernel.Kernel(books.START_SECONDS)
 

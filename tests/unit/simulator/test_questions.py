@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator import queries
-from policy import metrics, schema
-from promql import errors, node_queries, pod_queries, recording_rules
-from promql.node_queries import Window
-from simulator.prometheus import questions
+from annotator.collect import queries
+from policy import metrics
+from policy.schema import load_policy
+from promql import errors
+from promql.queries import node_queries, pod_queries, recording_rules
+from promql.queries.node_queries import Window
+from simulator.prometheus import expressions
 
 RESOURCES = st.sampled_from(metrics.RESOURCES)
 SELECTORS = st.sampled_from(["", 'job="node-exporter"'])
@@ -24,7 +26,7 @@ def test_a_window_is_recognised_by_the_text_that_was_built_for_it(
 ) -> None:
     window = Window(resource, statistic, span, span if statistic == "avg" else averaging)
     text = node_queries.expression(window, selector=selector)
-    found = questions.Book(selector).meaning(text)
+    found = expressions.Book(selector).meaning(text)
     assert isinstance(found, Window)
     assert node_queries.expression(found, selector=selector) == text
     assert (found.resource, found.window_seconds) == (window.resource, window.window_seconds)
@@ -32,18 +34,18 @@ def test_a_window_is_recognised_by_the_text_that_was_built_for_it(
 
 @given(RESOURCES, SPANS, SELECTORS)
 def test_the_other_questions_are_recognised_too(resource: str, span: float, selector: str) -> None:
-    book = questions.Book(selector)
+    book = expressions.Book(selector)
     pods = {"cpu": pod_queries.cpu_cores, "memory": pod_queries.memory_bytes}
-    assert book.meaning(node_queries.data_time(resource, selector=selector)) == questions.NodeTime(resource)
-    assert book.meaning(node_queries.scrapes(resource, span, selector=selector)) == questions.Scrapes(span)
-    assert book.meaning(node_queries.known_share(span, selector=selector)) == questions.KnownShare(span)
-    assert book.meaning(pods[resource](span)) == questions.PodMean(resource, span)
-    assert book.meaning(pod_queries.data_time(resource)) == questions.PodTime(resource)
+    assert book.meaning(node_queries.data_time(resource, selector=selector)) == expressions.NodeTime(resource)
+    assert book.meaning(node_queries.scrapes(resource, span, selector=selector)) == expressions.Scrapes(span)
+    assert book.meaning(node_queries.known_share(span, selector=selector)) == expressions.KnownShare(span)
+    assert book.meaning(pods[resource](span)) == expressions.PodMean(resource, span)
+    assert book.meaning(pod_queries.data_time(resource)) == expressions.PodTime(resource)
 
 
-@pytest.mark.parametrize("metric", schema.LoadPolicy.of({}).metrics_in_force, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", load_policy.LoadPolicy.of({}).metrics_in_force, ids=lambda metric: metric.name)
 def test_every_metric_of_the_default_policy_is_understood(metric: metrics.Metric) -> None:
-    assert questions.Book().meaning(queries.expression(metric)) == Window(
+    assert expressions.Book().meaning(queries.expression(metric)) == Window(
         metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds
     )
 
@@ -60,18 +62,18 @@ def test_every_metric_of_the_default_policy_is_understood(metric: metrics.Metric
 )
 def test_what_no_service_builds_is_a_bad_query_that_says_what_is_known(text: str) -> None:
     with pytest.raises(errors.BadQuery, match=re.escape(f"does not know `{text}`; expected what the services build")):
-        questions.Book().meaning(text)
+        expressions.Book().meaning(text)
 
 
 def test_a_query_of_the_policys_own_is_taken_for_what_its_metric_says() -> None:
     recorded = recording_rules.record("cpu_max_1h")
     entry = {"name": "cpu_max_1h", "resource": "cpu", "statistic": "max", "window": "1h", "query": recorded}
-    book = questions.Book(own=questions.own(schema.LoadPolicy.of({"metrics": [entry]})))
+    book = expressions.Book(own=expressions.own(load_policy.LoadPolicy.of({"metrics": [entry]})))
     assert book.meaning(recorded) == Window("cpu", "max", 3600.0, 300.0)
 
 
 def test_a_query_whose_statistic_nobody_knows_stays_unknown() -> None:
     entry = {"name": "cpu_trend", "resource": "cpu", "statistic": "trend", "window": "1h", "query": "my:cpu_trend"}
-    book = questions.Book(own=questions.own(schema.LoadPolicy.of({"metrics": [entry]})))
+    book = expressions.Book(own=expressions.own(load_policy.LoadPolicy.of({"metrics": [entry]})))
     with pytest.raises(errors.BadQuery, match="my:cpu_trend"):
         book.meaning("my:cpu_trend")

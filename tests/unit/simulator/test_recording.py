@@ -2,8 +2,8 @@
 
 import pytest
 
-from descheduler.answers import Told
-from descheduler.evicting import EvictionOutcome
+from descheduler.eviction.api_results import Told
+from descheduler.eviction.evictor import EvictionOutcome
 from kube.objects import Pod
 from simulator.world import recording
 from tests import builders

@@ -7,18 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from descheduler import reading
-from descheduler.usage import NodeUsage, PodUsage
-from policy import schema
-from promql import door, errors, identity
-from simulator.prometheus import SimulatedPrometheus, questions
+from descheduler.snapshot import cluster_reader
+from descheduler.snapshot.usage import NodeUsage, PodUsage
+from policy.schema import load_policy
+from promql import door, errors
+from promql.queries import identity
+from simulator.prometheus import SimulatedPrometheus, expressions
 from simulator.world import relieving
 from tests import builders, clocks
 from tests.unit.descheduler import doors
 from tests.unit.simulator import books
 
-POLICY = schema.defaults()
-OWN = schema.LoadPolicy.of(
+POLICY = load_policy.defaults()
+OWN = load_policy.LoadPolicy.of(
     {
         "metrics": [{"name": "own", "resource": "cpu", "window": "5m", "query": "author:knows", "statistic": "other"}],
         "descheduler": {"thresholds": {"own": {"evictAbove": 0.6, "evictUntil": 0.4}}},
@@ -43,24 +44,26 @@ class Listening(SimulatedPrometheus):
 
 
 def readers(
-    wishes: list[list[tuple[float, float]]], at: float, *, leaves: float = 9.0, policy: schema.LoadPolicy = POLICY
-) -> tuple[relieving.Reader, reading.Reader, Listening]:
+    wishes: list[list[tuple[float, float]]], at: float, *, leaves: float = 9.0, policy: load_policy.LoadPolicy = POLICY
+) -> tuple[relieving.Reader, cluster_reader.Reader, Listening]:
     """One that is told and one that asks, so many steps after the start; node-1 leaves at its time."""
     machines = (books.machine(0), books.machine(1, leaves_seconds=books.after(leaves)), books.machine(2))
     made = books.book(books.of(wishes, machines=machines), {"a": 0, "b": 1, "c": 2})
     clock = clocks.ManualClock(books.after(at))
-    prometheus = Listening(made, clock, own=questions.own(policy))
+    prometheus = Listening(made, clock, own=expressions.own(policy))
     kube = doors.FakeDoor()
     told = relieving.Reader(kube, prometheus, prometheus, clock)
-    return told, reading.Reader(kube, prometheus, identity.SeriesLabels()), prometheus
+    return told, cluster_reader.Reader(kube, prometheus, identity.SeriesLabels()), prometheus
 
 
-def used(reader: reading.Reader, policy: schema.LoadPolicy = POLICY) -> dict[str, PodUsage]:
+def used(reader: cluster_reader.Reader, policy: load_policy.LoadPolicy = POLICY) -> dict[str, PodUsage]:
     """What pods use, also of one that nobody knows."""
     return reader.pod_usage(policy)(NAMES)
 
 
-def shown(reader: reading.Reader, *, ago_seconds: float | None, policy: schema.LoadPolicy = POLICY) -> list[NodeUsage]:
+def shown(
+    reader: cluster_reader.Reader, *, ago_seconds: float | None, policy: load_policy.LoadPolicy = POLICY
+) -> list[NodeUsage]:
     """What nodes show, of those that the apiserver lists: there are others in Prometheus for a while."""
     nodes = [builders.node(f"node-{number}") for number in (0, 1, 3)]
     at_seconds = None if ago_seconds is None else books.after(2) - ago_seconds

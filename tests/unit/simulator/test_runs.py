@@ -8,8 +8,9 @@ import signal
 
 import pytest
 
-from simulator import runs, scenario, study, workers
-from simulator.outcome import Outcome, Progress
+from simulator import runs, scenario, workers
+from simulator.results import study
+from simulator.results.outcome import Outcome, Progress
 from tests.unit.simulator import outcomes
 
 STEPS = 1000

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from simulator import scenario as scenarios
-from simulator import splitting, world
-from simulator.history import rebuilding, saving
-from simulator.load import Load
-from simulator.outcome import Timeline
+from simulator import world
+from simulator.contention import Load
+from simulator.history import past_file, rebuilding
+from simulator.results.outcome import Timeline
+from simulator.workloads import splitting
 
 GIB = 2.0**30
 
@@ -43,8 +44,8 @@ def past() -> rebuilding.Past:
 
 
 def test_what_was_saved_is_read(tmp_path: pathlib.Path) -> None:
-    saving.save(past(), tmp_path / "past.npz")
-    found, wanted = saving.load(tmp_path / "past.npz"), past()
+    past_file.save(past(), tmp_path / "past.npz")
+    found, wanted = past_file.load(tmp_path / "past.npz"), past()
     for name in ("name", "start_seconds", "steps", "machines", "owners", "replicas", "assumptions"):
         assert getattr(found.scenario, name) == getattr(wanted.scenario, name)
     np.testing.assert_array_equal(found.scenario.usage.cpu_millicores, wanted.scenario.usage.cpu_millicores)
@@ -56,29 +57,29 @@ def test_what_was_saved_is_read(tmp_path: pathlib.Path) -> None:
 def test_what_is_no_history_is_refused_by_name(tmp_path: pathlib.Path, content: bytes) -> None:
     path = tmp_path / "other.npz"
     path.write_bytes(content)
-    with pytest.raises(saving.HistoryError, match=r"other.npz: not a recorded history .*evenload whatif --save"):
-        saving.load(path)
+    with pytest.raises(past_file.HistoryError, match=r"other.npz: not a recorded history .*evenload whatif --save"):
+        past_file.load(path)
 
 
 def test_a_truncated_file_and_one_of_another_kind_are_refused(tmp_path: pathlib.Path) -> None:
-    saving.save(past(), tmp_path / "past.npz")
+    past_file.save(past(), tmp_path / "past.npz")
     whole = (tmp_path / "past.npz").read_bytes()
     (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
     np.savez(tmp_path / "trace.npz", cpu=np.zeros(3))
     for name in ("half.npz", "trace.npz"):
-        with pytest.raises(saving.HistoryError, match=name):
-            saving.load(tmp_path / name)
+        with pytest.raises(past_file.HistoryError, match=name):
+            past_file.load(tmp_path / name)
 
 
 def test_a_file_with_a_damaged_byte_is_refused_by_name_wherever_it_is(tmp_path: pathlib.Path) -> None:
-    saving.save(past(), tmp_path / "past.npz")
+    past_file.save(past(), tmp_path / "past.npz")
     whole, damaged = (tmp_path / "past.npz").read_bytes(), tmp_path / "damaged.npz"
     refused = []
     for at in range(0, len(whole), 7):
         damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         try:
-            saving.load(damaged)
-        except saving.HistoryError as error:
+            past_file.load(damaged)
+        except past_file.HistoryError as error:
             refused.append(str(error))
     assert len(refused) > 100
     assert all("damaged.npz: not a recorded history" in said for said in refused)
@@ -89,9 +90,9 @@ def test_a_file_whose_replicas_point_nowhere_is_refused(tmp_path: pathlib.Path, 
     good = past()
     replicas = (dataclasses.replace(good.scenario.replicas[0], **wrong), good.scenario.replicas[1])  # type: ignore[arg-type]
     bad = dataclasses.replace(good, scenario=dataclasses.replace(good.scenario, replicas=replicas))
-    saving.save(bad, tmp_path / "bad.npz")
-    with pytest.raises(saving.HistoryError, match="points outside of the file"):
-        saving.load(tmp_path / "bad.npz")
+    past_file.save(bad, tmp_path / "bad.npz")
+    with pytest.raises(past_file.HistoryError, match="points outside of the file"):
+        past_file.load(tmp_path / "bad.npz")
 
 
 def test_a_part_keeps_who_was_there_and_what_they_used() -> None:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import yaml
 
-from policy import loading, schema
-from policy.schema import LoadPolicy
-from simulator import figures, outcome
-from simulator.tuning import fitting, goal, searching, space, written
+from policy.loading import loader
+from policy.schema import load_policy
+from policy.schema.load_policy import LoadPolicy
+from simulator.results import figures, outcome
+from simulator.tuning import fitting, goal, policy_file, searching, space
 from simulator.tuning.goal import Aim, Goal, Score
 from simulator.tuning.searching import Settings
 from simulator.tuning.space import Part
@@ -34,7 +35,7 @@ def best_at(wanted: float, evictions: float = 0.0) -> fitting.Try:
 
 
 def test_everything_that_may_be_moved_reads_and_writes_the_file() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, EVERY)
     names = [one.name for one in dimensions]
     assert len(set(names)) == len(names)
@@ -45,7 +46,7 @@ def test_everything_that_may_be_moved_reads_and_writes_the_file() -> None:
 
 
 def test_a_choice_becomes_the_policy_that_a_file_would_give() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, EVERY)
     choice = space.present(policy, dimensions) | {
         "filter.thresholds.cpu_avg_5m": 0.55,
@@ -66,7 +67,7 @@ def test_a_rule_that_is_off_stays_off() -> None:
 
 
 def test_a_combination_that_is_no_policy_is_none() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.SCORE])
     nothing_weighs = dict.fromkeys((one.name for one in dimensions if "weights" in one.name), 0.0)
     assert space.chosen(policy, dimensions, space.present(policy, dimensions) | nothing_weighs) is None
@@ -91,7 +92,7 @@ def test_a_score_is_the_mean_of_runs_and_counts_evictions_by_the_day() -> None:
 
 
 def test_the_search_finds_the_bottom_and_repeats_itself() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
     fits = [fitting.fit(policy, dimensions, best_at(0.45), best_at(0.45), GOAL, Settings(40, seed=3)) for _ in range(2)]
     assert limit(fits[0].policy) == pytest.approx(0.45)
@@ -105,7 +106,7 @@ def test_a_policy_over_the_limit_loses_to_one_that_keeps_it() -> None:
         value = 100.0 * limit(policy)
         return Score(value, 20.0 if limit(policy) < 0.58 else 1.0, 0, (value,))
 
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     found = fitting.fit(policy, space.dimensions(policy, [Part.FILTER]), tried, tried, GOAL, Settings(30, seed=1))
     assert limit(found.policy) == pytest.approx(0.6)
     assert found.found_learned.excess(GOAL) <= 0
@@ -116,13 +117,13 @@ def test_a_cooler_cluster_that_leaves_pods_out_does_not_win() -> None:
         out = int(limit(policy) < 0.6)
         return Score(0.0 if out else 10.0, 0.0, out, (0.0,))
 
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     found = fitting.fit(policy, space.dimensions(policy, [Part.FILTER]), tried, tried, GOAL, Settings(20, seed=1))
     assert found.found_learned.unplaced == 0
 
 
 def test_a_gain_that_does_not_carry_over_is_called_over_fitting() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
     found = fitting.fit(policy, dimensions, best_at(0.45), best_at(0.65), GOAL, Settings(30, seed=3))
     assert (found.learned_gain > 0, found.held_gain < 0) == (True, True)
@@ -131,7 +132,7 @@ def test_a_gain_that_does_not_carry_over_is_called_over_fitting() -> None:
 
 
 def test_the_limit_is_checked_where_nothing_was_searched() -> None:
-    policy = schema.defaults()
+    policy = load_policy.defaults()
     dimensions = space.dimensions(policy, [Part.FILTER])
     found = fitting.fit(policy, dimensions, best_at(0.45), best_at(0.45, evictions=12.0), GOAL, Settings(10, seed=3))
     assert any("12.0 evictions a day on what was held back, over the limit of 10" in one for one in found.warnings)
@@ -159,7 +160,7 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> None:
-    before = schema.defaults()
+    before = load_policy.defaults()
     made = space.chosen(
         before,
         space.dimensions(before, EVERY),
@@ -167,8 +168,8 @@ def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> N
         | {"filter.thresholds.cpu_avg_5m": 0.55, "score.combine": "mean", "descheduler.overloadedFor": "5m"},
     )
     assert made is not None
-    text = written.commented(before, made, ("found by a search", "of 40 trials"))
-    assert loading.load(text, "written").as_file() == made.as_file()
+    text = policy_file.commented(before, made, ("found by a search", "of 40 trials"))
+    assert loader.load(text, "written").as_file() == made.as_file()
     changed = [line.strip() for line in text.splitlines() if "# was" in line]
     assert changed == [
         "cpu_avg_5m: 0.55   # was 0.65",
@@ -180,7 +181,7 @@ def test_the_written_policy_loads_and_every_changed_line_says_what_it_was() -> N
 
 @pytest.mark.parametrize("word", ["on", "NO", "1e3", "", "a: b", "#x", "12h"])
 def test_words_that_yaml_would_read_as_something_else_are_quoted(word: str) -> None:
-    line = next(iter(written._mapping({"key": word, "list": [word]}, {}, 0)))
+    line = next(iter(policy_file._mapping({"key": word, "list": [word]}, {}, 0)))
     assert yaml.safe_load(line.partition("   #")[0]) == {"key": word}
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy import schema
-from simulator import outcome, scenario, world
-from simulator.apiserver import shelf
-from simulator.load import Load
+from policy.schema import load_policy
+from simulator import scenario, world
+from simulator.apiserver import storage
+from simulator.contention import Load
+from simulator.results import outcome
 from tests.unit.simulator import worlds
 
-POLICY = schema.defaults()
+POLICY = load_policy.defaults()
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,7 @@ def test_what_is_hot_all_the_same_is_relieved(crowded: outcome.Outcome) -> None:
 @pytest.mark.parametrize("all_doors", [False, True])
 def test_a_run_that_is_over_leaves_no_pods_behind_without_the_garbage_collector(all_doors: bool) -> None:
     def bodies() -> int:
-        return sum(1 for one in gc.get_objects() if type(one) is shelf.Version)
+        return sum(1 for one in gc.get_objects() if type(one) is storage.Version)
 
     gc.collect()
     gc.disable()
@@ -141,7 +142,7 @@ def test_who_waits_in_vain_until_it_leaves_found_no_node() -> None:
 @pytest.mark.parametrize(("statistic", "said"), [("mine", True), ("avg", False)])
 def test_a_metric_that_the_simulation_cannot_know_is_named(statistic: str, said: bool) -> None:
     own = {"name": "load1", "resource": "cpu", "statistic": statistic, "window": "5m", "query": "node_load1"}
-    policy = schema.LoadPolicy.of({"metrics": [own], "score": {"weights": {"load1": 1.0}}})
+    policy = load_policy.LoadPolicy.of({"metrics": [own], "score": {"weights": {"load1": 1.0}}})
     found = lived(worlds.misleading(hours=0.5), policy=policy)
     assert any("What the queries of load1 would give is not known" in one for one in found.assumptions) is said
 

@@ -8,7 +8,7 @@ free, three or four on each, and these are hot; two on each of six machines are 
 import numpy as np
 
 from simulator import scenario
-from simulator.load import Load
+from simulator.contention import Load
 
 START = 1_795_219_200.0  # 2026-11-21 00:00 UTC
 STEP = 300.0

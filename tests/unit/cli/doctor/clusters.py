@@ -7,7 +7,7 @@ from typing import Any
 from urllib import parse
 
 from cli.doctor import guard
-from policy import annotations, heartbeat
+from policy.contract import heartbeat, load_annotation
 from runtime import clock
 from tests import builders, scripted_http
 
@@ -32,10 +32,10 @@ class Cluster:
 
     def __init__(self) -> None:
         now_seconds = clock.WallClock().now()
-        text = annotations.encode(annotations.Reading(now_seconds - 10, {"cpu_avg_5m": 0.4}))
+        text = load_annotation.encode(load_annotation.Reading(now_seconds - 10, {"cpu_avg_5m": 0.4}))
         texts = dict.fromkeys(NAMES, text)
         nodes = [
-            builders.node_body(name, address=f"10.0.0.{number}", annotations={annotations.KEY: text})
+            builders.node_body(name, address=f"10.0.0.{number}", annotations={load_annotation.KEY: text})
             for number, name in enumerate(NAMES, 1)
         ]
         beat = heartbeat.encode(now_seconds - 5, "0123456789ab", 2, heartbeat.digest(texts))

@@ -11,7 +11,7 @@ import pytest
 
 import cli.__main__
 from cli.doctor import checks
-from policy import annotations
+from policy.contract import load_annotation
 from tests import builders, scripted_http
 from tests.unit.cli.doctor import clusters
 
@@ -105,8 +105,8 @@ def test_views_that_differ_for_a_moment_are_asked_again(tmp_path: pathlib.Path) 
 
 def test_an_annotation_that_the_heartbeat_does_not_vouch_for_names_its_node(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
-    text = annotations.encode(annotations.Reading(cluster.since_seconds, {"cpu_avg_5m": 0.9}))
-    cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][annotations.KEY] = text
+    text = load_annotation.encode(load_annotation.Reading(cluster.since_seconds, {"cpu_avg_5m": 0.9}))
+    cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][load_annotation.KEY] = text
     said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
     assert said["verdict"] == "warn"
     assert "does not vouch for what node-2 carries" in said["seen"]

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.doctor import findings
-from runtime.exits import Exit
+from runtime.exit_codes import Exit
 
 OK, WARN, FAIL = findings.ok("fine"), findings.warn("odd", "turn it"), findings.fail("dead", "wake it")
 UNKNOWN = findings.unknown("dark")

@@ -5,7 +5,9 @@ from typing import Any
 
 from cli.doctor import facts
 from kube import access, objects
-from policy import heartbeat, metrics, schema
+from policy import metrics
+from policy.contract import heartbeat
+from policy.schema import load_policy
 from promql import readings
 from runtime import clock
 from tests import builders, clocks
@@ -51,7 +53,7 @@ def well(**changes: Any) -> facts.Facts:
 
 def settings(*, policy_hash: str | None = HASH, **sections: Any) -> facts.Settings:
     """The default policy with sections replaced, from policy.yaml."""
-    return facts.Settings(schema.LoadPolicy.of(sections), "policy.yaml", policy_hash)
+    return facts.Settings(load_policy.LoadPolicy.of(sections), "policy.yaml", policy_hash)
 
 
 def beat(*, age_seconds: float = 10.0, policy: str = HASH) -> heartbeat.Heartbeat:

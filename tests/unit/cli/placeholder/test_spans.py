@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from cli.placeholder import spans
-from policy import descheduling, windows
+from policy.schema import descheduler_section, time_windows
 
 MINUTE_OF_WEEK = st.integers(0, spans.WEEK_MINUTES - 1)
 
@@ -15,7 +15,7 @@ MINUTE_OF_WEEK = st.integers(0, spans.WEEK_MINUTES - 1)
 def minute(day: str, time: str) -> int:
     """`Mon`, `07:00` as a minute of the week."""
     hours, minutes = time.split(":")
-    return descheduling.DAYS.index(day) * spans.DAY_MINUTES + int(hours) * 60 + int(minutes)
+    return descheduler_section.DAYS.index(day) * spans.DAY_MINUTES + int(hours) * 60 + int(minutes)
 
 
 HELD = {
@@ -42,18 +42,18 @@ def test_a_minute_is_in_a_span_or_not(case: str) -> None:
 
 
 @hypothesis.given(
-    days=st.sets(st.sampled_from(descheduling.DAYS), min_size=1),
+    days=st.sets(st.sampled_from(descheduler_section.DAYS), min_size=1),
     begins=st.integers(0, spans.DAY_MINUTES - 1),
     ends=st.integers(0, spans.DAY_MINUTES),
     at=MINUTE_OF_WEEK,
 )
 def test_without_a_last_day_it_is_a_window_of_the_policy(days: set[str], begins: int, ends: int, at: int) -> None:
     texts = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (begins, ends)]
-    window = descheduling.Window.model_validate({"days": sorted(days), "from": texts[0], "to": texts[1]})
+    window = descheduler_section.Window.model_validate({"days": sorted(days), "from": texts[0], "to": texts[1]})
     monday_seconds = 4 * 86400  # 1970-01-05
     hypothesis.assume(begins != ends % spans.DAY_MINUTES)  # a policy refuses what is empty or a whole day
     span = spans.parse(f"{','.join(sorted(days))} {texts[0]}-{texts[1]}=1")
-    assert span.holds(at) is windows.is_open([window], monday_seconds + at * 60)
+    assert span.holds(at) is time_windows.is_open([window], monday_seconds + at * 60)
 
 
 REFUSED = {

@@ -3,8 +3,8 @@
 import json
 import math
 
-from simulator import comparison, figures
 from simulator.report import document
+from simulator.results import comparison, figures
 from tests.unit.simulator import outcomes
 
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from simulator import study
 from simulator.report import charts, page, stories
+from simulator.results import study
 from tests.unit.simulator import outcomes
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}

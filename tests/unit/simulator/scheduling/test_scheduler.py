@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import extenders, order
+from simulator.scheduling import extenders, node_order
 from simulator.scheduling.scheduler import Scheduler
 from tests import builders
 from tests.unit.simulator.scheduling import cases
@@ -27,7 +27,7 @@ class Likes:
         passed = [name for name in names if name not in refused]
         return extenders.Filtered(passed, {} if self._final else refused, refused if self._final else {})
 
-    def prioritize(self, _pod: objects.Pod, names: Sequence[str]) -> order.Ints:
+    def prioritize(self, _pod: objects.Pod, names: Sequence[str]) -> node_order.Ints:
         self.calls.append(("prioritize", tuple(names)))
         return np.array([10 * (name == self._liked) for name in names], np.int64)
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import demands, scoring
+from simulator.scheduling import pod_requests, scoring
 from simulator.scheduling.state import State
 from tests import builders
 from tests.unit.simulator.scheduling import cases
@@ -19,7 +19,7 @@ def parts(
     if owner is not None:
         state.selectors[owner.namespace, "ReplicaSet", owner.name] = objects.LabelSelector({"app": "web"})
     rows = np.array([state.columns.rows[node.name] for node in nodes], np.int64)
-    found = scoring.parts(state, pod, demands.of_pod(pod), rows)
+    found = scoring.parts(state, pod, pod_requests.of_pod(pod), rows)
     return {plugin: points.tolist() for plugin, points in found.items()}
 
 

@@ -1,0 +1,154 @@
+"""Queries -> what is held of every node: the last good value of each metric and when it was last confirmed.
+
+`ask` is the effect (one query per metric); `fold` is pure and joins the answers with the book before. The rules of
+honesty live here, `annotator.publish.write_plan` only writes what is held:
+
+* a value is confirmed only by a successful query that returned it; refused values (NaN, infinite, negative, over 1.5,
+  doubles) and absent ones are dropped at once;
+* a metric whose query failed, or was answered in part or without any series at all, keeps its last good values with
+  their old confirmation, of all nodes, until that is `keep_seconds` old: a partial answer's values may be sums that
+  lack some of their series;
+* a node without its current average of a resource loses all metrics of that resource: a 1d maximum of a machine whose
+  exporter died says nothing of now. And a maximum of averages is at least the current average, which a subquery's last
+  step may not have seen yet.
+"""
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from annotator.collect import queries
+from annotator.collect.last_good_values import Book, Flags, Floats
+from policy import metrics as load_metrics
+from policy.contract import load_annotation
+from policy.metrics import Metric
+from promql import errors, readings
+from promql.door import Answer
+from promql.queries import identity
+
+
+class Asked(NamedTuple):
+    """One metric with its answer, or with the error that kept it from having one."""
+
+    metric: Metric
+    answer: readings.NodeValues | None
+    error: errors.PromqlError | None = None
+
+
+def ask(
+    query: Callable[[Metric, str], Answer],
+    metrics: Sequence[Metric],
+    directory: identity.Directory,
+    labels: identity.SeriesLabels,
+    *,
+    failed_before: Collection[str] = (),
+) -> tuple[Asked, ...]:
+    """Ask for every metric in turn through `query(metric, expression)`; a failure costs that metric only.
+
+    Metrics that failed the last time (`failed_before`, by name) are asked last: several of them in a row open the
+    circuit, and that must not keep those behind them from being asked for ever. The result is in the order given.
+
+    When the server cannot be reached at all the rest is not tried: six time limits in a row would outlast the period.
+    One query that is not answered right after another that was is only slow (a 1d window on a busy server).
+    """
+    asked: list[Asked] = []
+    unreachable: errors.PromqlError | None = None
+    for metric in sorted(metrics, key=lambda metric: metric.name in failed_before):
+        if unreachable is not None:
+            asked.append(Asked(metric, None, unreachable))
+            continue
+        try:
+            answer = query(metric, queries.expression(metric, selector=labels.node_selector))
+        except errors.PromqlError as error:
+            asked.append(Asked(metric, None, error))
+            answering = len(asked) > 1 and asked[-2].answer is not None
+            unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
+        else:
+            judge = load_annotation.invalid_reason
+            asked.append(Asked(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge)))
+    places = {metric.name: place for place, metric in enumerate(metrics)}
+    return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
+
+
+def doubted(asked: Sequence[Asked], book: Book) -> tuple[Asked, ...]:
+    """The answers, but one without a single series of a metric that is held counts as no answer.
+
+    A Prometheus restarted empty, or a selector gone wrong, answers so with a good conscience; all exporters at once do
+    not vanish. So the values held go the way they go when the query fails: they stand, age and are dropped.
+    """
+    held = book.oldest_by_metric()
+    return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in asked)
+
+
+def _is_empty(answer: readings.NodeValues | None) -> bool:
+    return answer is not None and not (answer.values or answer.refused or answer.unmatched)
+
+
+def _unanswered(one: Asked) -> Asked:
+    reason = (
+        f"{one.metric.name} was answered without a single series, although nodes had values; "
+        "check whether Prometheus lost its data, and the selector"
+    )
+    return Asked(one.metric, None, errors.Unavailable(reason))
+
+
+def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
+    """How long an unconfirmed value is kept: two periods less than staleAfter, at least half of it.
+
+    It has to go before it turns stale, because the oldest value presented sets the age of the whole reading.
+    """
+    return max(stale_after_seconds / 2, stale_after_seconds - 2 * period_seconds)
+
+
+def fold(
+    book: Book, asked: Sequence[Asked], nodes: tuple[str, ...], *, now_seconds: float, keep_seconds: float
+) -> Book:
+    """What is held after these answers, for the nodes that exist, metrics in the order asked."""
+    before = book.aligned(nodes, tuple([one.metric.name for one in asked]))
+    young = now_seconds - before.confirmed_seconds < keep_seconds
+    kept = np.where(young, before.ratios, np.nan)
+    ratios = np.full_like(kept, np.nan)
+    confirmed_seconds = np.full_like(kept, np.nan)
+    for column, (_, answer, _) in enumerate(asked):
+        if answer is None:
+            ratios[:, column], confirmed_seconds[:, column] = kept[:, column], before.confirmed_seconds[:, column]
+        else:
+            ratios[:, column], confirmed_seconds[:, column] = answer.of(nodes), now_seconds
+    _make_consistent(ratios, asked)
+    return Book(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
+
+
+def _make_consistent(ratios: Floats, asked: Sequence[Asked]) -> None:
+    """In place: no metric of a resource without its current average, and no maximum under it."""
+    for average in _current_averages(tuple([one.metric for one in asked])):
+        current = ratios[:, average.column]
+        if asked[average.column].answer is not None:
+            ratios[np.isnan(current)[:, None] & average.same] = np.nan
+        for column in average.maxima:
+            ratios[:, column] = np.where(ratios[:, column] < current, current, ratios[:, column])
+
+
+class _Average(NamedTuple):
+    """The column of a resource's first average, which metrics are of the resource, and the columns of its maxima."""
+
+    column: int
+    same: Flags  # [metrics]
+    maxima: Sequence[int]
+
+
+@functools.lru_cache(maxsize=2)  # the policy in force, and the one before it
+def _current_averages(metrics: tuple[Metric, ...]) -> list[_Average]:
+    """The first average of each resource."""
+    found: dict[str, _Average] = {}
+    for column, metric in enumerate(metrics):
+        if metric.statistic == load_metrics.AVERAGE and metric.resource not in found:
+            same = [other.resource == metric.resource for other in metrics]
+            maxima = [
+                place
+                for place, other in enumerate(metrics)
+                if other.resource == metric.resource and other.statistic == load_metrics.MAXIMUM
+            ]
+            found[metric.resource] = _Average(column, np.array(same), maxima)
+    return list(found.values())

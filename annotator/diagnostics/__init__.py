@@ -1,0 +1,1 @@
+"""Reasons for missing, stale or uneven readings, for the log, /metrics and /readyz."""

@@ -1,0 +1,72 @@
+"""Why a node has no values: said per node in words an operator can act on.
+
+`annotator.node_sync` asks it for the nodes that ended a sync without any value; the sentences stand in the log, in
+/readyz?verbose and on stderr of `--once`. Pure.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from annotator.collect.collector import Asked
+from kube.objects import Node
+from promql.queries.identity import Directory, SeriesLabels
+
+SHOWN: Final = 3
+
+
+def sentence(
+    nodes: Collection[Node],
+    without: Collection[str],
+    asked: Sequence[Asked],
+    directory: Directory,
+    labels: SeriesLabels,
+) -> str:
+    """ "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3"; "" when all have values."""
+    if not without:
+        return ""
+    missing = frozenset(without)
+    silent = [node for node in nodes if node.name in missing]
+    shown = [f"{node.name} {reason(node, asked, directory, labels)}" for node in silent[:SHOWN]]
+    more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
+    return "; ".join(
+        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(asked, labels)]
+    )
+
+
+def reason(node: Node, asked: Sequence[Asked], directory: Directory, labels: SeriesLabels) -> str:
+    """What keeps one node from having values, by what the answers of a sync said of it."""
+    answers = [one.answer for one in asked if one.answer is not None]
+    refused = sorted({answer.refused[node.name] for answer in answers if node.name in answer.refused})
+    if refused:
+        return f"has only values that are refused: {', '.join(refused)}"
+    present = [one.metric.name for one in asked if one.answer is not None and node.name in one.answer.values]
+    if present:
+        return f"has no current average, so its {', '.join(present)} say nothing of now"
+    lost = sorted({word for word in _words(node) if directory.resolve(word) not in (None, node.name)})
+    claimed = f"; it claims {', '.join(lost[:SHOWN])}, of {directory.resolve(lost[0])}" if lost else ""
+    own = [word for word in _words(node) if word not in lost]
+    return f"has no series: no target with {labels.node_label} {' or '.join(own[:SHOWN])}{claimed}"
+
+
+def claims(directory: Directory) -> str:
+    """ "node-9 claims 10.0.0.3, which stays with node-3"; "" where no node claims another's address."""
+    found = [
+        f"{', '.join(claim.others[:SHOWN])} claims {address}, which stays with {claim.holder}"
+        for address, claim in sorted(directory.contested.items())
+    ]
+    return "; ".join(found[:SHOWN]) + (f"; {len(found) - SHOWN} more addresses" if len(found) > SHOWN else "")
+
+
+def _words(node: Node) -> list[str]:
+    """What a series could call the node by: its addresses, and its name where no address is the same text."""
+    addresses = [address.address for address in node.addresses]
+    return list(dict.fromkeys([*addresses, node.name]))
+
+
+def _strays(asked: Sequence[Asked], labels: SeriesLabels) -> list[str]:
+    """Labels that are no node's, when some node has no series: often the answer to why."""
+    stray = sorted({text for one in asked if one.answer is not None for text in one.answer.unmatched})
+    if not stray:
+        return []
+    shown = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")
+    return [f"{len(stray)} series are no node's, by {labels.node_label}: {shown}"]

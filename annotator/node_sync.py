@@ -1,0 +1,325 @@
+"""One sync of the annotator: read the windows, hold what is good, write what changed, renew the rest.
+
+`annotator.service` calls `Annotator.sync` every period and `annotator.__main__` once for `--once`; both hand in the
+nodes and pods as they are now. What a sync remembers for the next is the book of last good values, our own writes and
+which complaints were logged already; everything else is read from the cluster, so a restart loses nothing that matters.
+"""
+
+import dataclasses
+import functools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from annotator import change_logger, node_index, usage_sync
+from annotator.collect import collector
+from annotator.collect.last_good_values import EMPTY, Book, Fleet
+from annotator.diagnostics import matching, scrapes, spread, staleness
+from annotator.metrics import Telemetry
+from annotator.placements import effectiveness, hot_counts, owner_means
+from annotator.placements.counted import Pod
+from annotator.placements.pod_index import Followed
+from annotator.publish import resuming, write_plan
+from annotator.publish.node_annotations import Standing
+from annotator.sync_outcome import Outcome
+from kube import errors as kube_errors
+from kube.door import KubeDoor
+from kube.objects import Node
+from policy import metrics as load_metrics
+from policy.contract import heartbeat, owner_usage
+from policy.metrics import Metric
+from policy.rules import hotspots
+from policy.schema.load_policy import LoadPolicy
+from promql import errors, readings
+from promql.door import Answer, PrometheusDoor
+from promql.queries import identity
+from runtime import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line decides: where the heartbeat lives, how series name nodes, crane's keys or not; and how
+    many nodes are written at a time.
+    """
+
+    namespace: str
+    labels: identity.SeriesLabels
+    crane: bool = False
+    writers: int = write_plan.WRITERS
+
+
+class World(NamedTuple):
+    """The cluster as a sync finds it; pods by "namespace/name". Neither the mapping nor what is in it ever changes."""
+
+    nodes: Sequence[Node]
+    pods: Mapping[str, Pod]
+
+
+class Rulebook(NamedTuple):
+    """The policy in force and its content hash, which the heartbeat carries."""
+
+    policy: LoadPolicy
+    content_hash: str
+
+
+class Published(NamedTuple):
+    """How many nodes were written, gone, failed or skipped, the first error, and that of the heartbeat."""
+
+    counted: Mapping[str, int]
+    error: kube_errors.KubeError | None
+    beat_error: kube_errors.KubeError | None
+
+
+class _Stands(NamedTuple):
+    """How nodes stand at a moment, counted when somebody asks."""
+
+    book: Book
+    policy: LoadPolicy
+    now_seconds: float
+
+    def unusable(self) -> Mapping[str, staleness.Unusable]:
+        names, sync = load_metrics.names(self.policy.metrics_in_force), self.policy.sync
+        return staleness.by_metric(
+            self.book, names, now_seconds=self.now_seconds, stale_after_seconds=sync.stale_after_seconds
+        )
+
+    def spread(self) -> spread.Spread:
+        return spread.of(self.book.since(self.now_seconds - self.policy.sync.stale_after_seconds), self.policy)
+
+
+class Annotator:
+    """The state between syncs. `sync` belongs to one thread; `levels` and `last` may be read from others."""
+
+    def __init__(
+        self,
+        prometheus: PrometheusDoor,
+        kube: KubeDoor,
+        settings: Settings,
+        *,
+        clock: clock.Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        self._prometheus = prometheus
+        self._kube = kube
+        self._settings = settings
+        self._clock = clock
+        self._telemetry = telemetry
+        self._book = EMPTY
+        self._held_seconds = -math.inf  # when the book was last brought up to date
+        self._uids: tuple[str, ...] = ()  # of the nodes in the book
+        self.fleets = node_index.Fleets(crane=settings.crane)
+        self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
+        self._cooled = ""  # the node the next sync writes again, see publishing.plan
+        self._standing = Standing()
+        self._digester = heartbeat.Digester()
+        self._complaints = change_logger.Complaints()
+        self._usage = usage_sync.OwnerUsage(self.ask_pods, self.publish_usage, telemetry, clock.now)
+        self.pods = Followed()
+        self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
+        self.levels: effectiveness.Levels | None = None
+        self.last: Outcome | None = None
+
+    def sync(self, world: World, rules: Rulebook) -> Outcome:
+        """Read, hold, write, renew. Raises nothing that Prometheus or the apiserver does; the outcome says it."""
+        with self._telemetry.sync_seconds.time():
+            self.pods.follow(world.pods)
+            outcome = self._sync(world.nodes, rules)
+            if not outcome.read_nothing:
+                self._look_aside(rules.policy)
+                outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
+        result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
+        self._telemetry.syncs.labels(result).inc()
+        stands = _Stands(self._book, rules.policy, self._clock.now())
+        self._telemetry.metric_nodes_are(stands.unusable, len(self._book.nodes))
+        self._telemetry.spread_is(stands.spread)
+        self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders))
+        self.last = outcome
+        return outcome
+
+    def _look_aside(self, policy: LoadPolicy) -> None:
+        """After the heartbeat, what may wait: what owners use, or the windows; never both in one sync."""
+        if not self._usage.sync(self.pods, policy):
+            self.scrapes.look(policy, now_seconds=self._clock.now())
+            self._complaints.update("windows are not full", self.scrapes.sentence)
+
+    @property
+    def pod_usage(self) -> owner_means.PodUsage | None:
+        """What every pod uses, if the last sync asked for it and was answered in full."""
+        return self._usage.read
+
+    def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
+        """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
+        return _Stands(self._book, policy, self._clock.now()).unusable()
+
+    def freshness_line(self, policy: LoadPolicy) -> str:
+        """The same in words, for /readyz?verbose."""
+        if not self._book.nodes:
+            return "nothing read since the start; nodes keep what they carry until it is stale"
+        return staleness.line(self.unusable(policy), len(self._book.nodes))
+
+    def _sync(self, nodes: Sequence[Node], rules: Rulebook) -> Outcome:
+        metrics = rules.policy.metrics_in_force
+        (fleet, known), labels = self.fleets.follow(nodes), self._settings.labels
+        self._complaints.update("nodes claim addresses of others", self.fleets.claims)
+        self._telemetry.contested_addresses.set(len(known.contested))
+        self._resume(fleet, rules.policy)
+        asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
+        asked = collector.doubted(self.ask(metrics, known), self._book)
+        self._failed = {one.metric.name for one in asked if one.error is not None}
+        self._report(asked)
+        failures = tuple(one.error for one in asked if one.error is not None)
+        if len(failures) == len(asked):
+            return Outcome(len(nodes), (), failures, 0, {})
+        self._hold(asked, fleet, rules.policy, asked_seconds)
+        published = self.publish(self._book, fleet, rules, self._clock.now())
+        without = tuple(sorted(self._book.silent()))
+        unmatched = matching.sentence(nodes, without, asked, known, labels)
+        self._complaints.update("nodes have no values", unmatched, nodes=len(without))
+        self._telemetry.nodes.labels("matched").set(len(nodes) - len(without))
+        self._telemetry.nodes.labels("unmatched").set(len(without))
+        answered = len(asked) - len(failures)
+        return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
+
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.Asked, ...]:
+        """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
+        return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
+
+    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.Answered:
+        """What pods use; as with `ask`."""
+        query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
+        return usage_sync.ask(query, resource, window_seconds, selector=selector)
+
+    def _query(self, metric: Metric, expression: str) -> Answer:
+        return self._timed(metric.name, expression)
+
+    def _timed(self, name: str, expression: str) -> Answer:
+        with self._telemetry.query_seconds.labels(name).time():
+            return self._prometheus.query(expression)
+
+    def _hold(self, asked: Sequence[collector.Asked], fleet: Fleet, policy: LoadPolicy, asked_seconds: float) -> None:
+        keep_seconds = collector.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
+        book = _of_these_machines(self._book, self._uids, fleet)
+        self._book = collector.fold(book, asked, fleet.names, now_seconds=asked_seconds, keep_seconds=keep_seconds)
+        self._held_seconds, self._uids = asked_seconds, fleet.uids
+        self.levels = _levels(self._book, policy.metrics_in_force, asked_seconds)
+        self._telemetry.oldest(self._book.oldest_by_metric())
+
+    def _resume(self, fleet: Fleet, policy: LoadPolicy) -> None:
+        """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
+
+        So, too, after the clock was set back, when the age of what is held cannot be told. It fills the gaps of the
+        first answers, and while there are none it is what /readyz can tell of.
+        """
+        now_seconds = self._clock.now()
+        keep_seconds = collector.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
+        if 0 <= now_seconds - self._held_seconds < keep_seconds:
+            return
+        beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
+        texts = self._standing.texts(fleet, now_seconds=now_seconds)
+        metrics = load_metrics.names(policy.metrics_in_force)
+        self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
+        self._uids = fleet.uids
+
+    def publish(self, book: Book, fleet: Fleet, rules: Rulebook, now_seconds: float) -> Published:
+        """Bring what is held to the nodes. A simulation may hand it over instead (`simulator.world.handing`)."""
+        carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
+        patches, self._cooled = write_plan.plan(
+            fleet,
+            book,
+            self._hot_counts(rules.policy, now_seconds),
+            carried=carried,
+            rules=self.fleets.rules(rules.policy),
+            now_seconds=now_seconds,
+            again=self._cooled,
+        )
+        results = write_plan.write(self._kube, patches, writers=self._settings.writers)
+        for node, uid, row, _ in patches:
+            if results[node].result == write_plan.WRITTEN:
+                self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
+        counted = Counter([written.result for written in results.values()])
+        error = next((written.error for written in results.values() if written.error is not None), None)
+        self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
+        for result, count in counted.items():
+            self._telemetry.patches.labels(result).inc(count)
+        if counted[write_plan.WRITTEN]:
+            self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound))
+        vouched = write_plan.vouched(carried.texts, patches, results)
+        return Published(counted, error, self._beat(vouched, rules, now_seconds))
+
+    def _hot_counts(self, policy: LoadPolicy, now_seconds: float) -> hot_counts.Hot:
+        """The placements on each node, per window."""
+        longest_seconds = max(hotspots.windows(policy.hot_spots), default=0.0)
+        recent = self.pods.placed_since(now_seconds - longest_seconds)
+        return hot_counts.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
+
+    def publish_usage(self, published: owner_usage.Published) -> None:
+        """Bring owners' means to the extenders; as with `publish`. Raises KubeError."""
+        usage_sync.write(self._kube, self._settings.namespace, published)
+
+    def _beat(self, vouched: write_plan.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+        at_seconds = write_plan.confirmed_seconds(self._book, now_seconds=now_seconds)
+        texts, excluded = vouched
+        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), self._digester.digest(texts), excluded)
+        try:
+            write_plan.beat(self._kube, self._settings.namespace, data)
+        except kube_errors.KubeError as error:
+            self._telemetry.heartbeats.labels("failed").inc()
+            self._complaints.update("heartbeat not written", error, namespace=self._settings.namespace)
+            return error
+        self._telemetry.heartbeats.labels("written").inc()
+        self._complaints.update("heartbeat not written", None)
+        return None
+
+    def _report(self, asked: Sequence[collector.Asked]) -> None:
+        """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
+        failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
+        for name in failed:
+            self._telemetry.query_failures.labels(name).inc()
+        first_error = next(iter(failed.values()), "")
+        self._complaints.update("queries failed", first_error, metrics=", ".join(failed))
+        unmatched: set[str] = set()
+        for metric, answer, _ in asked:
+            if answer is not None:
+                unmatched.update(answer.unmatched)
+                self._report_answer(metric, answer)
+        self._telemetry.unmatched_series.set(len(unmatched))
+        first = _few(sorted(unmatched))
+        self._complaints.update(
+            "series match no node", first, label=self._settings.labels.node_label, series=len(unmatched)
+        )
+
+    def _report_answer(self, metric: Metric, answer: readings.NodeValues) -> None:
+        for reason, count in answer.refused_by_reason.items():
+            self._telemetry.invalid_samples.labels(reason).inc(count)
+        refused = _few([f"{node}: {reason}" for node, reason in sorted(answer.refused.items())])
+        self._complaints.update("values refused", refused, metric=metric.name, nodes=len(answer.refused))
+
+
+def _cause(error: errors.PromqlError) -> str:
+    """The failure itself, also while the circuit is open: one lasting trouble is one text, and so one log line."""
+    return str(error.last if isinstance(error, errors.Paused) else error)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
+def _of_these_machines(book: Book, uids: tuple[str, ...], fleet: Fleet) -> Book:
+    """The book without what is held of namesakes: a new machine never goes on from their values."""
+    if uids == fleet.uids:
+        return book
+    now = dict(zip(fleet.names, fleet.uids, strict=True))
+    others = [name for name, uid in zip(book.nodes, uids, strict=True) if now.get(name) != uid]
+    return book.without(others) if others else book
+
+
+def _levels(book: Book, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
+    """The current averages of all nodes, by which placements are judged."""
+    averages: dict[str, str] = {}
+    for metric in metrics:
+        if metric.statistic == load_metrics.AVERAGE:
+            averages.setdefault(metric.resource, metric.name)
+    cpu, memory = (book.column(averages.get(resource, "")) for resource in load_metrics.RESOURCES)
+    return effectiveness.levels(at_seconds, cpu, memory)

@@ -1,0 +1,1 @@
+"""Scheduled pods -> counts per node and window, and the effectiveness figures of placements."""

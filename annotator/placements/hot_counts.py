@@ -1,0 +1,89 @@
+"""Watched pods -> placements per node and window, and which pod events are scheduling results.
+
+Pure functions over pods: `annotator.node_sync` asks for the hot counts of each sync, with the placements that
+`annotator.placements.pod_index` picks, so they are rebuilt from the cluster after a restart. The moment of a binding is
+the pod's PodScheduled transition. Pods that say nothing of where the scheduler crowds do not count: finished and
+terminating ones, DaemonSet pods (one per node by definition), static pods (never scheduled) and placeholders (they give
+way).
+"""
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from annotator.placements import counted
+from annotator.placements.counted import Pod
+from kube.pods import pod_view
+from policy.rules import hotspots
+from policy.rules.hotspots import Binding
+from policy.schema.load_policy import HotSpot
+
+PRESETS: Final = ("order", "soak")  # of placeholders: docs/how-to/hold-room.md
+STATES: Final = ("placed", "waiting")
+
+
+def binding(pod: Pod) -> Binding | None:
+    """The pod's placement, or None when it is not placed or does not count."""
+    if not pod.node_name or pod.finished or pod.deleting or not is_placed_by_load(pod):
+        return None
+    at_seconds = pod.scheduled_at_seconds
+    return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
+
+
+def waiting(pods: Iterable[Pod]) -> int:
+    """How many pods have no node yet: a node patch makes the scheduler try such pods again."""
+    without = [pod for pod in pods if not pod.node_name]
+    return len([pod for pod in without if not (pod.finished or pod.deleting)])
+
+
+def placeholders(pods: Iterable[Pod]) -> Mapping[tuple[str, str], int]:
+    """How many placeholders of each preset have a node, and how many wait for one: by (preset, state).
+
+    Those of `soak` wait until there is room anyway and want no node for it; all others are there to order one.
+    """
+    living = [pod for pod in pods if pod_view.is_placeholder(pod) and not (pod.finished or pod.deleting)]
+    return collections.Counter((PRESETS[counted.preset(pod) == "soak"], STATES[not pod.node_name]) for pod in living)
+
+
+def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
+    """The placement that a watch event tells of for the first time, if it was made at or after `since_seconds`.
+
+    A pod first seen already bound counts when its binding is young enough: the watch may join the two events. The
+    PodScheduled time has whole seconds, so `since_seconds` is cut down to one.
+    """
+    if new is None or (old is not None and old.node_name):
+        return None
+    placed = binding(new)
+    return placed if placed is not None and placed.at_seconds >= int(since_seconds) else None
+
+
+class Hot(NamedTuple):
+    """Placements within the longest window of the hot spots: by node their ascending times (Unix seconds)."""
+
+    placed_seconds: Mapping[str, Sequence[float]]
+    hot_spots: Sequence[HotSpot]
+    now_seconds: float
+
+    def of(self, node: str) -> Mapping[str, int]:
+        """The counts of a node per window text ("5m": 3)."""
+        windows_seconds = hotspots.windows(self.hot_spots)
+        counts = hotspots.counts(self.placed_seconds.get(node, ()), self.now_seconds, windows_seconds)
+        return hotspots.hot_value(counts, self.hot_spots).counts
+
+
+def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot], *, now_seconds: float) -> Hot:
+    """The placements, by node and time (Unix seconds), within the windows of the hot spots."""
+    windows_seconds = hotspots.windows(hot_spots)
+    if not windows_seconds:
+        return Hot({}, (), now_seconds)
+    oldest_seconds = now_seconds - max(windows_seconds)
+    times: dict[str, list[float]] = {}
+    for node, at_seconds in placed:
+        if at_seconds > oldest_seconds:
+            times.setdefault(node, []).append(at_seconds)
+    return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
+
+
+def is_placed_by_load(pod: Pod) -> bool:
+    """Whether the scheduler chooses a node for such a pod, and for its own sake."""
+    return not (pod_view.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)

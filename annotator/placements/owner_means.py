@@ -1,0 +1,76 @@
+"""Followed pods and what each of them uses -> the mean use of every owner's replicas, pure.
+
+`annotator.usage_sync` hands in the answers of the two pod queries. A replica counts when its whole window
+shows it at work: Ready for as long as the queries look back. A mean counts when SEVERAL replicas or SETTLED_SECONDS of
+one are behind it. Pods whose like the scheduler never places (DaemonSet, static, placeholder) and pods that end do not
+count (`annotator.placements.pod_index`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from annotator.collect.last_good_values import Floats
+from annotator.placements.pod_index import Followed, Numbers
+from policy.contract import owner_usage
+
+SEVERAL: Final = 3
+SETTLED_SECONDS: Final = 3600.0  # Ready for so long, one replica has had work if there is any
+
+
+class Amounts(Protocol):
+    """What pods use of one resource."""
+
+    def of(self, pods: Sequence[str]) -> Floats:
+        """In the order of these pods ("namespace/name"), NaN where one is not measured."""
+        ...
+
+
+class Named(NamedTuple):
+    """Amounts by "namespace/name"."""
+
+    by_name: Mapping[str, float]
+
+    def of(self, pods: Sequence[str]) -> Floats:
+        """See Amounts."""
+        known = self.by_name
+        return np.array([known[name] if name in known else np.nan for name in pods], dtype=np.float64)  # noqa: SIM401 - half the time of .get(), for 100,000
+
+
+class PodUsage(NamedTuple):
+    """What pods use over the last `window_seconds`."""
+
+    cpu_cores: Amounts
+    memory_bytes: Amounts
+    window_seconds: float
+
+    def of(self, pods: Sequence[str]) -> tuple[Floats, Floats]:
+        """Millicores and bytes, in the order of these pods."""
+        return self.cpu_cores.of(pods) * 1000.0, self.memory_bytes.of(pods)
+
+
+def means(pods: Followed, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
+    """The mean of each owner with enough replicas that are measured, each resource over those that have it."""
+    working = pods.at_work_since(now_seconds - usage.window_seconds)
+    names, owners, count = pods.names, pods.owner[working], len(pods.owners)
+    amounts = usage.of([names[row] for row in working.tolist()])
+    measured = ~np.isnan(amounts).all(axis=0)
+    settled = measured & np.isin(working, pods.at_work_since(now_seconds - SETTLED_SECONDS), assume_unique=True)
+    replicas, settled_ones = (np.bincount(owners[some], minlength=count) for some in (measured, settled))
+    counts = (replicas >= SEVERAL) | (settled_ones > 0)
+    cpu, memory = (_averages(owners, each, count) for each in amounts)
+    return {
+        owner: owner_usage.Mean(millicores, size_bytes, number)
+        for owner, millicores, size_bytes, number, enough in zip(
+            pods.owners, cpu, memory, replicas.tolist(), counts.tolist(), strict=True
+        )
+        if enough
+    }
+
+
+def _averages(rows: Numbers, amounts: Floats, count: int) -> list[float | None]:
+    """The mean amount of each row, over those that are known."""
+    known = ~np.isnan(amounts)
+    sums, counts = (np.bincount(rows[known], each, count) for each in (amounts[known], None))
+    return [total / number if number else None for total, number in zip(sums.tolist(), counts.tolist(), strict=True)]

@@ -1,0 +1,138 @@
+"""The pods of the cluster, followed from sync to sync: each is looked at when it comes or changes, and not otherwise.
+
+`annotator.node_sync` shows every snapshot to `Followed.follow`. A hundred thousand pods are there and a few change
+between two syncs, so that what counting asks for is kept in columns, a row a pod: `annotator.placements.owner_means`
+takes means over them, and `annotator.placements.hot_counts` counts the few placements that are picked here. Nothing can
+drift: a row says what its pod says, and a process that begins makes all of them from its first snapshot.
+"""
+
+import itertools
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from annotator.placements import hot_counts
+from annotator.placements.counted import Pod
+from kube.pods import pod_view
+from policy.contract import owner_usage
+
+Numbers = npt.NDArray[np.int64]
+NOBODY: Final = -1  # the owner of a pod that counts for none
+SPARE_ROWS: Final = 1024
+
+
+def owner_key(pod: Pod) -> str:
+    """The key of the pod's owner; "" for a pod whose like is never placed, and for a bare one."""
+    owner = pod.owner
+    if owner is None or not hot_counts.is_placed_by_load(pod):
+        return ""
+    return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
+
+
+class Followed:
+    """The pods of the last snapshot, by "namespace/name".
+
+    The pods handed in never change: whoever changes one puts another object in its place, in another mapping.
+    """
+
+    def __init__(self) -> None:
+        self.pods: Mapping[str, Pod] = {}
+        self._begin_anew({})
+
+    def _begin_anew(self, pods: Mapping[str, Pod]) -> None:
+        """Rows for these pods and for as many more: rows and owners of pods that are gone are forgotten here only."""
+        room = 2 * len(pods) + SPARE_ROWS
+        self.names: list[str] = []  # by row
+        self.owners: list[str] = []  # by number
+        self.owner = np.full(room, NOBODY)  # by row: the number, or NOBODY
+        self._nodes: list[str] = []  # by row
+        self._scheduled_seconds = np.full(room, -np.inf)
+        self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `bindings.binding`
+        self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
+        self.by_uid: dict[str, Pod] = {}
+        self._placeholders: dict[str, Pod] = {}
+        self._unbound: dict[str, Pod] = {}
+        for name, pod in pods.items():
+            self._note(name, pod)
+
+    def follow(self, pods: Mapping[str, Pod]) -> None:
+        """Take over what changed since the last mapping."""
+        before, self.pods = self.pods, pods
+        changed = itertools.compress(pods, map(operator.is_not, pods.values(), map(before.get, pods)))
+        news = {name: pods[name] for name in changed}
+        if len(self.names) + len(news) > len(self.owner):
+            self._begin_anew(pods)
+            return
+        held = [name for name in news if name in before]
+        if len(before) + len(news) - len(held) > len(pods):
+            held.extend(before.keys() - pods.keys())
+        for name in held:
+            self._forget(name, before[name])
+        for name, pod in news.items():
+            self._note(name, pod)
+
+    @property
+    def placeholders(self) -> Iterable[Pod]:
+        """Those that hold room for others, or wait for it."""
+        return self._placeholders.values()
+
+    @property
+    def unbound(self) -> Iterable[Pod]:
+        """Those that have no node."""
+        return self._unbound.values()
+
+    def placed_since(self, seconds: float) -> list[tuple[str, float]]:
+        """The node and the time of each placement (`bindings.binding`) later than that (Unix seconds)."""
+        rows = np.flatnonzero(self._placed_seconds > seconds)
+        return list(zip([self._nodes[row] for row in rows.tolist()], self._placed_seconds[rows].tolist(), strict=True))
+
+    def owners_placed_since(self, seconds: float) -> frozenset[str]:
+        """The owners that had a pod scheduled later than that, also one that is over (Unix seconds)."""
+        numbers = self.owner[self._scheduled_seconds > seconds]
+        return frozenset([self.owners[number] for number in set(numbers.tolist()) if number != NOBODY])
+
+    def at_work_since(self, seconds: float) -> Numbers:
+        """The rows of those that have been Ready since then at the latest, have an owner and do not end."""
+        return np.flatnonzero(self._ready_since_seconds <= seconds)
+
+    def running_owners(self) -> frozenset[str]:
+        """The owners that have a pod which neither has ended nor is ending."""
+        return frozenset([owner_key(pod) for pod in self.pods.values() if not (pod.finished or pod.deleting)]) - {""}
+
+    def _note(self, name: str, pod: Pod) -> None:
+        row, owner, scheduled_seconds = len(self.names), owner_key(pod), pod.scheduled_at_seconds
+        self.names.append(name)
+        self._nodes.append(pod.node_name)
+        self._rows[name], self.by_uid[pod.uid] = row, pod
+        if scheduled_seconds is not None:
+            self._scheduled_seconds[row] = scheduled_seconds
+            if hot_counts.binding(pod) is not None:
+                self._placed_seconds[row] = scheduled_seconds
+        if owner:
+            self.owner[row] = self._number(owner)
+            if not (pod.finished or pod.deleting):
+                ready_since_seconds = pod.ready_since_seconds
+                self._ready_since_seconds[row] = np.inf if ready_since_seconds is None else ready_since_seconds
+        if pod_view.is_placeholder(pod):
+            self._placeholders[name] = pod
+        if not pod.node_name:
+            self._unbound[name] = pod
+
+    def _number(self, owner: str) -> int:
+        number = self._numbers.setdefault(owner, len(self.owners))
+        if number == len(self.owners):
+            self.owners.append(owner)
+        return number
+
+    def _forget(self, name: str, pod: Pod) -> None:
+        row = self._rows.pop(name)
+        self.owner[row], self._ready_since_seconds[row] = NOBODY, np.inf
+        self._scheduled_seconds[row], self._placed_seconds[row] = -np.inf, -np.inf
+        self.by_uid.pop(pod.uid, None)
+        self._placeholders.pop(name, None)
+        self._unbound.pop(name, None)

@@ -1,0 +1,108 @@
+"""The annotations as they stand in the cluster: what the watch shows, overlaid with our own writes, as columns.
+
+`annotator.publish.write_plan` compares them with what is held, `annotator.node_sync` digests the texts. Without the
+overlay a sync that follows a write at once would compare with, and digest, texts that are already gone. A text is
+decoded when it is first seen, and one that we wrote ourselves never: what it says is known.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from annotator.collect.last_good_values import Flags, Fleet, Floats
+from policy.contract import load_annotation
+
+PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
+
+
+class Row(NamedTuple):
+    """What one text says: its time (Unix seconds, NaN when it cannot be read), ratios in the order of the metrics (NaN
+    where there is none), and whether all it says can be compared: it can be read, and every metric in it is one of
+    these and valid.
+    """
+
+    text: str
+    at_seconds: float
+    ratios: tuple[float, ...]
+    comparable: bool
+
+
+class Carried(NamedTuple):
+    """The annotations of a fleet, in its order; `texts` raw by node name, only of the nodes that carry one, `ratios` as
+    they are written.
+    """
+
+    texts: Mapping[str, str]
+    at_seconds: Floats  # [nodes]
+    ratios: Floats  # [nodes, metrics]
+    comparable: Flags  # [nodes]
+
+
+class _Pending(NamedTuple):
+    old_text: str | None
+    uid: str
+    row: Row
+    at_seconds: float
+
+
+class Standing:
+    """Our own writes that the watch has not shown yet, and what the texts said. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, _Pending] = {}
+        self._metrics: tuple[str, ...] = ()  # of the rows
+        self._rows: dict[str, Row] = {}
+
+    def texts(self, fleet: Fleet, *, now_seconds: float) -> dict[str, str]:
+        """Raw text by node name, only nodes that carry the annotation."""
+        shown = [node.metadata.annotations.get(load_annotation.KEY) for node in fleet.nodes]
+        found = {name: text for name, text in zip(fleet.names, shown, strict=True) if text is not None}
+        if self._pending:
+            uids = dict(zip(fleet.names, fleet.uids, strict=True))
+            self._pending = {
+                name: ours
+                for name, ours in self._pending.items()
+                if uids.get(name) == ours.uid
+                and found.get(name) == ours.old_text
+                and now_seconds - ours.at_seconds < PENDING_SECONDS
+            }
+            found |= {name: ours.row.text for name, ours in self._pending.items()}
+        return found
+
+    def carried(self, fleet: Fleet, metrics: tuple[str, ...], *, now_seconds: float) -> Carried:
+        """What stands on the nodes of a fleet, each metric a column."""
+        texts = self.texts(fleet, now_seconds=now_seconds)
+        if metrics != self._metrics:
+            self._metrics, self._rows = metrics, {}
+        rows = self._rows
+        for name in [name for name, text in texts.items() if name not in rows or rows[name].text != text]:
+            rows[name] = row(texts[name], metrics)
+        if len(rows) > len(texts):
+            self._rows = rows = {name: rows[name] for name in texts}
+        nothing = Row("", math.nan, (math.nan,) * len(metrics), False)
+        return _columns(texts, [rows.get(name, nothing) for name in fleet.names], len(metrics))
+
+    def wrote(self, node: str, uid: str, written: Row, old_text: str | None, *, now_seconds: float) -> None:
+        """Note a write that the apiserver accepted."""
+        self._pending[node] = _Pending(old_text, uid, written, now_seconds)
+        self._rows[node] = written
+
+
+def row(text: str, metrics: Sequence[str]) -> Row:
+    """What a text says of these metrics."""
+    try:
+        reading = load_annotation.decode(text)
+    except load_annotation.AnnotationError:
+        return Row(text, math.nan, (math.nan,) * len(metrics), False)
+    ratios = tuple([reading.values.get(name, math.nan) for name in metrics])
+    comparable = not reading.invalid and reading.values.keys() <= set(metrics)
+    return Row(text, reading.at_seconds, ratios, comparable)
+
+
+def _columns(texts: Mapping[str, str], rows: Sequence[Row], metrics: int) -> Carried:
+    ratios = np.array([one.ratios for one in rows], dtype=np.float64).reshape(len(rows), metrics)
+    at_seconds = np.array([one.at_seconds for one in rows], dtype=np.float64)
+    comparable = np.array([one.comparable for one in rows], dtype=np.bool_)
+    return Carried(texts, at_seconds, load_annotation.written(ratios), comparable)

@@ -1,0 +1,223 @@
+"""Every write of the annotator passes here: only as the leader, paced, counted, and in a dry run without effect.
+
+`annotator.__main__` puts a `Writer` between the real door and `annotator.node_sync`; reads pass it unchanged. It adds:
+
+* the fence: a replica that lost its Lease, or was told to stop, in the middle of a sync writes nothing more;
+* the pace: writes begin evenly, at most `WRITES_PER_SECOND`; a 429 (the apiserver's priority and fairness) holds all
+  of them for as long as its Retry-After says, and the refused write is sent again, since it did not take place;
+* the cost: bytes of request bodies, by kind;
+* the dry run: the apiserver checks every write (rights, admission) and stores none; `done` lists them.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from prometheus_client import Counter
+
+from annotator.metrics import Telemetry
+from kube import errors
+from kube.door import EvictionAnswer, KubeDoor, Listing, Watch
+from kube.kinds import Kind
+from kube.objects import Identified
+from runtime import clock as clocks
+
+T = TypeVar("T", bound=Identified)
+WRITES_PER_SECOND: Final = 200.0  # 5,000 nodes in 25 s after a start; a quiet fleet needs 17 a second at the most
+ATTEMPTS: Final = 3
+LONGEST_HOLD_SECONDS: Final = 10.0  # a longer wish ends this sync's writes; the next sync is the retry
+DEFAULT_HOLD_SECONDS: Final = 1.0  # a 429 without Retry-After
+
+
+class NotAllowedError(errors.KubeError):
+    """Nothing was sent: this replica leads no more, or is stopping."""
+
+
+class Write(NamedTuple):
+    """One write as it was sent, and why it failed, if it did."""
+
+    kind: str
+    name: str
+    body: Mapping[str, object]
+    error: errors.KubeError | None = None
+
+
+class Pace:
+    """Turns of many threads, at least 1/rate apart; `hold` puts all that follow off."""
+
+    def __init__(self, clock: clocks.Clock, per_second: float = WRITES_PER_SECOND) -> None:
+        self._clock = clock
+        self._spacing_seconds = 1.0 / per_second
+        self._lock = threading.Lock()
+        self._next_seconds = 0.0  # monotonic
+
+    def turn(self, stop: threading.Event) -> None:
+        """Return when it is the caller's turn, or when `stop` is set."""
+        with self._lock:
+            now_seconds = self._clock.monotonic()
+            at_seconds = max(now_seconds, self._next_seconds)
+            self._next_seconds = at_seconds + self._spacing_seconds
+        if at_seconds > now_seconds:
+            self._clock.wait(stop, at_seconds - now_seconds)
+
+    def hold(self, seconds: float) -> None:
+        """No new turn for so long."""
+        with self._lock:
+            self._next_seconds = max(self._next_seconds, self._clock.monotonic() + seconds)
+
+
+class Writer:
+    """A KubeDoor for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
+
+    def __init__(
+        self,
+        door: KubeDoor,
+        telemetry: Telemetry,
+        *,
+        clock: clocks.Clock,
+        stop: threading.Event,
+        leads: Callable[[], bool] = lambda: True,
+        dry_run: bool = False,
+    ) -> None:
+        self._door = door
+        self._telemetry = telemetry
+        self._stop = stop
+        self._leads = leads
+        self._pace = Pace(clock)
+        self._sent_bytes: dict[str, Counter] = {}  # of each kind
+        self.dry_run = dry_run
+        self.done: list[Write] = []  # of a dry run only: a service would collect them for ever
+
+    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
+        """See KubeDoor."""
+        metadata = body.get("metadata")
+        name = str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
+        dry = dry_run or self.dry_run
+        self._write(kind, name, body, lambda: self._door.create(kind, body, namespace=namespace, dry_run=dry))
+
+    def merge_patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """See KubeDoor."""
+        dry = dry_run or self.dry_run
+        where = {"namespace": namespace, "subresource": subresource}
+        self._write(kind, name, body, lambda: self._door.merge_patch(kind, name, body, **where, dry_run=dry))
+
+    def replace(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """See KubeDoor."""
+        dry = dry_run or self.dry_run
+        where = {"namespace": namespace, "subresource": subresource}
+        self._write(kind, name, body, lambda: self._door.replace(kind, name, body, **where, dry_run=dry))
+
+    def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
+        """See KubeDoor."""
+        dry = dry_run or self.dry_run
+        self._write(kind, name, {}, lambda: self._door.delete(kind, name, namespace=namespace, uid=uid, dry_run=dry))
+
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
+        """Not the annotator's business."""
+        raise NotAllowedError(f"the annotator evicts nothing, and was asked to evict {namespace}/{name}")
+
+    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """See KubeDoor."""
+        return self._door.get(kind, name, namespace=namespace)
+
+    def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        from_cache: bool = False,
+    ) -> Listing[T]:
+        """See KubeDoor."""
+        return self._door.list(
+            kind,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            from_cache=from_cache,
+        )
+
+    def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float = 300,
+    ) -> Watch[T]:
+        """See KubeDoor."""
+        return self._door.watch(
+            kind,
+            resource_version=resource_version,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def _write(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
+        try:
+            self._send(kind, name, body, send)
+        except errors.KubeError as error:
+            self._note(Write(kind.name, name, body, error))
+            raise
+        self._note(Write(kind.name, name, body))
+
+    def _send(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
+        size_bytes = len(msgspec.json.encode(body))
+        if kind.plural not in self._sent_bytes:
+            self._sent_bytes[kind.plural] = self._telemetry.sent_bytes.labels(kind.plural)
+        for left in range(ATTEMPTS - 1, -1, -1):
+            self._take_turn(f"{kind.name} {name}")
+            self._sent_bytes[kind.plural].inc(size_bytes)
+            try:
+                send()
+            except errors.TooManyRequests as refusal:
+                if not left:
+                    raise
+                self._hold(refusal)
+            else:
+                return
+
+    def _take_turn(self, what: str) -> None:
+        self._pace.turn(self._stop)
+        if self._stop.is_set() or not self._leads():
+            raise NotAllowedError(f"{what} not written: this replica leads no more, or is stopping")
+
+    def _hold(self, refusal: errors.TooManyRequests) -> None:
+        """Put all writes off for as long as the apiserver asks; too long a wish is raised."""
+        wish = refusal.retry_after_seconds
+        hold_seconds = DEFAULT_HOLD_SECONDS if wish is None else wish
+        self._pace.hold(min(hold_seconds, LONGEST_HOLD_SECONDS))
+        if hold_seconds > LONGEST_HOLD_SECONDS:
+            raise refusal
+
+    def _note(self, write: Write) -> None:
+        if self.dry_run:
+            self.done.append(write)

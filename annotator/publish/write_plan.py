@@ -1,0 +1,271 @@
+"""What is held -> the fewest merge-patches of nodes, then the heartbeat that renews all the quiet ones.
+
+`weigh` and `plan` are pure: the one compares what is held of all nodes with what they carry
+(`annotator.publish.node_annotations`) and leaves out every change too small to be worth a write, the other makes texts
+of what is left. `write` carries a plan out in parallel. How nothing is presented fresher than it is:
+
+* a reading's `at` is the oldest confirmation among its values, and the heartbeat's `at` the oldest among all nodes';
+* a node whose patch failed is named in the heartbeat as not vouched for: its old text ages in the extender instead of
+  being renewed, and the texts of all others are renewed as ever;
+* nothing at all is written by a sync in which no query succeeded (`annotator.node_sync`).
+"""
+
+import concurrent.futures
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from annotator.collect.last_good_values import Book, Flags, Fleet, Floats
+from annotator.placements.hot_counts import Hot
+from annotator.publish import crane_keys, node_writer
+from annotator.publish.node_annotations import Carried, Row
+from kube import errors, kinds
+from kube.door import KubeDoor
+from kube.objects import Node
+from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
+from policy.contract.load_annotation import Reading
+from policy.schema.load_policy import LoadPolicy
+
+WRITERS: Final = 8  # enough to write 5,000 nodes in seconds, few enough not to crowd out other clients' fair share
+STOPPING: Final = (errors.Unreachable, errors.Unauthorized, errors.TooManyRequests, node_writer.NotAllowedError)
+WRITTEN, GONE, FAILED, SKIPPED = "written", "gone", "failed", "skipped"
+
+
+class Patch(NamedTuple):
+    """One node's new annotation and what it says; `extra` are further annotations, None removes one."""
+
+    node: str
+    uid: str
+    row: Row
+    extra: Mapping[str, str | None]
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The merge-patch. The uid is a precondition: a new machine must not inherit its namesake's load."""
+        return {"metadata": {"uid": self.uid, "annotations": {load_annotation.KEY: self.row.text, **self.extra}}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """When a change is worth a write: minChange, the limits whose crossing always is, and crane's keys or not.
+
+    `limits` are those of filter and descheduler, `hot_above` ([metrics]) the filter's alone: pods are refused by nodes
+    over one of them. NaN where there is none. Both have one more axis in front, the nodes, where some have filter
+    thresholds of their own (`policy.contract.node_thresholds`).
+    """
+
+    min_change_ratio: float
+    limits: Floats
+    hot_above: Floats
+    crane: bool = False
+
+    @classmethod
+    def of(cls, policy: LoadPolicy, nodes: Sequence[Node], *, crane: bool) -> "Rules":
+        """The rules of a policy for these nodes."""
+        limits, hot_above = _lines(policy, {})
+        marked = [row for row, node in enumerate(nodes) if node_thresholds.KEY in node.metadata.annotations]
+        if marked:
+            limits, hot_above = (np.repeat(each[None], len(nodes), axis=0) for each in (limits, hot_above))
+        for row in marked:
+            own = node_thresholds.decode(nodes[row].annotations[node_thresholds.KEY])
+            if own is not None and own.limits:
+                limits[row], hot_above[row] = _lines(policy, own.limits)
+        return cls(policy.sync.min_change_ratio, limits, hot_above, crane)
+
+
+MOST_LIMITS: Final = 3  # of a metric: the filter's, evictAbove and evictUntil
+
+
+def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats]:
+    """Limits [metrics, 3] and hot_above [metrics] of a node with these thresholds of its own."""
+    names = [metric.name for metric in policy.metrics_in_force]
+    limits = load_annotation.limits(policy.crossings(own), names)
+    padded = np.pad(limits, ((0, 0), (0, MOST_LIMITS - limits.shape[1])), constant_values=np.nan)
+    thresholds = {**policy.filter.thresholds, **own}
+    return padded, np.array([thresholds.get(name) or np.nan for name in names])
+
+
+class Weighed(NamedTuple):
+    """What is held of all nodes as it would be written, which nodes are worth a write [nodes], and the node that the
+    next sync is to write again ("" for none).
+    """
+
+    readings: "Readings"
+    worth: Flags
+    cooled: str
+
+
+class Plan(NamedTuple):
+    """The patches, and `Weighed.cooled`."""
+
+    patches: tuple[Patch, ...]
+    cooled: str
+
+
+def plan(
+    fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
+) -> Plan:
+    """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
+    each takes the `hot` counts along. Other parameters as of `weigh`.
+    """
+    readings, worth, cooled = weigh(fleet, book, carried=carried, rules=rules, now_seconds=now_seconds, again=again)
+    patches = []
+    for place in np.flatnonzero(worth).tolist():
+        name = fleet.names[place]
+        extra = readings.cranes(place) if rules.crane else {}
+        patches.append(Patch(name, fleet.uids[place], readings.row(place, hot.of(name)), extra))
+    return Plan(tuple(patches), cooled)
+
+
+def weigh(fleet: Fleet, book: Book, *, carried: Carried, rules: Rules, now_seconds: float, again: str = "") -> Weighed:
+    """Which nodes are to be written.
+
+    `again` names a node that is written even if nothing moved: `Weighed.cooled` of the sync before, the first node that
+    its patches took from over some filter threshold to under all of them. Such a patch wakes the pods that were
+    refused, but kube-scheduler may ask the extender again before the extender's own watch has shown it the patch, and
+    the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
+    every watch has caught up, and none after that, as nothing crossed.
+
+    A node that never had a value gets no annotation; one that lost its values gets an empty reading, because its old
+    one would otherwise be renewed by every heartbeat.
+    """
+    readings = Readings.of(book, now_seconds)
+    worth = _worth_writing(readings, carried, rules, now_seconds)
+    if again in fleet.names:
+        worth[fleet.names.index(again)] = True
+    worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
+    cooled = worth & _is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)
+    return Weighed(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
+
+
+class Readings(NamedTuple):
+    """Annotation content held for all nodes: `ratios` [nodes, metrics], NaN where there is none;
+    `at_seconds` [nodes] is the oldest confirmation of each.
+    """
+
+    book: Book
+    ratios: Floats
+    at_seconds: Floats
+
+    @classmethod
+    def of(cls, book: Book, now_seconds: float) -> "Readings":
+        """Of a node without values: as of now."""
+        oldest_seconds = book.oldest_seconds()
+        at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
+        return cls(book, load_annotation.written(book.ratios), at_seconds)
+
+    def row(self, place: int, hot: Mapping[str, int]) -> Row:
+        """The text of one node with these hot counts, and what it says."""
+        ratios, at_seconds = self.ratios[place].tolist(), float(self.at_seconds[place])
+        values = {name: ratio for name, ratio in zip(self.book.metrics, ratios, strict=True) if ratio == ratio}
+        text = load_annotation.text(at_seconds, values, hot)
+        return Row(text, math.floor(at_seconds), tuple(ratios), True)
+
+    def cranes(self, place: int) -> dict[str, str | None]:
+        """crane's keys of one node."""
+        held = zip(self.book.metrics, self.book.ratios[place].tolist(), strict=True)
+        return crane_keys.annotations(
+            Reading(float(self.at_seconds[place]), {name: ratio for name, ratio in held if ratio == ratio})
+        )
+
+
+def _worth_writing(readings: Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
+    # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
+    ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
+    worth = load_annotation.must_write(carried.ratios, readings.ratios, rules.min_change_ratio, rules.limits) | ahead
+    if rules.crane:
+        worth |= readings.at_seconds - carried.at_seconds >= crane_keys.REFRESH_SECONDS
+    return worth | ~carried.comparable
+
+
+def _is_over(ratios: Floats, rules: Rules) -> Flags:
+    """Whether a node is over one of its filter thresholds."""
+    return np.asarray((ratios > rules.hot_above).any(axis=1))
+
+
+class Written(NamedTuple):
+    """How one patch went: written, gone, failed or skipped, with the error of a failed one."""
+
+    result: str
+    error: errors.KubeError | None = None
+
+
+def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, Written]:
+    """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
+
+    A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
+    not know us or wants fewer requests than even a patient writer sends, and once this replica must not write any more,
+    the rest is `skipped`: five thousand time limits in a row would outlast any period.
+    """
+    if not patches:
+        return {}
+    stop, several = threading.Event(), min(writers, len(patches))
+    if several == 1:
+        return {patch.node: _write_one(door, patch, stop) for patch in patches}
+    with concurrent.futures.ThreadPoolExecutor(several, thread_name_prefix="patch") as pool:
+        done = pool.map(lambda patch: _write_one(door, patch, stop), patches)
+        return {patch.node: written for patch, written in zip(patches, done, strict=True)}
+
+
+def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> Written:
+    if stop.is_set():
+        return Written(SKIPPED)
+    try:
+        door.merge_patch(kinds.NODES, patch.node, patch.body)
+    except errors.NotFound:
+        return Written(GONE)
+    except errors.Conflict as error:
+        return Written(GONE) if _is_another_machine(error) else Written(FAILED, error)
+    except errors.KubeError as error:
+        if isinstance(error, STOPPING):
+            stop.set()
+        return Written(FAILED, error)
+    return Written(WRITTEN)
+
+
+def _is_another_machine(error: errors.Conflict) -> bool:
+    """Our uid precondition, in the apiserver's words; any other conflict is a race that the next sync tries again."""
+    return "uid in precondition" in error.message.lower()
+
+
+class Vouched(NamedTuple):
+    """What a heartbeat vouches for: the texts as they stand, and the nodes that are left out."""
+
+    texts: Mapping[str, str]
+    excluded: frozenset[str]
+
+
+def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]) -> Vouched:
+    """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed.
+
+    What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
+    other nodes of its bucket must not age with it. Beyond the most that a heartbeat names, a node stands with the text
+    it should carry: its bucket does not match, which is as safe and less precise.
+    """
+    texts, excluded = dict(standing), list[str]()
+    for patch in patches:
+        if results[patch.node].result == WRITTEN or len(excluded) >= heartbeat.EXCLUDED_MOST:
+            texts[patch.node] = patch.row.text
+        else:
+            texts.pop(patch.node, None)
+            excluded.append(patch.node)
+    return Vouched(texts, frozenset(excluded))
+
+
+def confirmed_seconds(book: Book, *, now_seconds: float) -> float:
+    """The heartbeat's `at`: the oldest confirmation of any value presented on any node, or now when there is none."""
+    return min(book.oldest_by_metric().values(), default=now_seconds)
+
+
+def beat(door: KubeDoor, namespace: str, data: Mapping[str, str]) -> None:
+    """Write the heartbeat ConfigMap, creating it the first time; raises KubeError."""
+    try:
+        door.merge_patch(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, {"data": dict(data)}, namespace=namespace)
+    except errors.NotFound:
+        labels = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "annotator"}
+        metadata = {"name": heartbeat.CONFIG_MAP, "labels": labels}
+        door.create(kinds.CONFIG_MAPS, {"metadata": metadata, "data": dict(data)}, namespace=namespace)

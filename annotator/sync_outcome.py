@@ -1,0 +1,70 @@
+"""What one sync did, as everybody asks for it: the exit code, /readyz?verbose, /configz.
+
+`annotator.node_sync` makes one at the end of every sync; it holds plain facts and the sentences made of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from annotator.publish import write_plan
+from kube import errors as kube_errors
+from promql import errors
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat,
+    `usage_problem` why what owners use was not published.
+    """
+
+    nodes: int
+    without_values: tuple[str, ...]
+    errors: tuple[errors.PromqlError, ...]
+    answered: int
+    patches: Mapping[str, int]
+    patch_error: kube_errors.KubeError | None = None
+    heartbeat_error: kube_errors.KubeError | None = None
+    usage_problem: str = ""
+    unmatched: str = ""  # why nodes have no values, see annotator.diagnostics.matching
+
+    @property
+    def read_nothing(self) -> bool:
+        """No query succeeded: nothing was written, the cluster keeps ageing what it has."""
+        return self.answered == 0
+
+    @property
+    def partly_answered(self) -> bool:
+        """Some query was answered, if only in part: Prometheus is within reach."""
+        return self.answered > 0 or any(isinstance(error, errors.Partial) for error in self.errors)
+
+    @property
+    def whole(self) -> bool:
+        """Every query was answered in full, every node has values and every write went through."""
+        unwritten = self.patches.get(write_plan.FAILED, 0) + self.patches.get(write_plan.SKIPPED, 0)
+        missing = len(self.errors) + len(self.without_values) + unwritten
+        return missing == 0 and self.heartbeat_error is None and not self.usage_problem
+
+    def problems(self) -> list[str]:
+        """What kept this sync from being whole, each thing once."""
+        found = [str(self.errors[0])] if self.errors else []
+        if len(self.errors) > 1:
+            found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")
+        if self.unmatched:
+            found.append(self.unmatched)
+        if self.patch_error is not None:
+            found.append(f"node annotations not written: {self.patch_error}")
+        if self.heartbeat_error is not None:
+            found.append(f"heartbeat not written: {self.heartbeat_error}")
+        if self.usage_problem:
+            found.append(f"owners' usage not published: {self.usage_problem}")
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        """The outcome for /configz."""
+        return {
+            "nodes": self.nodes,
+            "withoutValues": list(self.without_values),
+            "queriesAnswered": self.answered,
+            "patches": dict(self.patches),
+            "problems": self.problems(),
+        }

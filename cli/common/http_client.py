@@ -1,0 +1,224 @@
+"""Asks a service of ours over HTTP: a reader of the extender's, annotator's or descheduler's base URL.
+
+`evenload nodes` and `explain` read JSON through it, into structs that hold just what they print. Whatever keeps an
+answer away is `Unreachable`, with the URL and the next step; a refusal is `Refused`, in the service's own words.
+"""
+
+import collections.abc
+import dataclasses
+import http.client
+import ipaddress
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+import msgspec
+
+from runtime import exit_codes
+
+TIMEOUT_SECONDS: Final = 15.0
+_WITHOUT_A_USER: Final = re.compile(r"([a-z+]+://)?[^:@/]*(:[0-9]+)?(/[^@]*)?")
+_NOT_SHOWN: Final = "(not shown, it may hold a password)"
+_WHICH: Final = "its address, or that of the proxy in $HTTP_PROXY, cannot be read"
+_LIMIT_BYTES: Final = 256 * 2**20  # 5,000 nodes explained are some 10 MB
+
+T = TypeVar("T")
+
+
+class Names(NamedTuple):
+    """What a service is called: in errors ("an extender"), as an option ("--extender"), and its usual port."""
+
+    service: str
+    article: str
+    port: int
+
+    @property
+    def option(self) -> str:
+        """The option that gives its URL."""
+        return f"--{self.service}"
+
+    @property
+    def next_step(self) -> str:
+        """What to do when nobody answers."""
+        return (
+            f"is the {self.service} running and is this its URL? From outside the cluster: kubectl -n evenload-system "
+            f"port-forward service/evenload-{self.service} {self.port}, and {self.option} http://127.0.0.1:{self.port}"
+        )
+
+
+EXTENDER: Final = Names("extender", "an", 8900)
+
+
+class HttpError(Exception):
+    """Anything this reader raises."""
+
+
+class BadUrl(HttpError):
+    """The URL or a certificate file cannot be used."""
+
+
+class Unreachable(HttpError):
+    """No answer, or none of a service of ours."""
+
+
+class Foreign(Unreachable):
+    """An answer that no service of ours gives."""
+
+
+class Refused(HttpError):
+    """The service read the request and said no."""
+
+
+ERRORS: Final[collections.abc.Mapping[type[Exception], exit_codes.Exit]] = {
+    BadUrl: exit_codes.Exit.BAD_INPUT,
+    Unreachable: exit_codes.Exit.UNREACHABLE,
+    Refused: exit_codes.Exit.BAD_INPUT,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Service:
+    """Where a service listens and how to show ourselves to it; nothing is opened before `get` or `post`."""
+
+    url: str = "http://127.0.0.1:8900"
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    names: Names = EXTENDER
+
+    def get(self, path: str, **query: str) -> bytes:
+        """The body that GET answers with 200."""
+        asked = urllib.parse.urlencode({key: value for key, value in query.items() if value})
+        return self._send(f"{path}?{asked}" if asked else path, None)
+
+    def post(self, path: str, body: bytes) -> bytes:
+        """The body that POST of JSON answers with 200."""
+        return self._send(path, body)
+
+    def decode(self, body: bytes, kind: type[T]) -> T:
+        """An answer as a struct; a page of something else is as good as no answer."""
+        try:
+            return decoded(body, kind, self.url, self.names)
+        except Foreign as error:
+            raise Foreign(f"{error}; {self.names.next_step}") from error
+
+    def _send(self, path: str, body: bytes | None) -> bytes:
+        url = f"{base_url(self.url, self.names)}{path}"
+        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body is not None else {})
+        request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - base_url admits http(s) only
+        try:
+            with self._opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
+                content: bytes = answer.read(_LIMIT_BYTES)
+                return content
+        except urllib.error.HTTPError as error:
+            raise self._refusal(url, error) from error
+        except (OSError, http.client.HTTPException) as error:
+            reason = _WHICH if isinstance(error, http.client.InvalidURL) else getattr(error, "reason", None) or error
+            raise Unreachable(f"{url} gives no answer: {reason}; {self.names.next_step}") from error
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        handlers: list[urllib.request.BaseHandler] = []
+        if _is_local(self.url):  # as kubectl and curl do, a proxy is never asked for this machine
+            handlers.append(urllib.request.ProxyHandler({}))
+        if self.url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=self._context()))
+        return urllib.request.build_opener(*handlers)
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ValueError) as error:
+            files = ", ".join(file for file in (self.ca_file, self.cert_file, self.key_file) if file)
+            raise BadUrl(f"{files}: {error}; expected PEM files: check --ca-file, --cert-file, --key-file") from error
+        return context
+
+    def _refusal(self, url: str, error: urllib.error.HTTPError) -> HttpError:
+        with error:
+            said = _message(error.read(_LIMIT_BYTES))
+        if error.code == http.client.TOO_MANY_REQUESTS and said:
+            return Unreachable(f"{url} answers 429: {said}")
+        if error.code >= http.client.INTERNAL_SERVER_ERROR or not said:
+            return Unreachable(f"{url} answers {error.code} {said or error.reason}; {self.names.next_step}")
+        return Refused(f"{url} answers {error.code}: {said}")
+
+
+def decoded(body: bytes, kind: type[T], url: str, names: Names = EXTENDER) -> T:
+    """An answer of the service at a URL as a struct; Foreign where it is none of such a service."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Foreign(f"{url} answers, but not as {names.article} {names.service} of this version: {error}") from error
+
+
+def base_url(text: str, names: Names = EXTENDER) -> str:
+    """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
+    if not is_base_url(text):
+        raise BadUrl(f"{names.option} {shown(text)} is no base URL: write such as http://127.0.0.1:{names.port}")
+    return text.rstrip("/")
+
+
+def is_base_url(text: str) -> bool:
+    """Whether a text is a URL that paths can be appended to and messages can show: without a user, too."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return right and not any(sign in text for sign in "@?#") and not any(map(str.isspace, text))
+
+
+def shown(text: str) -> str:
+    """A text that is no URL, for a message; not itself where half of it may be a password, as in http://a:b@c."""
+    return repr(text) if _WITHOUT_A_USER.fullmatch(text) else _NOT_SHOWN
+
+
+def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """The options that say where the extender is; parameters `extender`, `ca_file`, `cert_file` and `key_file`."""
+    return with_options(command, EXTENDER)
+
+
+def with_options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
+    """The same for another service; its URL is the parameter of its name."""
+    file = click.Path(exists=True, dir_okay=False)
+    for option in (
+        click.option("--key-file", type=file, metavar="FILE", help="Its key."),
+        click.option(
+            "--cert-file", type=file, metavar="FILE", help=f"Client certificate, where the {names.service} wants one."
+        ),
+        click.option("--ca-file", type=file, metavar="FILE", help="CA of its certificate. Default: the system's."),
+        click.option(
+            names.option,
+            default=f"http://127.0.0.1:{names.port}",
+            show_default=True,
+            envvar=f"EVENLOAD_{names.service.upper()}",
+            show_envvar=True,
+            metavar="URL",
+            help=f"Where the {names.service} listens.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _is_local(url: str) -> bool:
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _message(body: bytes) -> str:
+    """The `message` of a refusal of ours, "" for anything else."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return ""
+    return str(document.get("message", "")) if isinstance(document, dict) else ""

@@ -1,0 +1,197 @@
+"""How the commands for people print: kubectl's manners, once for all of them.
+
+Data goes to stdout as text, table, JSON or YAML; everything else (`say`) goes to stderr, so that `-o json | jq` works.
+Colour only on a terminal and never with NO_COLOR. Everything printed passes `runtime.terminal`: of control sequences
+only the four colours are left. The commands of cli/ call this; services do not.
+"""
+
+import collections.abc
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+from typing import Any, Final, Literal, NamedTuple, NoReturn
+
+import click
+import yaml
+from rich import console as rich_console
+from rich import segment
+from rich import table as rich_table
+from rich import text as rich_text
+
+from runtime import exit_codes, terminal
+
+Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
+Colour = Literal["red", "green", "yellow", "cyan"]
+_GAP: Final = "   "
+_WIDTH: Final = 120
+_OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
+
+
+def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:
+    """The option `-o, --output` with these formats, the first being the default; the parameter is `output_format`."""
+    return click.option(
+        "-o",
+        "--output",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="What stdout carries.",
+    )
+
+
+def as_json(value: object) -> str:
+    """Indented JSON without a line break at its end."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+class _Plain(yaml.SafeDumper):
+    """A dumper that writes equal values out again: our own policy reader refuses aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """A text of several lines stands as such, not as one line with escapes, unless it has control characters: only
+    between double quotes `data` can write them out.
+    """
+    style = '"' if terminal.escaped_lines(text) != text else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Plain.add_representer(str, _text)
+
+
+def as_yaml(value: object, *, block: bool = False) -> str:
+    """YAML in the order given, no line break at its end; small innermost maps and lists are on one line.
+
+    With `block` every entry has a line of its own, and no line is wrapped.
+    """
+    flow, width = (False, sys.maxsize) if block else (None, _WIDTH)
+    text: str = yaml.dump(
+        value, Dumper=_Plain, sort_keys=False, default_flow_style=flow, width=width, allow_unicode=True
+    )
+    return text.rstrip("\n")
+
+
+def structured(value: object, output_format: str) -> str:
+    """JSON or YAML of a value, as `-o` asks."""
+    return as_json(value) if output_format == "json" else as_yaml(value)
+
+
+def table(
+    headers: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[object]],
+    *,
+    no_headers: bool = False,
+) -> str:
+    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all."""
+    lines = [] if no_headers else [[header.upper() for header in headers]]
+    lines += [["<none>" if cell in (None, "") else _plain(str(cell), terminal.escaped) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+class _Console(rich_console.Console):
+    """Rich's console with the rule of this module: texts are written out, its own cursor movements and colours pass."""
+
+    def render(
+        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
+    ) -> collections.abc.Iterator[segment.Segment]:
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=terminal.escaped_lines(part.text))
+
+
+def console(*, stderr: bool = False, width: int | None = None, colours: bool = True) -> rich_console.Console:
+    """Where tables, bars and pages are drawn; text is no markup, for names of others may look like it."""
+    return _Console(stderr=stderr, width=width, color_system="auto" if colours else None, markup=False, emoji=False)
+
+
+class Cell(NamedTuple):
+    """A text in a colour."""
+
+    text: str
+    colour: Colour
+
+
+def wrapped_table(
+    headers: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[str | Cell]],
+    *,
+    no_headers: bool = False,
+) -> str:
+    """Columns like `table`'s whose last one is wrapped at the terminal's width (120 where there is none), and may have
+    several lines.
+    """
+    shown_on = console(width=shutil.get_terminal_size((_WIDTH, 24)).columns, colours=_colours())
+    grid = rich_table.Table(
+        *(header.upper() for header in headers), box=None, pad_edge=False, header_style="", show_header=not no_headers
+    )
+    for *cells, last in rows:
+        grid.add_row(*(_styled(cell, terminal.escaped) for cell in cells), _styled(last, terminal.escaped_lines))
+    with shown_on.capture() as captured:
+        shown_on.print(grid, end="")
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _styled(cell: str | Cell, escaped: collections.abc.Callable[[str], str]) -> rich_text.Text:
+    text, colour = (cell, "") if isinstance(cell, str) else cell
+    return rich_text.Text(escaped(text), colour)
+
+
+def _plain(text: str, escaped: collections.abc.Callable[[str], str]) -> str:
+    """The text escaped, but for the colours of `coloured` where there are any."""
+    if not _colours():
+        return escaped(text)
+    parts = _OWN_COLOURS.split(text)  # every other one is a colour
+    return "".join(part if at % 2 else escaped(part) for at, part in enumerate(parts))
+
+
+def coloured(text: str, colour: Colour) -> str:
+    """The text in a colour, if stdout is a terminal and NO_COLOR is not set (no-color.org)."""
+    return click.style(terminal.escaped_lines(text), fg=colour) if _colours() else text
+
+
+def _colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def data(text: str) -> None:
+    """Print what was asked for. Where stdout takes no more (a full disk) the command ends with code 2 and says so; a
+    reader that went away (`| head`) is no mistake and left to click.
+    """
+    try:
+        click.echo(_plain(text, terminal.escaped_lines))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at its end: code 120
+        fail(f"stdout could not be written: {error.strerror}; what is there is not whole, so run it again elsewhere")
+
+
+def say(text: str) -> None:
+    """Print what is not data: remarks, hints, counts."""
+    click.echo(terminal.escaped_lines(text), err=True)
+
+
+def refuse_early(path: pathlib.Path | None) -> None:
+    """End the command where a file that is written last could not be, so that nobody waits for what has no place."""
+    if path is None:
+        return
+    directory = path.absolute().parent
+    if not directory.is_dir():
+        fail(f"{path}: there is no directory {path.parent}: make it first")
+    if not os.access(path if path.exists() else directory, os.W_OK):
+        fail(f"{path} cannot be written: check the permissions of it and of {directory}")
+
+
+def fail(message: str, code: exit_codes.Exit = exit_codes.Exit.BAD_INPUT) -> NoReturn:
+    """End the command: `error: message` on stderr and the exit code."""
+    say(f"error: {message}")
+    raise SystemExit(int(code))

@@ -1,0 +1,85 @@
+"""The policy files that a command is given: read with a limit, loaded, or the command ends with code 2.
+
+All of `evenload policy` and `evenload scheduler-config` read through here. "-" is stdin. The hash is the one that
+the services show in /readyz?verbose and /configz, so that people can see which file is in force.
+"""
+
+import pathlib
+import sys
+from typing import Final, NamedTuple
+
+import click
+
+from cli.common import output
+from policy.loading import loader, yaml_tree
+from policy.schema import problems
+from policy.schema.load_policy import LoadPolicy
+from runtime import reloading
+
+FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
+STDIN: Final = "-"
+
+
+class PolicyFile(NamedTuple):
+    """A policy and the file it came from; the hash is over the file's bytes (12 hex digits)."""
+
+    source: str
+    content_hash: str
+    policy: LoadPolicy
+    warnings: tuple[problems.Problem, ...]
+
+
+def read(file: str) -> bytes:
+    """The file's bytes, a few more than a policy may have at the most; an unreadable file ends the command."""
+    most = yaml_tree.MAX_BYTES + 1
+    try:
+        if file == STDIN:
+            return sys.stdin.buffer.read(most)
+        with pathlib.Path(file).open("rb") as stream:
+            return stream.read(most)
+    except OSError as error:
+        output.fail(f"{file} cannot be read: {error.strerror or error}")
+
+
+def name(file: str) -> str:
+    """What messages call the file."""
+    return "stdin" if file == STDIN else file
+
+
+def text(file: str) -> tuple[bytes, str]:
+    """The file's bytes and the text they are. Raises problems.PolicyError for what is no UTF-8."""
+    content = read(file)
+    try:
+        return content, content.decode()
+    except UnicodeDecodeError as error:
+        if len(content) <= yaml_tree.MAX_BYTES:
+            raise problems.PolicyError(name(file), [_not_text(content, error)]) from error
+        return content, content.decode(errors="replace")  # cut inside a character: too large, and the reader says so
+
+
+def parse(file: str) -> PolicyFile:
+    """The policy in a file. Raises problems.PolicyError with everything wrong, a text that is not UTF-8 included."""
+    content, written = text(file)
+    return PolicyFile(name(file), reloading.content_hash(content), *loader.read(written, name(file)))
+
+
+def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:
+    before = content[: error.start]
+    column = error.start - (before.rfind(b"\n") + 1) + 1
+    message = f"byte 0x{content[error.start]:02x} is no UTF-8: save the file as UTF-8"
+    return problems.Problem(before.count(b"\n") + 1, column, "", message)
+
+
+def load(file: str) -> PolicyFile:
+    """The policy in a file; one that is refused is printed with all its problems and ends the command with code 2."""
+    try:
+        return parse(file)
+    except problems.PolicyError as error:
+        output.say(str(error))
+        output.fail(count(error))
+
+
+def count(error: problems.PolicyError) -> str:
+    """`2 problems in policy.yaml`."""
+    amount = len(error.problems)
+    return f"{amount} problem{'s' * (amount != 1)} in {error.source}"

@@ -1,0 +1,160 @@
+"""A cluster's recorded past from the command line: out of its Prometheus, page by page, or out of a file.
+
+`evenload whatif` and `tune` share it. `options` are what says where the past is, `obtained` gets it, with a bar on
+stderr; `with_measured` adds in a sentence what really happened, which is what a replay is held to.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import click
+from rich import progress as rich_progress
+
+from cli import prometheus_finding
+from cli.common import durations, output
+from kube import errors as kube_errors
+from promql import errors
+from promql.http import options as promql_options
+from promql.http.client import Client
+from runtime import clock, exit_codes
+from simulator.history import past_file, reader, rebuilding
+from simulator.history.queries import Selectors, Subject
+from simulator.history.reader import Cache, Recorded, Span
+from simulator.history.rebuilding import Past
+from simulator.results import figures
+from simulator.results.outcome import Timeline
+from simulator.scenario import Scenario
+
+CACHE: Final = pathlib.Path("~/.cache/evenload/history")
+CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
+    kube_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    kube_errors.KubeError: exit_codes.Exit.UNREACHABLE,
+    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
+    errors.PromqlError: exit_codes.Exit.UNREACHABLE,
+    past_file.HistoryError: exit_codes.Exit.BAD_INPUT,
+    ValueError: exit_codes.Exit.BAD_INPUT,
+    OSError: exit_codes.Exit.BAD_INPUT,
+}
+_FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where the past is, how much of it, and where it is kept."""
+    matchers = "Further matchers for"
+    for option in reversed(
+        (
+            click.option("--prometheus", default="", metavar="URL", help="Default: a Service, through the apiserver."),
+            promql_options.connection_options,
+            click.option("--kubeconfig", metavar="FILE", help="To find Prometheus by. Default: as kubectl."),
+            click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
+            click.option("--since", type=durations.SPAN, default="7d", show_default=True, metavar="SPAN",
+                help="How far to look back."),
+            click.option("--step", type=durations.SPAN, default="5m", show_default=True, metavar="SPAN",
+                help="How fine: use is the mean over so long."),
+            click.option("--node-selector", default="", metavar="MATCHERS", help=f"{matchers} node-exporter's series."),
+            click.option("--pod-selector", default="", metavar="MATCHERS", help=f"{matchers} cAdvisor's series."),
+            click.option("--state-selector", default="", metavar="MATCHERS",
+                help=f"{matchers} kube-state-metrics' series."),
+            click.option("--cache", type=click.Path(file_okay=False, path_type=pathlib.Path), default=CACHE,
+                show_default=True, metavar="DIR", help="Where pages are kept, so that what broke off goes on."),
+            click.option("--save", type=_FILE, metavar="FILE", help="Keep the past in one file, for --history."),
+            click.option("--history", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+                metavar="FILE", help="A past that --save kept, instead of Prometheus."),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def obtained(
+    *,
+    prometheus: str,
+    connection: promql_options.Connection,
+    kubeconfig: str | None,
+    context: str | None,
+    since: float,
+    step: float,
+    node_selector: str,
+    pod_selector: str,
+    state_selector: str,
+    cache: pathlib.Path,
+    save: pathlib.Path | None,
+    history: pathlib.Path | None,
+) -> Past:
+    """The past. Raises what CODES names."""
+    if history is not None:
+        if prometheus:
+            output.fail("--history with --prometheus: the past is in the file, or in Prometheus; give one of them")
+        if save is not None:
+            output.fail("--save with --history: the past is kept already; copy the file")
+        return past_file.load(history)
+    output.refuse_early(save)
+    door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
+    now_seconds = clock.WallClock().now()
+    span = Span.until(now_seconds, since, step)
+    recorded = _read(door, span, Selectors(node_selector, pod_selector, state_selector), cache, now_seconds)
+    past = rebuilding.rebuild(recorded, f"{door.name}, {clock.to_rfc3339(span.start_seconds)} and on")
+    if save is not None:
+        past_file.save(past, save)
+        output.say(f"history: {save}")
+    return past
+
+
+def _read(door: Client, span: Span, selectors: Selectors, cache: pathlib.Path, now_seconds: float) -> Recorded:
+    with _watched() as progress:
+        kept = Cache(cache.expanduser(), door.name)
+        return reader.read(door, span, selectors, kept, now_seconds=now_seconds, progress=progress)
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[reader.Progress]:
+    """A bar on a terminal; elsewhere a line for each subject."""
+    console = output.console(stderr=True)
+    if not console.is_terminal:
+        yield _say
+        return
+    columns = (rich_progress.TextColumn("{task.description}"), rich_progress.BarColumn(), "{task.percentage:.0f} %")
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("asking Prometheus", total=len(Subject))
+
+        def move(subject: Subject, done: int, pages: int) -> None:
+            before = list(Subject).index(subject)
+            bar.update(task, description=f"asking Prometheus: {subject}", completed=before + done / pages)
+
+        yield move
+
+
+def _say(subject: Subject, done: int, pages: int) -> None:
+    if done == pages:
+        output.say(f"read {subject} ({pages} pages)")
+
+
+def with_measured(past: Past) -> Scenario:
+    """The scenario, whose first assumption says what really happened."""
+    scenario = past.scenario
+    return dataclasses.replace(scenario, assumptions=(measured(past.measured), *scenario.assumptions))
+
+
+def warn(past: Past) -> None:
+    """Tell on stderr what the server said against its own answers."""
+    for sentence in past.warnings:
+        output.say(f"Prometheus calls an answer partial: {sentence}")
+
+
+def measured(timeline: Timeline) -> str:
+    """What was really measured of the nodes, as the tables have it."""
+    said = []
+    for resource, ratios in (("CPU", timeline.cpu_ratio), ("memory", timeline.memory_ratio)):
+        try:
+            load = figures.load_over(ratios, timeline.step_seconds)
+        except ValueError:
+            said.append(f"{resource} was never measured")
+            continue
+        said.append(
+            f"{resource} mean {load.mean_ratio:.1%}, p99 {load.p99_ratio:.1%}, spread {load.spread_ratio:.1%}, "
+            f"{load.hot_node_minutes:.0f} node-minutes over 80 %"
+        )
+    return f"really measured: {'; '.join(said)}; how near the replay without Evenload comes is how far to trust it"

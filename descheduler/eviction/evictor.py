@@ -1,0 +1,200 @@
+"""Carries a plan out: relief hint, intent row, last look, Eviction call, outcome row, Events; nothing else disturbs a
+pod.
+
+`service.py` calls `Evicter.carry_out` with the plan of the run. The three modes take the same way and differ in the
+one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
+the apiserver answers is final; `answers.py` has the rule for each status.
+"""
+
+import collections.abc
+import dataclasses
+from typing import NamedTuple, Protocol
+
+from descheduler.eviction import api_results, eviction_events
+from descheduler.eviction.api_results import Told
+from descheduler.eviction.eviction_events import Announcer
+from descheduler.eviction.last_look import Look
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Run
+from descheduler.planning.plans import Eviction, EvictionPlan
+from kube import errors, kinds
+from kube.door import EvictionAnswer, KubeDoor
+from kube.objects import Node
+from policy.contract import relief_hint
+from policy.contract.relief_hint import Relief
+from policy.schema.load_policy import LoadPolicy
+from runtime import logs
+from runtime.clock import Clock
+
+log = logs.get(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EvictionOutcome:
+    """What became of one planned eviction: its ledger row and what the apiserver told."""
+
+    eviction: Eviction
+    row_id: int
+    told: Told
+
+    @property
+    def result(self) -> str:
+        """The ledger's word for it."""
+        return self.told.result
+
+    @property
+    def http_status(self) -> int | None:
+        """The apiserver's status, None where none came."""
+        return self.told.status
+
+    @property
+    def message(self) -> str:
+        """The apiserver's words."""
+        return self.told.message
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the eviction took place, or would have, in the run's mode."""
+        return self.result in ("evicted", "dry_run", "observed")
+
+
+class Call(Protocol):
+    """The last call of an eviction: the one place where modes differ, and where another API may take its place."""
+
+    def __call__(self, eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
+        """Asks for the eviction of the pod as it was in that version; None if nothing was asked."""
+        ...
+
+
+class Terms(NamedTuple):
+    """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, and the last look."""
+
+    run: Run
+    relief_seconds: float
+    may_go_on: collections.abc.Callable[[], bool]
+    look: collections.abc.Callable[[Eviction], Look]
+
+
+def call_for(mode: str, door: KubeDoor) -> Call:
+    """The last call of a mode."""
+
+    def ask(eviction: Eviction, resource_version: str) -> EvictionAnswer | None:
+        pod = eviction.pod
+        return door.evict(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            resource_version=resource_version,
+            dry_run=mode != "Enforce",
+        )
+
+    return ask if mode in ("Enforce", "DryRun") else lambda eviction, resource_version: None
+
+
+class Evicter:
+    """Works through plans, one eviction at a time."""
+
+    def __init__(self, door: KubeDoor, ledger: Ledger, announcer: Announcer, *, clock: Clock) -> None:
+        self._door = door
+        self._ledger = ledger
+        self._announcer = announcer
+        self._clock = clock
+
+    def carry_out(self, plan: EvictionPlan, terms: Terms) -> tuple[EvictionOutcome, ...]:
+        """Evicts what the plan says, in its order, until it is through or must stop; gives what happened."""
+        call = call_for(terms.run.mode, self._door)
+        nodes = {one.node.name: one.node for one in plan.nodes}
+        spent: set[tuple[str, str]] = set()
+        outcomes: list[EvictionOutcome] = []
+        in_a_row = 0
+        hinted: dict[str, str | None] = {name: node.annotations.get(relief_hint.KEY) for name, node in nodes.items()}
+        for eviction in plan.evictions:
+            budget = (eviction.pod.namespace, eviction.budget)
+            if eviction.budget and budget in spent:
+                continue
+            if not terms.may_go_on():
+                log.info("run cut short", run=terms.run.run, left=len(plan.evictions) - len(outcomes))
+                break
+            self._hint(eviction, nodes[eviction.overload.node], terms, hinted)
+            outcome = self._evict(eviction, terms, call)
+            outcomes.append(outcome)
+            self._tell(outcome, nodes[eviction.overload.node], terms.run)
+            if outcome.result == "refused":
+                spent.add(budget)
+            in_a_row = in_a_row + 1 if outcome.told.trouble else 0
+            if in_a_row == api_results.MOST_IN_A_ROW:
+                log.warning("run ended, evictions in a row without effect", count=in_a_row, run=terms.run.run)
+            if outcome.told.stops or in_a_row == api_results.MOST_IN_A_ROW:
+                break
+        return tuple(outcomes)
+
+    def _evict(self, eviction: Eviction, terms: Terms, call: Call) -> EvictionOutcome:
+        run = terms.run
+        row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
+        told = Told("not_done", None, refusal) if refusal else self._asked(eviction, terms, call)
+        log.info(  # before the outcome's row: should the ledger fail now, this line still tells
+            "eviction",
+            result=told.result,
+            status=told.status,
+            mode=run.mode,
+            pod=eviction.pod.key,
+            node=eviction.overload.node,
+            metric=eviction.overload.metric,
+            value=round(eviction.overload.value_ratio, 3),
+            projected=round(eviction.projected_ratio, 3),
+            message=told.message,
+            run=run.run,
+        )
+        self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
+        return EvictionOutcome(eviction, row_id, told)
+
+    def _asked(self, eviction: Eviction, terms: Terms, call: Call) -> Told:
+        look = terms.look(eviction)
+        if look.refusal is not None:
+            return look.refusal
+        try:
+            return api_results.of_answer(call(eviction, look.resource_version), terms.run.mode)
+        except errors.KubeError as error:
+            return api_results.of_error(error)
+
+    def _tell(self, outcome: EvictionOutcome, node: Node, run: Run) -> None:
+        if outcome.accepted:
+            for said in eviction_events.evicted(outcome.eviction, node, run):
+                self._announcer.post(said)
+        elif outcome.result == "refused":
+            self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.message))
+
+    def _hint(self, eviction: Eviction, node: Node, terms: Terms, hinted: dict[str, str | None]) -> None:
+        """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.
+
+        Before the eviction: its controller makes the replacement within moments, and the scheduler places it. A hint
+        for an eviction that is then refused costs nothing: it keeps new pods of a workload off a hot node for a while.
+        """
+        if terms.run.mode != "Enforce" or eviction.pod.owner is None:
+            return
+        hint = merged(hinted[node.name], eviction.pod.owner.uid, terms, self._clock.now())
+        text = relief_hint.encode(hint)
+        try:
+            self._door.merge_patch(kinds.NODES, node.name, {"metadata": {"annotations": {relief_hint.KEY: text}}})
+            hinted[node.name] = text
+        except errors.KubeError as error:  # without the hint the replacement may come back; the ledger will see it
+            log.warning("relief hint not written", node=node.name, error=str(error))
+
+
+def merged(text: str | None, owner_uid: str, terms: Terms, now_seconds: float) -> Relief:
+    """The hint on a node with this owner added; the others keep their own time, and go when it is over."""
+    before = relief_hint.decode(text)
+    held = before.untils_seconds.items() if before is not None else ()
+    still = {uid: until_seconds for uid, until_seconds in held if until_seconds > now_seconds}
+    return Relief({**still, owner_uid: now_seconds + terms.relief_seconds})
+
+
+def relief_seconds(policy: LoadPolicy) -> float:
+    """How long a relief hint holds: the longer of both cool-downs, and at least as long as the windows remember the
+    pod.
+    """
+    cooldown = policy.descheduler.cooldown
+    windows = (
+        metric.averaging_seconds for metric in policy.metrics_in_force if metric.name in policy.descheduler.thresholds
+    )
+    return max(cooldown.workload_seconds, cooldown.node_seconds, *windows)

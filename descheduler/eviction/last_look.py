@@ -1,0 +1,99 @@
+"""The last look at an eviction: its pod, its destination and the Lease, read again right before it is asked for.
+
+`service.py` makes a `LastLook` with the snapshot of a run, `evicting.py` calls it between intent and Eviction call. A
+plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, a destination may have
+become hot, another replica may lead. What only lists tell (replicas, claims) stays as the snapshot has it; budgets are
+counted by the apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a 409.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+from typing import NamedTuple
+
+from descheduler.eviction import api_results
+from descheduler.eviction.api_results import Told
+from descheduler.placement import destinations
+from descheduler.planning import protections
+from descheduler.planning.plans import Eviction
+from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot import usage
+from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.snapshot import Snapshot
+from kube import errors, kinds
+from kube.door import KubeDoor
+from kube.objects import Pod
+from policy.schema.load_policy import LoadPolicy
+from promql.errors import PromqlError
+from runtime.clock import Clock
+
+
+class Look(NamedTuple):
+    """The pod's resourceVersion, and why the eviction must not be asked for (None if it may)."""
+
+    resource_version: str = ""
+    refusal: Told | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LastLook:
+    """The doors to look through, what the plan was made of, and whether this run may still act."""
+
+    door: KubeDoor
+    reader: Reader
+    planned: Snapshot
+    policy: LoadPolicy
+    clock: Clock
+    may_act: collections.abc.Callable[[], bool]
+
+    @functools.cached_property
+    def _cases(self) -> protections.Cases:
+        """Made at the first eviction: in most runs there is none."""
+        return protections.Cases(self.planned, self.policy)
+
+    def __call__(self, eviction: Eviction) -> Look:
+        """Reads pod and destination, then the Lease; nothing is raised."""
+        try:
+            pod = self.door.get(kinds.PODS, eviction.pod.name, namespace=eviction.pod.namespace)
+        except errors.NotFound as error:
+            return Look(refusal=api_results.of_error(error))
+        except errors.KubeError as error:
+            return Look(refusal=Told("not_done", None, f"the pod could not be read again: {error}", trouble=True))
+        if pod.uid != eviction.pod.uid:
+            return Look(refusal=Told("replaced", None, f"another pod has its name now: uid {pod.uid}"))
+        try:
+            verdict = self._protection(eviction, pod) or self._destination(eviction)
+        except PromqlError as error:
+            text = f"the destination's reading could not be read again: {error}"
+            return Look(refusal=Told("not_done", None, text, stops=True))
+        if verdict is not None:
+            return Look(refusal=Told("not_done", None, str(verdict), verdict=verdict))
+        if not self.may_act():
+            return Look(refusal=Told("not_done", None, "the run was ended before the call", stops=True))
+        return Look(pod.resource_version)
+
+    def _protection(self, eviction: Eviction, pod: Pod) -> Verdict | None:
+        """The first protection that keeps the pod as it is now."""
+        before = eviction.pod.owner.uid if eviction.pod.owner is not None else ""
+        if (pod.owner.uid if pod.owner is not None else "") != before:
+            return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
+        return protections.verdict(self._cases.of(pod, self.clock.now()))
+
+    def _destination(self, eviction: Eviction) -> Verdict | None:
+        """Why the destination would not take the pod by its reading of this moment: raises PromqlError."""
+        name = eviction.destination
+        usages = self.reader.node_usage(self.planned.nodes, self.policy)
+        now = dataclasses.replace(self.planned, node_usage=usages, at_seconds=self.clock.now())
+        before_ratios, ratios = (destinations.judged_ratios(one, name, self.policy) for one in (self.planned, now))
+        allocatable = next(node.allocatable for node in self.planned.nodes if node.name == name)
+        resources = usage.resources_of(self.policy)
+        for metric, band in self.policy.descheduler.thresholds.items():
+            if metric not in ratios:
+                return Verdict(Cause.NO_DESTINATION, f"{name} has no fresh {metric} any more")
+            projected = ratios[metric] + usage.share(eviction.used, allocatable, resources[metric])
+            if metric == eviction.overload.metric:  # with what else the plan sends there
+                projected = max(projected, eviction.destination_ratio + ratios[metric] - before_ratios[metric])
+            if usage.over(projected, band.evict_until_ratio):
+                figures = f"{metric} {projected:.2f} > {band.evict_until_ratio:.2f} with it"
+                return Verdict(Cause.NO_DESTINATION, f"{name} has become hotter: {figures}")
+        return None

@@ -1,0 +1,1 @@
+"""HTTP pages of the descheduler: the ledger, the current plan, Events."""

@@ -1,0 +1,193 @@
+"""The descheduler's pages: GET /evictions and /events (the ledger), GET /plan (what it would do now and why not), GET
+/breaker and POST /breaker/reset.
+
+`__main__.py` serves the application beside the plain routes of runtime.ops_server. Nothing here evicts; the pages are
+JSON for `evenload plan`, `evenload evictions` and for people with curl. Whoever reaches the port may read; the one
+route that changes something answers this machine only (docs/decisions/0008).
+"""
+
+import collections.abc
+import functools
+import ipaddress
+from typing import NoReturn
+
+import flask
+import werkzeug.exceptions
+from prometheus_client import CollectorRegistry
+
+from descheduler.http import views
+from descheduler.ledger.database import LedgerError
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import RESULTS, Query
+from descheduler.service import Service
+from kube.errors import KubeError
+from kube.http.undecodable import UndecodableObjects
+from policy.schema.load_policy import LoadPolicy
+from promql.errors import PromqlError
+from runtime import clock, logs, ops_server, reload_metrics
+from runtime.clock import Clock
+from runtime.health import Check
+from runtime.reloading import Reloading
+
+log = logs.get(__name__)
+
+LIMIT, MOST = 500, 10_000
+
+
+def create_app(
+    service: Service,
+    ledger: Ledger,
+    policy: Reloading[LoadPolicy],
+    *,
+    clock: Clock,
+    livez: collections.abc.Sequence[Check],
+    registry: CollectorRegistry,
+    circuit: collections.abc.Callable[[], str] | None = None,
+    left_out: UndecodableObjects | None = None,
+) -> flask.Flask:
+    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands, `left_out` which
+    objects its last lists could not decode.
+    """
+    app = flask.Flask("descheduler")
+    registry.register(reload_metrics.ReloadCollector(policy))
+    # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
+    # and on /metrics, and no reason to be replaced.
+    readyz = (
+        Check("policy", lambda: None, policy.line),
+        Check("last run", lambda: None, lambda: service.trouble or ("ended well" if service.last else "none yet")),
+        Check("circuit to Prometheus", lambda: None, circuit),
+        *([] if left_out is None else [left_out.check()]),
+    )
+    configz = lambda: _configz(service, policy)  # noqa: E731
+    app.register_blueprint(ops_server.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))
+
+    def plan() -> flask.Response:
+        """GET /plan: a plan for this moment; nothing is done."""
+        return ops_server.json_response(views.report(service.preview()))
+
+    def standing() -> flask.Response:
+        """GET /breaker: the workloads whose evictions failed, and how their breakers stand."""
+        return ops_server.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
+
+    def reset() -> flask.Response:
+        """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's. From this machine."""
+        _known(flask.request.args, "workload")
+        _from_this_machine(flask.request)
+        workload_uid = flask.request.args.get("workload", "")
+        ledger.reset_breaker(workload_uid, clock.now())
+        log.info("breaker reset by hand", workload=workload_uid or "all")
+        return ops_server.json_response({"reset": workload_uid or "all"})
+
+    app.add_url_rule("/evictions", "evictions", functools.partial(_evictions, ledger, clock))
+    app.add_url_rule("/events", "events", functools.partial(_events, ledger, clock))
+    app.add_url_rule("/plan", "plan", plan)
+    app.add_url_rule("/breaker", "breaker", standing)
+    app.add_url_rule("/breaker/reset", "reset", reset, methods=["POST"])
+    for kind in (KubeError, PromqlError, LedgerError):
+        app.register_error_handler(kind, _unavailable)
+    return app
+
+
+def _from_this_machine(request: flask.Request) -> None:
+    """403 for a request that came over the network, and for a web page's.
+
+    `kubectl port-forward` arrives on the pod's loopback, so Kubernetes' own RBAC (pods/portforward, pods/exec) says who
+    may. A browser puts Origin on every POST; the command line never does: a page that somebody with an open forward
+    happens to visit can reset nothing.
+    """
+    asks = ipaddress.ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104 - no address is no loopback
+    asks = getattr(asks, "ipv4_mapped", None) or asks
+    if not asks.is_loopback:
+        _forbid(f"a breaker is reset from this machine only, not from {asks}")
+    if "Origin" in request.headers:
+        _forbid("a breaker is not reset by a web page (the request has an Origin)")
+
+
+def _forbid(why: str) -> NoReturn:
+    raise werkzeug.exceptions.Forbidden(
+        f"{why}: kubectl -n evenload-system port-forward to the pod, then evenload breaker reset"
+    )
+
+
+def _evictions(ledger: Ledger, clock: Clock) -> flask.Response:
+    """GET /evictions: rows of the ledger, newest first."""
+    rows = ledger.rows(_query(flask.request.args, clock.now()))
+    return ops_server.json_response({"evictions": [views.row(one) for one in rows]})
+
+
+def _events(ledger: Ledger, clock: Clock) -> flask.Response:
+    """GET /events: what was told, newest first, also what the cluster has dropped since."""
+    given = flask.request.args
+    _known(given, "since", "name", "limit")
+    rows = ledger.told(
+        since_seconds=_since(given.get("since", ""), clock.now()),
+        name=given.get("name", ""),
+        limit=_limit(given.get("limit", str(LIMIT))),
+    )
+    return ops_server.json_response({"events": [views.told(one) for one in rows]})
+
+
+def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:
+    """The filters of a request; 400 for what cannot be one."""
+    _known(arguments, "since", "namespace", "node", "workload", "outcome", "limit", "before")
+    outcome = arguments.get("outcome", "")
+    if outcome and outcome not in RESULTS:
+        raise werkzeug.exceptions.BadRequest(f"outcome {outcome!r} is none of {', '.join(RESULTS)}")
+    return Query(
+        since_seconds=_since(arguments.get("since", ""), now_seconds),
+        namespace=arguments.get("namespace", ""),
+        node=arguments.get("node", ""),
+        workload=arguments.get("workload", ""),
+        outcome=outcome,
+        limit=_limit(arguments.get("limit", str(LIMIT))),
+        before_id=_id(arguments.get("before", "")),
+    )
+
+
+def _known(arguments: collections.abc.Mapping[str, str], *names: str) -> None:
+    unknown = set(arguments) - set(names)
+    if unknown:
+        raise werkzeug.exceptions.BadRequest(
+            f"unknown filter {', '.join(sorted(unknown))}; known are {', '.join(names)}"
+        )
+
+
+def _since(text: str, now_seconds: float) -> float | None:
+    if not text:
+        return None
+    try:
+        return now_seconds - views.span_seconds(text)
+    except ValueError:
+        pass
+    try:
+        return clock.from_rfc3339(text)
+    except ValueError as error:
+        raise werkzeug.exceptions.BadRequest(
+            f"since {text!r} is neither a duration as 2h30m nor a time: {error}"
+        ) from error
+
+
+def _limit(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST:
+        raise werkzeug.exceptions.BadRequest(f"limit {text!r} is not a number from 1 to {MOST}")
+    return int(text)
+
+
+def _id(text: str) -> int | None:
+    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise werkzeug.exceptions.BadRequest(f"before {text!r} is not the id of a row")
+    return int(text) if text else None
+
+
+def _configz(service: Service, policy: Reloading[LoadPolicy]) -> dict[str, object]:
+    last = service.last
+    return {
+        "policy": policy.current.as_file(),
+        "policyState": policy.state(),
+        "lastRun": None if last is None else {"at": clock.to_rfc3339(last.run.at_seconds), "summary": last.summary},
+        "trouble": service.trouble,
+    }
+
+
+def _unavailable(error: Exception) -> flask.Response:
+    return ops_server.json_response({"code": 503, "error": "Service Unavailable", "message": str(error)}, 503)

@@ -1,0 +1,123 @@
+"""From rows of the ledger to what they say to the next plan: the one place where an outcome becomes a reason to wait.
+
+`ledger.py` selects the rows, `planning.py` and `limits.py` decide by the `History`. Times are those of the intents: a
+run that stalls asks for its evictions long after it began. Pure: the same rows give the same history.
+"""
+
+import collections
+import collections.abc
+from typing import NamedTuple
+
+from descheduler.ledger import prediction_errors
+from descheduler.ledger.rows import COUNTED, DONE, ENDS_FAILURES, FAILED, IN_VAIN, OPEN, Row
+from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.snapshot.eviction_history import (
+    FOLLOWED_SECONDS,
+    HOUR_SECONDS,
+    Awaited,
+    Departed,
+    Failures,
+    History,
+    Measured,
+    Passed,
+    Relieved,
+)
+
+
+class Kept(NamedTuple):
+    """Rows of one mode, oldest first: those of the window, all of workloads that ever failed; and when breakers were
+    reset (Unix seconds by workload uid, "" for all).
+    """
+
+    rows: collections.abc.Sequence[Row]
+    failing: collections.abc.Sequence[Row]
+    resets: collections.abc.Mapping[str, float]
+
+
+def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History:
+    """What the rows say; returns are counted for `window_seconds`."""
+    rows, resets = kept.rows, kept.resets
+    counted = [row for row in rows if row.result in COUNTED]
+    done = [row for row in counted if row.result in DONE]
+    return History(
+        in_last_hour=sum(1 for row in counted if row.intended_at_seconds > now_seconds - HOUR_SECONDS),
+        last_by_workload={row.workload_uid: row.intended_at_seconds for row in counted},
+        last_by_node={row.node: row.intended_at_seconds for row in counted},
+        returned=collections.Counter(
+            row.workload_uid for row in done if row.returned and row.intended_at_seconds > now_seconds - window_seconds
+        ),
+        failures=_failures(kept.failing, resets),
+        in_vain=_in_vain(rows, resets),
+        flow=_flows(counted),
+        in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
+        awaited=tuple(
+            Awaited(row.namespace, row.workload, row.workload_uid, row.intended_at_seconds)
+            for row in counted
+            if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
+        ),
+        landed={
+            row.landed_pod: Measured(row.cpu_millicores, row.memory_bytes) for row in done if row.landed_pod is not None
+        },
+        relieved=_relieved(row for row in done if row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS),
+        departed=tuple(_departed(row) for row in done),
+        undecided=frozenset(row.workload_uid for row in rows if row.result in OPEN),
+    )
+
+
+def _since_reset(row: Row, resets: collections.abc.Mapping[str, float]) -> bool:
+    return row.intended_at_seconds > max(resets.get(row.workload_uid, 0.0), resets.get("", 0.0))
+
+
+def _failures(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """Failures since the last success or reset, by workload; `rows` oldest first."""
+    found: dict[str, Failures] = {}
+    for row in rows:
+        if row.result in ENDS_FAILURES:
+            found.pop(row.workload_uid, None)
+        elif row.result in FAILED and _since_reset(row, resets):
+            before = found.get(row.workload_uid, Failures(0, 0.0)).in_a_row
+            found[row.workload_uid] = Failures(before + 1, row.intended_at_seconds)
+    return found
+
+
+def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mapping[str, float]) -> dict[str, Failures]:
+    """How often each pod was asked for in vain since the last reset, by its uid; `rows` oldest first."""
+    found: dict[str, Failures] = {}
+    for row in rows:
+        if row.result in IN_VAIN and _since_reset(row, resets):
+            before = found.get(row.pod_uid, Failures(0, 0.0)).in_a_row
+            found[row.pod_uid] = Failures(before + 1, row.intended_at_seconds)
+    return found
+
+
+def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
+    """What each flow rule let through, by its key."""
+    times: dict[str, list[float]] = {}
+    waiting: dict[str, set[str]] = {}
+    for row in counted:
+        if row.flow:
+            times.setdefault(row.flow, []).append(row.intended_at_seconds)
+            waiting.setdefault(row.flow, set()).update({row.workload_uid} if _in_flight(row) else ())
+    return {key: Passed(tuple(times[key]), frozenset(waiting[key])) for key in times}
+
+
+def _in_flight(row: Row) -> bool:
+    return row.result in (*DONE, *OPEN) and row.ready_at_seconds is None
+
+
+def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, ...]]:
+    """The evictions by node, with the load that the node had afterwards."""
+    found: dict[str, list[Relieved]] = collections.defaultdict(list)
+    for row in done:
+        looks = tuple(
+            (row.at_seconds + LOOK_BACKS[column], getattr(row, column)) for column in prediction_errors.JUDGED
+        )
+        share_ratio = row.before_ratio - row.projected_ratio
+        one = Relieved(row.run, row.metric, row.before_ratio, share_ratio, row.gone_at_seconds, looks)
+        found[row.node].append(one)
+    return {node: tuple(several) for node, several in found.items()}
+
+
+def _departed(row: Row) -> Departed:
+    gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
+    return Departed(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)

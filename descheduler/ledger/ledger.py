@@ -1,0 +1,234 @@
+"""The eviction ledger: SQLite rows that say what was intended, what became of it, and why; caps and cool-downs count
+from here.
+
+`rows.py` says what a row is, `past.py` what rows say to the next plan. `evicting.py` writes the intent before every
+Eviction call (synced to disk, so a crash cannot lose it) and the outcome after; `following.py` adds what became of the
+workload and the node; its `reconcile` closes intents that a crash left open.
+One writer: the descheduler's own thread; readers (GET /evictions, GET /events) open connections of their own. `prune`
+deletes what is older than retention; a corrupt file is set aside (`ledger_file.py`) and the new one remembers it.
+"""
+
+import collections.abc
+import json
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from descheduler.ledger import history_from_rows, sql_schema
+from descheduler.ledger.database import LedgerFile
+from descheduler.ledger.history_from_rows import Kept
+from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Posted, Query, Row, Run, intent
+from descheduler.planning.plans import Eviction, EvictionPlan
+from descheduler.planning.predictions import LOOK_BACKS
+from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS, HOUR_SECONDS, History
+
+
+class Ledger:
+    """The one writer of a ledger file, and its readers; `alone` as `LedgerFile` has it."""
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        self._file = LedgerFile(path, alone=alone)
+        self._unfinished: tuple[object, float, list[Row]] = None, 0.0, []  # of which version, since when, the rows
+
+    def open(self) -> "Ledger":
+        """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours,
+        LedgerCorrupt if it cannot be trusted.
+        """
+        self._file.open()
+        return self
+
+    def open_or_set_aside(self, *, at_seconds: float) -> Path | None:
+        """Opens the file; one that cannot be trusted is moved away first, a new one begun, and its new place returned.
+
+        The new one remembers that: whoever counts from it knows since when.
+        """
+        return self._file.open_or_set_aside(at_seconds)
+
+    def set_aside(self, cause: str, *, at_seconds: float) -> Path | None:
+        """Moves a file away that turned out to be corrupt in use and begins a new one; where it is now.
+
+        None where another replica did so: its new file is opened.
+        """
+        return self._file.set_aside(cause, at_seconds)
+
+    def close(self) -> None:
+        """Closes the file; safe to call twice."""
+        self._file.close()
+
+    def intend(self, run: Run, eviction: Eviction, *, at_seconds: float) -> Intent:
+        """Writes the intent and syncs it to disk.
+
+        A pod with an open or accepted eviction of the same mode is refused in the same transaction: its row says
+        `not_done` from the start, and why. So a pod is not evicted twice, however many replicas believe that they lead.
+        """
+        columns = intent(run, eviction) | {"intended_at_seconds": at_seconds}
+        with self._file.written() as writer:
+            refusal = _refusal(writer, run.mode, eviction.pod.uid)
+            if refusal:
+                columns |= {"result": "not_done", "message": refusal, "decided_at_seconds": at_seconds}
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            cursor = writer.execute(f"INSERT INTO evictions ({names}) VALUES ({marks})", tuple(columns.values()))
+            return Intent(int(cursor.lastrowid or 0), refusal)
+
+    def decide(self, row_id: int, result: str, *, status: int | None, message: str, at_seconds: float) -> None:
+        """Writes how an intent ended."""
+        self._set(row_id, result=result, http_status=status, message=message, decided_at_seconds=at_seconds)
+
+    def fill(self, row_id: int, **columns: float | int | str | None) -> None:
+        """Adds what became of an eviction later: gone_at_seconds, landed_*, ready_at_seconds, load_*, returned."""
+        if columns:
+            self._set(row_id, **columns)
+
+    def record_run(self, run: Run, plan: EvictionPlan, summary: str) -> None:
+        """Writes the run itself: also runs that evict nothing say why, node by node."""
+        nodes = {one.node.name: one.summary for one in plan.nodes}
+        with self._file.written() as writer:
+            writer.execute(
+                "INSERT OR REPLACE INTO runs (run, at_seconds, mode, policy_hash, evictions, summary, nodes)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*run, len(plan.evictions), summary, json.dumps(nodes)),
+            )
+
+    def tell(self, told: Posted) -> None:
+        """Keeps an Event."""
+        names, marks = ", ".join(Posted._fields), _marks(Posted._fields)
+        with self._file.written() as writer:
+            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))
+
+    def prune(self, before_seconds: float) -> int:
+        """Deletes what is older, but for intents whose end is not known; how many evictions went."""
+        with self._file.written() as writer:
+            for table in sql_schema.BY_TIME:
+                writer.execute(f"DELETE FROM {table} WHERE at_seconds < ?", (before_seconds,))
+            old = f"DELETE FROM evictions WHERE at_seconds < ? AND result NOT IN ({_marks(OPEN)})"
+            return writer.execute(old, (before_seconds, *OPEN)).rowcount
+
+    def reset_breaker(self, workload_uid: str, at_seconds: float) -> None:
+        """Forgets the failures of a workload ("" for all) up to now."""
+        with self._file.written() as writer:
+            writer.execute(
+                "INSERT INTO breaker_resets (workload_uid, at_seconds) VALUES (?, ?)", (workload_uid, at_seconds)
+            )
+
+    def rows(self, query: Query) -> list[Row]:
+        """The newest evictions that match, the last recorded first."""
+        conditions = {
+            "at_seconds >= ?": query.since_seconds,
+            "namespace = ?": query.namespace or None,
+            "node = ?": query.node or None,
+            "(workload = ? OR workload_uid = ? OR substr(workload, instr(workload, '/') + 1) = ?)": query.workload
+            or None,
+            "result = ?": query.outcome or None,
+            "id < ?": query.before_id,
+        }
+        given = {text: value for text, value in conditions.items() if value is not None}
+        where = " AND ".join(given) or "1"
+        values = [value for text, value in given.items() for _ in range(text.count("?"))]
+        return self._select(f"WHERE {where} ORDER BY id DESC LIMIT ?", [*values, query.limit])
+
+    def open_rows(self) -> list[Row]:
+        """Intents whose end is not known."""
+        return self._select(f"WHERE result IN ({_marks(OPEN)}) ORDER BY id", list(OPEN))
+
+    def unfinished(self, since_seconds: float) -> list[Row]:
+        """Evictions carried out since then of which something is still to be learnt, oldest first; read anew where the
+        file changed.
+
+        So it is asked in every run, and in most nothing has happened since the one before.
+        """
+        version, (known, known_since_seconds, rows) = self._file.version(), self._unfinished
+        if version != known or since_seconds < known_since_seconds:
+            missing = " OR ".join(f"{name} IS NULL" for name in _LEARNT)
+            # The plus and the order have SQLite look among the rows since then, not among all that evicted somebody.
+            where = f"WHERE +result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY at_seconds, id"
+            rows = self._select(where, [*DONE, since_seconds])
+            self._unfinished = version, since_seconds, rows
+        return [row for row in rows if row.at_seconds >= since_seconds]
+
+    def landed_pods(self, since_seconds: float) -> frozenset[str]:
+        """Uids of the pods already known as some evicted pod's replacement."""
+        landed = "SELECT landed_pod FROM evictions WHERE landed_pod IS NOT NULL AND at_seconds >= ?"
+        with self._file.reading() as reader:
+            return frozenset(str(uid) for (uid,) in reader.execute(landed, [since_seconds]))
+
+    def since(self, mode: str, since_seconds: float) -> list[Row]:
+        """Oldest first: intents since then, and those of an hour before. The index is by the start of the run, and the
+        intents of a run that stalls come later.
+        """
+        began_seconds = since_seconds - HOUR_SECONDS
+        return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, began_seconds])
+
+    def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
+        """What rows of this mode in the last `window_seconds` (at least as long as they are followed) say to the next
+        plan.
+        """
+        rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
+        kept = Kept(rows, self._failing(mode), self._resets())
+        return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
+
+    def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
+        """The same of `History.in_last_hour` alone, for a run that plans nothing."""
+        kept = Kept(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
+        return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
+
+    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
+        """The newest Events about objects of that name ("" for any), newest first."""
+        rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
+        with self._file.reading() as reader:
+            found = reader.execute(
+                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",
+                (since_seconds or 0.0, name, limit),
+            )
+            return [Posted(*one) for one in found]
+
+    def set_aside_at_seconds(self) -> float | None:
+        """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""
+        with self._file.reading() as reader:
+            found = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
+        return None if found is None else float(found)
+
+    def last_summary(self) -> str:
+        """The newest run's summary, "" before the first."""
+        with self._file.reading() as reader:
+            found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
+        return str(found[0]) if found else ""
+
+    def _failing(self, mode: str) -> list[Row]:
+        """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
+        window.
+        """
+        suspects = f"SELECT workload_uid FROM evictions WHERE mode = ? AND result IN ({_marks(FAILED)})"
+        return self._select(
+            f"WHERE mode = ? AND workload_uid IN ({suspects}) ORDER BY at_seconds, id",
+            [mode, mode, *FAILED],
+        )
+
+    def _resets(self) -> dict[str, float]:
+        with self._file.reading() as reader:
+            return dict(
+                reader.execute("SELECT workload_uid, max(at_seconds) FROM breaker_resets GROUP BY workload_uid")
+            )
+
+    def _set(self, row_id: int, **columns: float | int | str | None) -> None:
+        assignments = ", ".join(f"{name} = ?" for name in columns)
+        with self._file.written() as writer:
+            writer.execute(f"UPDATE evictions SET {assignments} WHERE id = ?", (*columns.values(), row_id))
+
+    def _select(self, rest: str, values: collections.abc.Sequence[object]) -> list[Row]:
+        with self._file.reading() as reader:
+            found = reader.execute(f"SELECT {', '.join(Row._fields)} FROM evictions {rest}", list(values)).fetchall()
+        return [Row(*one) for one in found]
+
+
+def _refusal(writer: sqlite3.Connection, mode: str, pod_uid: str) -> str:
+    """Why the pod may not be evicted in this mode, "" if it may."""
+    barring = f"SELECT id, run, result FROM evictions WHERE mode = ? AND pod_uid = ? AND result IN ({_marks(BARRING)})"
+    found = writer.execute(f"{barring} ORDER BY id LIMIT 1", (mode, pod_uid, *BARRING)).fetchone()
+    return f"row {found[0]} of run {found[1]} has this pod's eviction already ({found[2]})" if found else ""
+
+
+def _marks(values: collections.abc.Sequence[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+_LEARNT: Final = ("gone_at_seconds", "ready_at_seconds", *LOOK_BACKS)

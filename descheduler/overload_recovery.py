@@ -1,0 +1,56 @@
+"""What a run knows of overloads after a start: what Prometheus still has of the last `overloadedFor`, and the ledger.
+
+`service.py` asks before its first run, and again where nobody looked for long (a pause, an outage, another leader);
+other runs go on from the memory of the run before. So a restart, or `--once`, need not watch an overload for minutes
+that has lasted for hours.
+"""
+
+import math
+
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query
+from descheduler.planning import overload
+from descheduler.planning.overload import Memory
+from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.snapshot import Overview
+from policy.schema.load_policy import LoadPolicy
+
+FEWEST_STEPS = 4
+
+
+def memory(reader: Reader, ledger: Ledger, seen: Overview, policy: LoadPolicy) -> Memory:
+    """The memory before the readings of now (`seen`); raises PromqlError and LedgerError.
+
+    Where no node is over a line now, what was before says nothing: a reading under it ends every count.
+    """
+    found = Memory(relieving=_still_relieving(ledger, policy, seen.at_seconds))
+    if not overload.over_a_line(seen.node_usage, policy):
+        return found
+    step_seconds = _step_seconds(policy)
+    for number in range(_steps(policy), 0, -1):
+        at_seconds = seen.at_seconds - number * step_seconds
+        usages = reader.node_usage(seen.nodes, policy, at_seconds=at_seconds)
+        found = overload.observe(found, usages, policy, now_seconds=at_seconds)
+    return found
+
+
+def _step_seconds(policy: LoadPolicy) -> float:
+    """Between two looks: a quarter of `overloadedFor`, at most half of what one look is good for, since the readings
+    behind two looks are further apart where the first is the older one.
+    """
+    quarter_seconds = math.ceil(policy.descheduler.overloaded_for_seconds / FEWEST_STEPS)
+    return min(quarter_seconds, overload.bridged_seconds(policy) / 2)
+
+
+def _steps(policy: LoadPolicy) -> int:
+    """How many looks reach back over `overloadedFor`, and one more; none where a single reading is enough."""
+    span_seconds = policy.descheduler.overloaded_for_seconds
+    return math.ceil(span_seconds / _step_seconds(policy)) + 1 if span_seconds > 0 else 0
+
+
+def _still_relieving(ledger: Ledger, policy: LoadPolicy, now_seconds: float) -> frozenset[overload.Key]:
+    """Nodes from which pods were evicted shortly before a restart: relief goes on where it was."""
+    cooldown, interval_seconds = policy.descheduler.cooldown, policy.descheduler.interval_seconds
+    since_seconds = now_seconds - 2 * (cooldown.node_seconds + interval_seconds)
+    rows = ledger.rows(Query(since_seconds=since_seconds, outcome="evicted"))
+    return frozenset((row.node, row.metric) for row in rows)

@@ -1,0 +1,289 @@
+"""Whether another node would really take a pod, and which: by requests, by rules, and by what the node measurably uses.
+
+`planning.py` asks for one destination per pod it would choose and commits the room of the chosen only. A node
+qualifies if it is open, the pod fits beside what is there (`rooms.py`; placeholders of lower priority make way), the
+rules about nodes (`placement.py`), other pods (`neighbours.py`) and our own filter (`admission.py`) agree, its volumes
+can be mounted and attached (`attachments.py`), and for every metric with a descheduler line
+
+    max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
+
+Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
+metric never qualifies. Not checked, because only kube-scheduler can: device claims (such a pod finds no destination),
+plugins and extenders of others.
+"""
+
+import collections
+import collections.abc
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from descheduler.placement import load_filter, node_rules, pod_affinity, volume_limits
+from descheduler.placement.node_fit import Room
+from descheduler.placement.pod_affinity import Judgement
+from descheduler.snapshot import snapshot, usage
+from descheduler.snapshot.eviction_history import Measured
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import PodUsage, Resource
+from kube.objects import Node, Pod
+from kube.pods import pod_view
+from policy.rules import expected_load
+from policy.schema.load_policy import LoadPolicy
+
+OVERLOADED, CLOSED, UNREAD, OVER = "overloaded", "closed", "without a fresh reading", "over evictUntil with it"
+
+
+class Found(NamedTuple):
+    """A destination, or "" and how many of the other nodes are out for which reason."""
+
+    node: str
+    reasons: collections.abc.Mapping[str, int]
+
+    def __str__(self) -> str:
+        if self.node:
+            return self.node
+        ranked = sorted(self.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        return ", ".join(f"{count} {reason}" for reason, count in ranked) or "there is no other node"
+
+
+class Ranking(NamedTuple):
+    """The rooms, coolest first, with what fits under each line in millicores or bytes [rooms, metrics]."""
+
+    rooms: list[Room]
+    slack: load_filter.Floats
+
+
+class Destinations:
+    """The nodes that could take pods, with the room that this plan has not given away yet."""
+
+    def __init__(
+        self,
+        taken: Snapshot,
+        policy: LoadPolicy,
+        *,
+        excluded: collections.abc.Collection[str],
+        landed: collections.abc.Mapping[str, Measured],
+    ) -> None:
+        self._bands = policy.descheduler.thresholds
+        self._resources = usage.resources_of(policy)
+        self._neighbours = pod_affinity.Neighbours(taken)
+        self._volumes = taken.volumes
+        self._attachments = volume_limits.Attachments(taken)
+        peaks = peaks_of(policy)
+        every = {node.metadata.name: node for node in taken.nodes}
+        valid = {name: _valid(taken, name, policy) for name in every}
+        judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
+        closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
+        self._out = {name: why for name, why in closed.items() if why}
+        nodes = [every[name] for name in sorted(every) if not closed[name]]
+        expected = expected_ratios(nodes, taken, policy, landed)
+        self._filter = load_filter.LoadFilter(nodes, expected, valid, policy)
+        columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
+        self._rooms = {
+            node.metadata.name: Room(
+                node,
+                {
+                    metric: ratio + float(expected[row, columns[metric]])
+                    for metric, ratio in judged[node.metadata.name].items()
+                },
+            )
+            for row, node in enumerate(nodes)
+        }
+        self._until_ratios = np.array([band.evict_until_ratio for band in self._bands.values()])
+        self._sizes = _sizes(nodes, [self._resources[metric] for metric in self._bands])
+        self._ranking: Ranking | None = None
+        self._on_nodes = taken.on_nodes
+        self._unsettled = set(self._rooms)
+
+    def find(self, pod: Pod, used: PodUsage) -> Found:
+        """The coolest node that would take the pod and stay at or under every target line, else why none would."""
+        amounts = np.array([usage.amount(used, self._resources[metric]) for metric in self._bands])
+        reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
+        ranking = self._coolest_first()
+        under = (amounts <= ranking.slack).all(axis=1)
+        reasons[OVER] += len(ranking.rooms) - int(under.sum())
+        judgement: Judgement | None = None
+        for row in np.flatnonzero(under):
+            room = ranking.rooms[row]
+            judgement = judgement or self._neighbours.judge(pod)
+            why = self._why_not(room, pod, judgement)
+            if not why:
+                return Found(room.node.name, {})
+            reasons[why] += 1
+        return Found("", +reasons)
+
+    def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
+        """Gives the chosen pod's room away."""
+        room = self._settled(self._rooms[name])
+        room.take(pod)
+        for metric in self._bands:
+            room.ratios[metric] += usage.share(used, room.node.allocatable, self._resources[metric])
+        self._filter.add(name, used)
+        self._attachments.take(pod, name)
+        self._neighbours.move(pod, name)
+        self._ranking = None
+
+    def projected_ratios(self, name: str) -> dict[str, float]:
+        """What a destination would show with everything committed so far, by metric with a descheduler line."""
+        return dict(self._rooms[name].ratios)
+
+    def headroom(self) -> dict[str, dict[str, float]]:
+        """By node that takes pods: how far it is under each target line (negative: over it), coolest node first."""
+        return {
+            room.node.name: {
+                metric: band.evict_until_ratio - room.ratios[metric] for metric, band in self._bands.items()
+            }
+            for room in self._coolest_first().rooms
+        }
+
+    def _closed(
+        self,
+        node: Node,
+        judged: collections.abc.Mapping[str, float],
+        excluded: collections.abc.Collection[str],
+    ) -> str:
+        """Why the node takes no pod at all, "" if it may."""
+        if node.name in excluded:
+            return OVERLOADED
+        if not node_rules.open_to_pods(node):
+            return CLOSED
+        return "" if judged.keys() >= self._bands.keys() else UNREAD
+
+    def _coolest_first(self) -> Ranking:
+        """The rooms by their distance to the nearest line, by name where that is equal: so they are held."""
+        if self._ranking is None:
+            rooms = list(self._rooms.values())  # each has a ratio for every line, in the policy's order
+            ratios = np.array([list(room.ratios.values()) for room in rooms]).reshape(self._sizes.shape)
+            order = np.argsort((ratios - self._until_ratios).max(axis=1, initial=-np.inf), kind="stable")
+            slack = (self._until_ratios + usage.ROUNDING - ratios) * self._sizes
+            self._ranking = Ranking([rooms[row] for row in order.tolist()], slack[order])
+        return self._ranking
+
+    def _settled(self, room: Room) -> Room:
+        """The room with the pods that are there, who are counted when it is first looked at: few are."""
+        name = room.node.name
+        if name in self._unsettled:
+            self._unsettled.remove(name)
+            coming = (pod for pod in self._on_nodes.get("", ()) if pod.nominated_node == name)
+            for pod in itertools.chain(self._on_nodes.get(name, ()), coming):
+                if not pod.finished:
+                    room.settle(pod)
+        return room
+
+    def _why_not(self, room: Room, pod: Pod, judgement: Judgement) -> str:
+        return (
+            node_rules.why_not(room.node, pod)
+            or self._settled(room).why_not(pod)
+            or self._filter.why_not(room.node.name, pod)
+            or ("" if self._mounts(room.node, pod) else "volume")
+            or ("" if self._attachments.allow(pod, room.node.name) else "volume limit")
+            or ("device claims" if pod.resource_claims else "")
+            or judgement.why_not(room.node)
+        )
+
+    def _mounts(self, node: Node, pod: Pod) -> bool:
+        claims = (f"{pod.namespace}/{volume.claim}" for volume in pod.volumes if volume.claim)
+        known = (self._volumes[claim] for claim in claims if claim in self._volumes)
+        return all(snapshot.mountable(volume, node) for volume in known)
+
+
+def peaks_of(policy: LoadPolicy) -> dict[str, str]:
+    """For every metric with a line its resource's hourly maximum, where that is in force."""
+    resources = usage.resources_of(policy)
+    found = {metric: usage.peak_metric(policy, resources[metric]) for metric in policy.descheduler.thresholds}
+    return {metric: peak for metric, peak in found.items() if peak is not None}
+
+
+def judged_ratios(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+    """The ratios a destination is judged by: for every metric with a line the higher of it and its resource's hourly
+    maximum (`peaks_of`).
+
+    Metrics without a fresh, valid reading are absent.
+    """
+    return _judged(_valid(taken, node, policy), policy, peaks_of(policy))
+
+
+def _valid(taken: Snapshot, node: str, policy: LoadPolicy) -> dict[str, float]:
+    return usage.fresh_ratios(taken.node_usage.get(node), taken.at_seconds, policy)
+
+
+def _judged(
+    valid: collections.abc.Mapping[str, float], policy: LoadPolicy, peaks: collections.abc.Mapping[str, str]
+) -> dict[str, float]:
+    return {
+        metric: max(valid[metric], valid.get(peaks.get(metric, ""), 0.0))
+        for metric in policy.descheduler.thresholds
+        if metric in valid
+    }
+
+
+def expected_ratios(
+    nodes: collections.abc.Sequence[Node],
+    taken: Snapshot,
+    policy: LoadPolicy,
+    landed: collections.abc.Mapping[str, Measured],
+) -> load_filter.Floats:
+    """What recent pods will add before the windows show it [nodes, metrics in force]: est(p) * decay / allocatable.
+
+    The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod
+    that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
+    """
+    rows = {node.metadata.name: row for row, node in enumerate(nodes)}
+    longest_seconds = max(metric.averaging_seconds for metric in policy.metrics_in_force)
+    estimated = policy.recent_pods.enabled  # else only what was measured counts
+    pods = [pod for pod in _lately_bound(taken, longest_seconds) if estimated or pod.uid in landed]
+    ages = ((pod, _age_seconds(pod, taken.at_seconds)) for pod in pods)
+    recents = [
+        (rows[pod.node_name or pod.nominated_node], age_seconds, _load(pod, policy, landed))
+        for pod, age_seconds in ages
+        if age_seconds is not None
+        and age_seconds < longest_seconds
+        and (pod.node_name or pod.nominated_node) in rows
+        and _counts(pod)
+    ]
+    return expected_load.expected_by_node(
+        np.array([row for row, _, _ in recents], dtype=np.intp),
+        np.array([max(0.0, age_seconds) for _, age_seconds, _ in recents], dtype=np.float64),
+        np.array([load for _, _, load in recents], dtype=np.float64).reshape(len(recents), 2),
+        _sizes(nodes, (Resource.CPU, Resource.MEMORY)),
+        policy.metrics_in_force,
+    )
+
+
+def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> load_filter.Floats:
+    """What pods may ask for [nodes, resources], in millicores and bytes."""
+    sizes = [
+        [usage.size(allocatable, one) for one in resources] for allocatable in (node.allocatable for node in nodes)
+    ]
+    return np.array(sizes, dtype=np.float64).reshape(len(nodes), len(resources))
+
+
+def _lately_bound(taken: Snapshot, span_seconds: float) -> collections.abc.Iterable[Pod]:
+    """Those of all pods that were bound within the span or wait for a node: few, so that few are looked at closely."""
+    now_seconds = taken.at_seconds
+    return [
+        pod
+        for pod in taken.pods
+        if not pod.spec.node_name
+        or ((at_seconds := pod.scheduled_at_seconds) is not None and now_seconds - at_seconds < span_seconds)
+    ]
+
+
+def _age_seconds(pod: Pod, now_seconds: float) -> float | None:
+    """Since when it is bound; 0 for a pod that waits for room on its node, None for one that has none."""
+    if not pod.node_name:
+        return 0.0 if pod.nominated_node else None
+    bound_at_seconds = pod.scheduled_at_seconds
+    return None if bound_at_seconds is None else now_seconds - bound_at_seconds
+
+
+def _load(pod: Pod, policy: LoadPolicy, landed: collections.abc.Mapping[str, Measured]) -> expected_load.Load:
+    if (measured := landed.get(pod.uid)) is not None:
+        return expected_load.Load(*measured)
+    request = expected_load.Load(pod.requests.cpu_millicores, pod.requests.memory_bytes)
+    return expected_load.estimate(request, policy.recent_pods).load
+
+
+def _counts(pod: Pod) -> bool:
+    return not (pod.finished or pod.is_daemonset or pod_view.is_placeholder(pod))

@@ -1,0 +1,85 @@
+"""Whether our own extender would let a pod onto a node now: a pod evicted towards a node that the filter rejects stays
+Pending.
+
+`destinations.py` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the readings
+of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; a node's own thresholds
+and a pod's exemptions count as they do in the extender. With the default policy `evictUntil` is the stricter line, and
+this rule keeps no pod.
+"""
+
+import collections.abc
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from descheduler.snapshot import usage
+from descheduler.snapshot.usage import PodUsage
+from kube.objects import Node, Pod
+from policy.contract import filter_opt_out, node_thresholds
+from policy.rules import filtering
+from policy.schema.load_policy import LoadPolicy
+
+Floats = npt.NDArray[np.float64]
+
+
+class LoadFilter:
+    """The extender's filter over the nodes of one plan, in rows; `expected` [nodes, metrics in force] are ratios,
+    `valid` the fresh and valid readings of each node by metric.
+    """
+
+    def __init__(
+        self,
+        nodes: collections.abc.Sequence[Node],
+        expected: Floats,
+        valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]],
+        policy: LoadPolicy,
+    ) -> None:
+        self._metrics = policy.metrics_in_force
+        self._exempt = policy.filter.exempt
+        compiled = filtering.rules(policy.filter, self._metrics)
+        self._rules = compiled._replace(keep_coolest=False)  # what is kept of an all-hot sample is no place to aim at
+        self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
+        self._nodes = nodes
+        self._values = self._readings(valid)
+        self._expected = expected.copy()
+        self._own = self._own_limits()
+        self._reasons: tuple[str, ...] | None = None
+
+    def why_not(self, node: str, pod: Pod) -> str:
+        """The filter's reason against the node ("cpu_avg_5m over 0.65"), "" if it would let the pod pass."""
+        if self._reasons is None:
+            self._reasons = filtering.verdicts(self._values, self._expected, self._rules, self._own).reasons
+        reason = self._reasons[self._rows[node]]
+        return "" if not reason or self._is_exempt(pod) else f"filter: {reason}"
+
+    def add(self, node: str, used: PodUsage) -> None:
+        """Counts a chosen pod's use on the node where it is expected."""
+        row = self._rows[node]
+        shares = [
+            usage.share(used, self._nodes[row].allocatable, usage.Resource(one.resource)) for one in self._metrics
+        ]
+        self._expected[row] += shares
+        self._reasons = None
+
+    def _is_exempt(self, pod: Pod) -> bool:
+        named = filtering.exempt(
+            self._exempt, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority
+        )
+        return bool(named or filter_opt_out.exempt(self._exempt.opt_out, pod.annotations, pod.namespace))
+
+    def _readings(self, valid: collections.abc.Mapping[str, collections.abc.Mapping[str, float]]) -> Floats:
+        """[nodes, metrics], NaN where there is no fresh and valid reading."""
+        names, nan = [metric.name for metric in self._metrics], math.nan
+        found = [valid[name] for name in self._rows]
+        values = [[ratios.get(name, nan) for name in names] for ratios in found]
+        return np.array(values, dtype=np.float64).reshape(len(found), len(names))
+
+    def _own_limits(self) -> Floats | None:
+        """[nodes, metrics] thresholds of the nodes' own, NaN where a node has none; None where no node has any."""
+        limits = np.full(self._values.shape, np.nan)
+        for row, node in enumerate(self._nodes):
+            if node_thresholds.KEY in node.metadata.annotations:
+                own = node_thresholds.decode(node.metadata.annotations[node_thresholds.KEY])
+                limits[row] = [own.limits.get(metric.name, np.nan) if own else np.nan for metric in self._metrics]
+        return None if np.isnan(limits).all() else limits

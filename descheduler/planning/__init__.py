@@ -1,0 +1,1 @@
+"""One snapshot -> one plan: overloaded nodes, protected pods, limits, verdicts. Pure."""

@@ -1,0 +1,55 @@
+"""What a hot node would show without the pods that are leaving it, and without those whose load its window still shows.
+
+`planning.py` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
+
+    projected_m = u_m - usage of terminating pods / capacity - sum of usage * (1 - age / W) / capacity of the gone
+
+with W the averaging window behind the metric and age the time since the pod went; for a maximum, the time since the pod
+left the window of the maximum, which shows all of it until then.
+"""
+
+import collections.abc
+
+from descheduler.planning.overload import Overload
+from descheduler.snapshot import usage
+from descheduler.snapshot.eviction_history import Departed
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import PodUsage
+from kube.objects import Node, Pod
+from policy.schema.load_policy import LoadPolicy
+
+
+class Echoes:
+    """What the windows of all nodes still show."""
+
+    def __init__(self, taken: Snapshot, policy: LoadPolicy, departed: collections.abc.Iterable[Departed]) -> None:
+        self._taken = taken
+        self._policy = policy
+        self._resources = usage.resources_of(policy)
+        self._departed: dict[str, list[Departed]] = {}
+        for one in departed:
+            self._departed.setdefault(one.node, []).append(one)
+
+    def without_the_gone(
+        self, node: Node, overloads: collections.abc.Iterable[Overload], here: collections.abc.Sequence[Pod]
+    ) -> dict[str, float]:
+        """The node's ratios by overloaded metric; `here` are its pods."""
+        projected = {overload.metric: overload.value_ratio for overload in overloads}
+        known = self._taken.pod_usage
+        leaving = [used for pod in here if pod.deleting and (used := known.get(pod.key)) is not None]
+        present = {pod.uid for pod in here}
+        gone = [one for one in self._departed.get(node.name, []) if one.uid not in present]
+        for metric in projected:
+            resource = self._resources[metric]
+            projected[metric] -= sum(usage.share(used, node.capacity, resource) for used in leaving)
+            projected[metric] -= sum(
+                self._shown_ratio(one, metric) * usage.share(_used(one), node.capacity, resource) for one in gone
+            )
+        return projected
+
+    def _shown_ratio(self, one: Departed, metric: str) -> float:
+        return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - one.gone_at_seconds)
+
+
+def _used(one: Departed) -> PodUsage:
+    return PodUsage("", one.cpu_millicores, one.memory_bytes, one.gone_at_seconds)

@@ -1,0 +1,250 @@
+"""Caps, cool-downs, replacements that are waited for, back-off and breaker: how much may be disturbed, however hot the
+nodes are.
+
+`planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
+the ledger.
+"""
+
+import collections
+import collections.abc
+import hashlib
+import math
+
+from descheduler.planning import relief_effect
+from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot import workloads
+from descheduler.snapshot.eviction_history import HOUR_SECONDS, Awaited, History
+from descheduler.snapshot.workloads import Standing, Standings
+from kube.objects import Pod
+from policy.schema.descheduler_section import Breaker, Descheduler, Growing
+from policy.schema.load_policy import LoadPolicy
+
+BY_SIZE = "bySize"
+NAMED = 3  # so many workloads are named where evictions wait for replacements
+
+
+class Caps:
+    """Counts what a plan has chosen so far and says whether one more is allowed."""
+
+    def __init__(
+        self, policy: LoadPolicy, history: History, standings: Standings | None = None, *, now_seconds: float
+    ) -> None:
+        self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
+        self._waiting = len(self.unreplaced)
+        self._waiting_by_namespace = collections.Counter(one.namespace for one in self.unreplaced)
+        self._whole = policy
+        self._policy = policy.descheduler
+        self._history = history
+        self._now_seconds = now_seconds
+        self._chosen = 0
+        self._by_node: collections.Counter[str] = collections.Counter()
+        self._by_namespace: collections.Counter[str] = collections.Counter()
+        self._by_workload: collections.Counter[str] = collections.Counter()
+
+    @property
+    def brake(self) -> Verdict | None:
+        """Why no pod at all may leave: so many evictions before this run wait for a Ready replacement."""
+        count, most = len(self.unreplaced), self._policy.limits.unreplaced
+        if count < most:
+            return None
+        evictions = "1 eviction waits" if count == 1 else f"{count} evictions wait"
+        waiting = f"{evictions} for a Ready replacement, {most} allowed (limits.unreplaced)"
+        return Verdict(Cause.UNREPLACED, f"{waiting}: {_named(self.unreplaced)}")
+
+    def node_verdict(self, node: str, metric: str) -> Verdict | None:
+        """Why the node as a whole must wait, if it must: its cool-down, its own cap, the caps of the run and the hour,
+        or a load that does not fall.
+        """
+        limits = self._policy.limits
+        if self._chosen >= limits.per_run:
+            return Verdict(Cause.RUN_CAP, f"{self._chosen} of {limits.per_run} a run")
+        if self._history.in_last_hour + self._chosen >= limits.per_hour:
+            return Verdict(Cause.HOUR_CAP, f"{self._history.in_last_hour + self._chosen} of {limits.per_hour} an hour")
+        if self._waiting >= limits.unreplaced:
+            return Verdict(Cause.UNREPLACED, f"{self._waiting} of {limits.unreplaced} without a Ready replacement")
+        if self._by_node[node] >= limits.per_node:
+            return Verdict(Cause.NODE_CAP, f"{self._by_node[node]} of {limits.per_node} a run and node")
+        last = self._history.last_by_node.get(node)
+        left_seconds = self._left(last, self._policy.cooldown.node_seconds)
+        if left_seconds > 0:
+            return Verdict(Cause.NODE_COOLDOWN, f"{left_seconds:.0f} s left")
+        return self._effect_verdict(node, metric)
+
+    @property
+    def run_left(self) -> int:
+        """Evictions still allowed in this run."""
+        return max(0, self._policy.limits.per_run - self._chosen)
+
+    @property
+    def hour_left(self) -> int:
+        """Evictions still allowed in this hour, those of the plan counted."""
+        return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
+
+    def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
+        """Why this pod must wait, if it must: its namespace's cap, evictions of it without effect, or what its workload
+        has been through.
+        """
+        cap = self._policy.limits.per_namespace
+        if self._by_namespace[pod.namespace] >= cap:
+            return Verdict(
+                Cause.NAMESPACE_CAP, f"{self._by_namespace[pod.namespace]} of {cap} a run in {pod.namespace}"
+            )
+        waiting, most = self._waiting_by_namespace[pod.namespace], self._policy.limits.unreplaced_per_namespace
+        if standing is not None and waiting >= most:
+            return Verdict(
+                Cause.UNREPLACED,
+                f"{waiting} of {most} in {pod.namespace} without a Ready replacement (limits.unreplacedPerNamespace)",
+            )
+        if (standing.workload.uid if standing is not None else pod.uid) in self._history.undecided:
+            name = standing.workload if standing is not None else "it"
+            return Verdict(
+                Cause.IN_FLIGHT, f"{name} has an eviction that has not ended, or of which no answer was seen"
+            )
+        return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
+
+    def count(self, pod: Pod, standing: Standing | None) -> None:
+        """Counts a chosen pod."""
+        self._chosen += 1
+        self._by_node[pod.node_name] += 1
+        self._by_namespace[pod.namespace] += 1
+        if standing is not None:
+            self._by_workload[standing.workload.uid] += 1
+            self._waiting += 1
+            self._waiting_by_namespace[pod.namespace] += 1
+
+    def _effect_verdict(self, node: str, metric: str) -> Verdict | None:
+        """Why evictions that did not lower the node's load are not followed by others yet."""
+        found = relief_effect.ineffective(self._history.relieved.get(node, ()), metric, self._whole)
+        if found is None:
+            return None
+        rest = self._policy.cooldown.ineffective
+        left_seconds = self._left(self._history.last_by_node.get(node), grown_seconds(rest, found.in_a_row))
+        if left_seconds <= 0:
+            return None
+        return Verdict(
+            Cause.LOAD_NOT_FALLING,
+            f"{found.evictions} evictions should have lowered {metric} by {found.expected_ratio:.2f} and lowered it by "
+            f"{found.measured_ratio:.2f}: its load is not its pods'; {left_seconds:.0f} s left",
+        )
+
+    def _workload_verdict(self, standing: Standing) -> Verdict | None:
+        workload = standing.workload
+        chosen = self._by_workload[workload.uid]
+        last = self._history.last_by_workload.get(workload.uid)
+        if chosen > 0 or (workload.uid in self._history.in_flight and standing.unavailable > 0):
+            return Verdict(
+                Cause.IN_FLIGHT, f"{workload} waits for a replacement, {standing.ready} ready of {workload.replicas}"
+            )
+        if workload.ordered and standing.unavailable > 0:
+            waits = f"starts its pods in order, {standing.ready} ready of {workload.replicas}"
+            return Verdict(Cause.IN_FLIGHT, f"{workload} {waits}: a replacement might have to wait")
+        cap = workload_cap(self._policy.limits.per_workload, workload.replicas)
+        if chosen + standing.unavailable >= cap:
+            return Verdict(Cause.WORKLOAD_CAP, f"{workload} has {standing.unavailable} unavailable, {cap} allowed")
+        return self._cooldown_verdict(workload.uid, last) or self._breaker_verdict(workload.uid)
+
+    def _cooldown_verdict(self, uid: str, last: float | None) -> Verdict | None:
+        returned = self._history.returned.get(uid, 0)
+        left_seconds = self._left(last, workload_cooldown_seconds(self._policy, returned))
+        if left_seconds <= 0:
+            return None
+        came_back = f", came back {returned} times" if returned else ""
+        return Verdict(Cause.WORKLOAD_COOLDOWN, f"{left_seconds:.0f} s left{came_back}")
+
+    def _breaker_verdict(self, uid: str) -> Verdict | None:
+        failures = self._history.failures.get(uid)
+        if failures is None or failures.in_a_row < self._policy.breaker.failures:
+            return None
+        left_seconds = self._left(failures.last_at_seconds, breaker_seconds(self._policy, uid, failures.in_a_row))
+        if left_seconds <= 0:
+            return None
+        until = "open until it is reset" if math.isinf(left_seconds) else f"{left_seconds:.0f} s left"
+        return Verdict(Cause.BREAKER, f"{failures.in_a_row} failures in a row, {until}")
+
+    def _backoff_verdict(self, pod_uid: str) -> Verdict | None:
+        failed = self._history.in_vain.get(pod_uid)
+        if failed is None:
+            return None
+        rest_seconds = pause_seconds(self._policy.breaker, pod_uid, failed.in_a_row, grown=failed.in_a_row - 1)
+        left_seconds = self._left(failed.last_at_seconds, rest_seconds)
+        times = f"{failed.in_a_row} evictions of it without effect"
+        return Verdict(Cause.BACKOFF, f"{times}, {left_seconds:.0f} s left") if left_seconds > 0 else None
+
+    def _left(self, since: float | None, span_seconds: float) -> float:
+        return 0.0 if since is None else since + span_seconds - self._now_seconds
+
+
+def unreplaced(
+    awaited: collections.abc.Iterable[Awaited], standings: collections.abc.Mapping[str, Standing], now_seconds: float
+) -> tuple[Awaited, ...]:
+    """The evictions whose workload still misses a pod for them, oldest first; of each workload no more than it misses.
+
+    One that was rolled out, scaled down or is done misses none; a deleted one neither. Where the scale of an owner of
+    another kind was not read in this run, an eviction waits for an hour.
+    """
+    by_workload: dict[str, list[Awaited]] = collections.defaultdict(list)
+    for one in awaited:
+        by_workload[one.workload_uid].append(one)
+    found: list[Awaited] = []
+    for uid, several in by_workload.items():
+        standing = standings.get(uid)
+        if standing is not None:
+            found += several[max(0, len(several) - standing.unavailable) :]
+        elif several[0].workload.partition("/")[0] not in workloads.LISTED:
+            found += [one for one in several if now_seconds - one.at_seconds <= HOUR_SECONDS]
+    return tuple(sorted(found, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
+
+
+def _named(waiting: collections.abc.Iterable[Awaited]) -> str:
+    names = list(dict.fromkeys(f"{one.workload} in {one.namespace}" for one in waiting))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def workload_cap(per_workload: str | int, replicas: int) -> int:
+    """How many of a workload's replicas may be missing at once, those that an eviction takes included.
+
+    bySize: under 4 replicas 1, 4 to 10: 2, above: 10 % rounded up (so that 11 replicas are allowed no less than 10
+    are). A percentage is rounded up, too, as that of a budget's maxUnavailable.
+    """
+    if isinstance(per_workload, int):
+        return per_workload
+    if per_workload != BY_SIZE:
+        return math.ceil(replicas * int(per_workload.removesuffix("%")) / 100)
+    if replicas < 4:
+        return 1
+    return 2 if replicas <= 10 else math.ceil(replicas / 10)
+
+
+def workload_cooldown_seconds(descheduler: Descheduler, returned: int) -> float:
+    """The workload's cool-down: `cooldown.workload`, or initial * factor^(n-1) up to max once its pods came back n
+    times in the window.
+    """
+    cooldown = descheduler.cooldown
+    if returned == 0:
+        return cooldown.workload_seconds
+    return max(cooldown.workload_seconds, grown_seconds(cooldown.returned, returned))
+
+
+def grown_seconds(rest: Growing, times: int) -> float:
+    """initial * factor^(n-1), at most max."""
+    return min(rest.max_seconds, rest.initial_seconds * rest.factor ** min(times - 1, 64))
+
+
+def breaker_seconds(descheduler: Descheduler, uid: str, in_a_row: int) -> float:
+    """How long a workload rests after so many failures in a row, counted from the last one; then one trial is allowed.
+
+    backoff * factor^(n - failures), at most max, stretched by up to `jitter` of itself; infinite once `steps` trials
+    have failed. The jitter is drawn from the uid and the count: workloads that failed together do not try again
+    together, and the plan stays a function of its input.
+    """
+    breaker = descheduler.breaker
+    trials_failed = max(in_a_row - breaker.failures, 0)
+    return math.inf if trials_failed >= breaker.steps else pause_seconds(breaker, uid, in_a_row, grown=trials_failed)
+
+
+def pause_seconds(breaker: Breaker, uid: str, in_a_row: int, *, grown: int) -> float:
+    """backoff * factor^grown * (1 + jitter * drawn), at most max; `drawn` in [0, 1) from the uid and the count."""
+    drawn_ratio = int.from_bytes(hashlib.sha256(f"{uid}/{in_a_row}".encode()).digest()[:4]) / 2**32
+    stretched = 1.0 + breaker.jitter_ratio * drawn_ratio
+    return min(breaker.max_seconds, breaker.backoff_seconds * breaker.factor ** min(grown, 64) * stretched)

@@ -1,0 +1,162 @@
+"""Which nodes are overloaded, confirmed over time: one reading over a line is noise, the same line crossed for minutes
+is load.
+
+`service.py` keeps a `Memory` between runs and asks `observe` for the next one; `planning.py` gets the confirmed
+overloads. The two lines make a hysteresis: a node enters at `evictAbove` held for `overloadedFor`, and once a pod was
+evicted from it for that metric it is relieved down to `evictUntil`, so that it does not come to rest on the very line
+that triggers.
+"""
+
+import collections.abc
+import dataclasses
+
+from descheduler.snapshot import usage
+from descheduler.snapshot.usage import NodeUsage
+from policy.schema.load_policy import LoadPolicy
+
+Key = tuple[str, str]  # node name, metric name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Streak:
+    """Readings above the line without one in between: the first and the last of them (Unix seconds of the data)."""
+
+    since_seconds: float
+    last_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """What one run leaves for the next: streaks above the line, and the nodes being relieved for a metric."""
+
+    streaks: collections.abc.Mapping[Key, Streak] = dataclasses.field(default_factory=dict)
+    relieving: frozenset[Key] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overload:
+    """A node confirmed over one metric's line: the reading, both lines, and since when (None: relief of an earlier
+    overload goes on).
+    """
+
+    node: str
+    metric: str
+    value_ratio: float
+    evict_above_ratio: float
+    evict_until_ratio: float
+    since_seconds: float | None
+
+    @property
+    def excess_ratio(self) -> float:
+        """How far the reading is above the target line."""
+        return self.value_ratio - self.evict_until_ratio
+
+
+def observe(
+    memory: Memory,
+    usages: collections.abc.Mapping[str, NodeUsage],
+    policy: LoadPolicy,
+    *,
+    now_seconds: float,
+) -> Memory:
+    """The memory after one more round of readings.
+
+    A fresh reading above the line starts or continues a streak, a fresh one at or under it ends the streak; without
+    a fresh reading nothing is learnt, and a streak not continued for `staleAfter` (or 1.5 intervals) is forgotten.
+    Relief ends at or under `evictUntil`. Of a node that is neither remembered nor over the line nothing is learnt.
+    """
+    streaks: dict[Key, Streak] = {}
+    relieving: set[Key] = set()
+    for metric, band in policy.descheduler.thresholds.items():
+        for node in sorted(_remembered(memory, metric).union(_over(usages, metric, band.evict_above_ratio))):
+            key, seen = (node, metric), usages.get(node)
+            value = _reading(seen, metric, policy, now_seconds)
+            before = memory.streaks.get(key)
+            broken = before is not None and seen is not None and _too_long_ago(before, seen.at_seconds, policy)
+            streak = _next_streak(None if broken else before, seen, value, band.evict_above_ratio)
+            if streak is not None and not _too_long_ago(streak, now_seconds, policy):
+                streaks[key] = streak
+            if key in memory.relieving and (value is None or usage.over(value, band.evict_until_ratio)):
+                relieving.add(key)
+    return Memory(streaks=streaks, relieving=frozenset(relieving))
+
+
+def confirmed(
+    memory: Memory,
+    usages: collections.abc.Mapping[str, NodeUsage],
+    policy: LoadPolicy,
+    *,
+    now_seconds: float,
+) -> tuple[Overload, ...]:
+    """The overloads to act on, sorted by node and the policy's order of metrics; each has a fresh reading over its
+    target line. Only nodes that are remembered can be among them.
+    """
+    found = []
+    remembered = {node for node, _ in (*memory.streaks, *memory.relieving)}
+    for node in sorted(remembered.intersection(usages)):
+        for metric, band in policy.descheduler.thresholds.items():
+            value = _reading(usages[node], metric, policy, now_seconds)
+            key = (node, metric)
+            if value is None or not usage.over(value, band.evict_until_ratio) or not _entered(memory, key, policy):
+                continue
+            streak = memory.streaks.get(key)
+            since = streak.since_seconds if streak is not None else None
+            found.append(Overload(node, metric, value, band.evict_above_ratio, band.evict_until_ratio, since))
+    return tuple(found)
+
+
+def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> bool:
+    """Whether some node shows more than a line that triggers."""
+    lines = policy.descheduler.thresholds.items()
+    return any(_over(usages, metric, band.evict_above_ratio) for metric, band in lines)
+
+
+def bridged_seconds(policy: LoadPolicy) -> float:
+    """For how long what was seen still holds where nobody looked since: runs may be further apart than `staleAfter`."""
+    return max(policy.sync.stale_after_seconds, 1.5 * policy.descheduler.interval_seconds)
+
+
+def with_relief(memory: Memory, keys: collections.abc.Iterable[Key]) -> Memory:
+    """The memory after pods were evicted from these nodes for these metrics: relief goes on down to the target line."""
+    return dataclasses.replace(memory, relieving=memory.relieving | frozenset(keys))
+
+
+def _remembered(memory: Memory, metric: str) -> set[str]:
+    return {node for node, name in (*memory.streaks, *memory.relieving) if name == metric}
+
+
+def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, line_ratio: float) -> list[str]:
+    """The nodes that show more than the line, whatever it is worth: few, so that few are looked at more closely."""
+    above = line_ratio + usage.ROUNDING
+    return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
+
+
+def _reading(seen: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
+    if seen is None or not usage.fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
+        return None
+    value = seen.ratios.get(metric)
+    return value if value is not None and usage.usable_ratio(value) else None
+
+
+def _too_long_ago(streak: Streak, at_seconds: float, policy: LoadPolicy) -> bool:
+    """Whether nobody looked for so long that the streak proves nothing."""
+    return at_seconds - streak.last_seconds > bridged_seconds(policy)
+
+
+def _next_streak(
+    streak: Streak | None, seen: NodeUsage | None, value: float | None, line_ratio: float
+) -> Streak | None:
+    if value is None or seen is None:
+        return streak
+    if not usage.over(value, line_ratio):
+        return None
+    if streak is None:
+        return Streak(seen.at_seconds, seen.at_seconds)
+    return Streak(streak.since_seconds, max(streak.last_seconds, seen.at_seconds))
+
+
+def _entered(memory: Memory, key: Key, policy: LoadPolicy) -> bool:
+    streak = memory.streaks.get(key)
+    long_enough = policy.descheduler.overloaded_for_seconds
+    held = streak is not None and streak.last_seconds - streak.since_seconds >= long_enough
+    return held or key in memory.relieving

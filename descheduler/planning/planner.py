@@ -1,0 +1,281 @@
+"""The plan of one run: which pods leave which overloaded nodes, in which order, and for every other candidate why not.
+
+`service.py` calls `plan` with a snapshot, the confirmed overloads and the ledger's history; `evicting.py` carries the
+`EvictionPlan` out, the Events, the ledger, the metrics and GET /plan repeat it. It is a pure function: no clock, no
+chance, no call, and the order in which anything was listed changes nothing. Observe, DryRun and Enforce get the same
+plan.
+
+Per node, the metric listed first in the policy is relieved first, and every chosen pod's usage is deducted from all
+metrics:
+
+    projected_m = u_m - sum of usage / capacity, over pods chosen, terminating, or just gone (fading with the window)
+
+until projected_m <= evictUntil_m; `echoes.py` has what is deducted before the first choice. A pod is chosen if its
+protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in `plans.py`.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import itertools
+
+from descheduler.placement import destinations, node_rules
+from descheduler.planning import candidate_order, flow_rules, limits, predictions, protections
+from descheduler.planning.departed_load import Echoes
+from descheduler.planning.overload import Overload
+from descheduler.planning.plans import NO_HEADROOM, Eviction, EvictionPlan, Headroom, Judged, NodePlan
+from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot import pod_annotations, usage
+from descheduler.snapshot.eviction_history import History
+from descheduler.snapshot.snapshot import Overview, Snapshot
+from kube.objects import Node, Pod
+from policy.schema.load_policy import LoadPolicy
+
+
+def plan(
+    taken: Snapshot, overloads: tuple[Overload, ...], policy: LoadPolicy, history: History, *, headroom: bool = True
+) -> EvictionPlan:
+    """The plan for these overloads, largest excess first. What it leaves is counted where `headroom` is asked for.
+
+    Invariants, held by tests: no budget, cap, protection or target line of a destination is ever exceeded, every
+    candidate has one verdict, and equal inputs in any order give equal plans.
+    """
+    if not (overloads or headroom):
+        return idle(taken, policy)
+    overloaded = frozenset(overload.node for overload in overloads)
+    why_blocked = _blocked(taken, policy, overloaded)
+    draft = _Draft(taken, policy, history, overloaded)
+    by_node: dict[str, list[Overload]] = {}
+    for overload in overloads:
+        by_node.setdefault(overload.node, []).append(overload)
+    nodes = {node.metadata.name: node for node in taken.nodes}
+    resources = usage.resources_of(policy)
+    known = (name for name in by_node if name in nodes)
+    ordered = sorted(known, key=lambda name: _hottest_first(nodes[name], by_node[name], resources))
+    draft.blocked = why_blocked = why_blocked or draft.brake
+    plans = tuple(draft.relieve(nodes[name], tuple(by_node[name])) for name in ordered)
+    left = draft.headroom() if headroom else NO_HEADROOM
+    evictions = tuple(draft.evictions)
+    return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, draft.unreplaced)
+
+
+def idle(seen: Overview, policy: LoadPolicy) -> EvictionPlan:
+    """The plan of most runs of most clusters: no node is overloaded, and that is known without any pod."""
+    return EvictionPlan(seen.at_seconds, blocked=_words(_blocked(seen, policy, frozenset())))
+
+
+def _words(why_blocked: Verdict | None) -> str:
+    return why_blocked.detail if why_blocked else ""
+
+
+def _blocked(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
+    """Why no pod at all may leave in this run, None if some may."""
+    needed = policy.descheduler.cool_nodes
+    cool = len(list(itertools.islice(cool_nodes(taken, policy, overloaded), needed)))  # so many are as good as all
+    if cool < needed:
+        return Verdict(Cause.NO_DESTINATION, f"{cool} cool nodes, {needed} needed (coolNodes)")
+    return None
+
+
+def cool_nodes(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
+    """The open nodes that are at or under every target line by fresh readings, as they are found.
+
+    A taint that keeps pods away closes a node (a control plane), but not where an overloaded node has it, too: what
+    runs there tolerates it. While none is overloaded no pod has to go anywhere, and no taint closes any.
+    """
+    tolerated = node_rules.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
+    for node in taken.nodes:
+        seen = taken.node_usage.get(node.name)
+        if seen is None or not node_rules.open_to_pods(node):
+            continue
+        if overloaded and not node_rules.closing_taints(node) <= tolerated:
+            continue
+        current = usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds)
+        lines = policy.descheduler.thresholds.items()
+        if current and all(_at_or_under(seen.ratios.get(name), band.evict_until_ratio) for name, band in lines):
+            yield node.name
+
+
+@dataclasses.dataclass(slots=True)
+class _Work:
+    """One node in the making: its projected ratios, the verdicts given so far, and the pods in question, by uid."""
+
+    node: Node
+    projected: dict[str, float]
+    judged: dict[str, Verdict] = dataclasses.field(default_factory=dict)
+    open_pods: dict[str, Pod] = dataclasses.field(default_factory=dict)
+
+
+class _Draft:
+    """What one plan has chosen and reserved so far."""
+
+    def __init__(self, taken: Snapshot, policy: LoadPolicy, history: History, overloaded: frozenset[str]) -> None:
+        self.evictions: list[Eviction] = []
+        self.blocked: Verdict | None = None
+        self._taken = taken
+        self._policy = policy
+        self._echoes = Echoes(taken, policy, history.departed)
+        self._cases = protections.Cases(taken, policy)
+        self._headroom = self._cases.headroom
+        standings = self._cases.standings
+        self._caps = limits.Caps(policy, history, standings, now_seconds=taken.at_seconds)
+        self.brake, self.unreplaced = self._caps.brake, self._caps.unreplaced
+        self._gate = flow_rules.Gate(policy.descheduler.flow, history.flow, standings, now_seconds=taken.at_seconds)
+        self._overloaded = overloaded
+        self._landed = history.landed
+        self._resources = usage.resources_of(policy)
+        self._longest_window_seconds = max(
+            (usage.window_of(policy, name) for name in policy.descheduler.thresholds), default=0.0
+        )
+
+    @functools.cached_property
+    def _destinations(self) -> destinations.Destinations:
+        """Where pods could go, looked at when the first pod passed everything else: in most runs none does."""
+        return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded, landed=self._landed)
+
+    def headroom(self) -> Headroom:
+        """What the plan so far leaves."""
+        destinations = tuple(self._destinations.headroom().items())
+        return Headroom(self._caps.run_left, self._caps.hour_left, self._headroom.left(), destinations)
+
+    def relieve(self, node: Node, overloads: tuple[Overload, ...]) -> NodePlan:
+        """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
+        here = self._taken.on_nodes.get(node.name, ())
+        projected = self._echoes.without_the_gone(node, overloads, here)
+        left_alone = node_rules.leaving(node) or self._unfit(node, overloads)
+        if left_alone:
+            return NodePlan(node, overloads, projected, (), left_alone)
+        work = self._sorted_out(node, projected)
+        for overload in overloads:
+            self._relieve_metric(work, overload)
+        for pod in work.open_pods.values():
+            last = f": {pod_annotations.PREFER_NO_EVICTION} has it come last" * protections.comes_last(
+                pod, self._policy
+            )
+            work.judged.setdefault(pod.uid, Verdict(Cause.NOT_NEEDED, f"the target is reached without it{last}"))
+        pods = sorted(here, key=lambda pod: (pod.key, pod.uid))
+        used = self._taken.pod_usage
+        found = tuple(
+            Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
+        )
+        return NodePlan(node, overloads, projected, found)
+
+    def _unfit(self, node: Node, overloads: tuple[Overload, ...]) -> str:
+        if not node.ready:
+            return "it is not ready"
+        sized = all(usage.size(node.capacity, self._resources[overload.metric]) > 0 for overload in overloads)
+        return "" if sized else "its capacity is not known"
+
+    def _relieve_metric(self, work: _Work, overload: Overload) -> None:
+        waiting = self._last_first(work, overload, work.open_pods.values())
+        while waiting and usage.over(work.projected[overload.metric], overload.evict_until_ratio):
+            pod = waiting.pop()
+            work.judged[pod.uid] = found = self._verdict(work, overload, pod)
+            if found.cause is Cause.CHOSEN:  # the excess is another one now, and with it the order
+                waiting = self._last_first(work, overload, waiting)
+            if found.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
+                del work.open_pods[pod.uid]
+
+    def _last_first(self, work: _Work, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
+        def key(pod: Pod) -> candidate_order.Key:
+            return candidate_order.key(
+                pod, self._use(work, overload, pod), last=protections.comes_last(pod, self._policy)
+            )
+
+        return candidate_order.ordered(pods, key)[::-1]
+
+    def _verdict(self, work: _Work, overload: Overload, pod: Pod) -> Verdict:
+        """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
+        if not candidate_order.worthwhile(self._use(work, overload, pod)):
+            return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
+        refused = self.blocked or self._caps.node_verdict(work.node.name, overload.metric)
+        standing = self._cases.standing(pod)
+        refused = refused or self._caps.verdict(pod, standing) or self._gate.verdict(pod, standing)
+        refused = refused or self._headroom.verdict(pod)
+        if refused is not None:
+            return refused
+        found = self._destinations.find(pod, self._taken.pod_usage[pod.key])
+        if not found.node:
+            return Verdict(Cause.NO_DESTINATION, f"no other node takes it: {found}")
+        self._choose(work, overload, pod, found.node)
+        return Verdict(Cause.CHOSEN, f"expected on {found.node}")
+
+    def _choose(self, work: _Work, overload: Overload, pod: Pod, destination: str) -> None:
+        used = self._taken.pod_usage[pod.key]
+        before_ratio = work.projected[overload.metric]
+        for metric in work.projected:
+            work.projected[metric] -= usage.share(used, work.node.capacity, self._resources[metric])
+        expected = predictions.expected(
+            self._policy,
+            overload.metric,
+            value_ratio=overload.value_ratio,
+            projected_ratio=work.projected[overload.metric],
+        )
+        self._destinations.commit(pod, used, destination)
+        self._caps.count(pod, self._cases.standing(pod))
+        eviction = Eviction(
+            pod=pod,
+            workload=self._taken.workload_of(pod),
+            overload=overload,
+            used=used,
+            before_ratio=before_ratio,
+            projected_ratio=work.projected[overload.metric],
+            destination=destination,
+            destination_ratio=self._destinations.projected_ratios(destination)[overload.metric],
+            budget=self._headroom.reserve(pod),
+            flow=self._gate.count(pod, self._cases.standing(pod)),
+            newest_sibling_at_seconds=self._newest_sibling_at_seconds(pod),
+            expected_5m_ratio=expected.after_5m_ratio,
+            expected_30m_ratio=expected.after_30m_ratio,
+        )
+        self.evictions.append(eviction)
+
+    def _newest_sibling_at_seconds(self, pod: Pod) -> float:
+        siblings = self._taken.owned.get((pod.namespace, pod.owner.uid), ()) if pod.owner is not None else ()
+        return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
+
+    def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Work:
+        work = _Work(node, projected)
+        for pod in self._taken.on_nodes.get(node.name, ()):
+            case = self._cases.of(pod, self._taken.at_seconds)
+            found = protections.verdict(case) or self._usage_verdict(pod)
+            if found is not None:
+                work.judged[pod.uid] = found
+            else:
+                work.open_pods[pod.uid] = pod
+        return work
+
+    def _usage_verdict(self, pod: Pod) -> Verdict | None:
+        since_seconds = pod.started_at_seconds
+        if since_seconds is not None and self._taken.at_seconds - since_seconds < self._longest_window_seconds:
+            return Verdict(Cause.USAGE_UNKNOWN, "it has not run for a whole window yet")
+        used = self._taken.pod_usage.get(pod.key)
+        if used is None:
+            return Verdict(Cause.USAGE_UNKNOWN, "Prometheus has no window of it")
+        if usage.fresh(used.at_seconds, self._taken.at_seconds, self._policy.sync.stale_after_seconds):
+            return None
+        return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
+
+    def _use(self, work: _Work, overload: Overload, pod: Pod) -> candidate_order.Use:
+        """What the pod has to do with the hot resource, in millicores or bytes."""
+        resource = self._resources[overload.metric]
+        excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
+        used = usage.amount(self._taken.pod_usage[pod.key], resource)
+        excess = excess_ratio * usage.size(work.node.capacity, resource)
+        return candidate_order.Use(used, excess, usage.size(pod.requests, resource))
+
+
+def _hottest_first(node: Node, overloads: list[Overload], resources: dict[str, usage.Resource]) -> tuple[float, str]:
+    """Largest excess relative to allocatable first: (u - until) * capacity / allocatable, then the name."""
+    return -max(
+        one.excess_ratio * _capacity_per_allocatable(node, resources[one.metric]) for one in overloads
+    ), node.name
+
+
+def _capacity_per_allocatable(node: Node, resource: usage.Resource) -> float:
+    allocatable = usage.size(node.allocatable, resource)
+    return usage.size(node.capacity, resource) / allocatable if allocatable > 0 else 1.0
+
+
+def _at_or_under(value: float | None, line_ratio: float) -> bool:
+    return value is not None and usage.usable_ratio(value) and not usage.over(value, line_ratio)

@@ -1,0 +1,289 @@
+"""Which pods may leave a node at all: the policy's `protect` section, one verdict per pod, in a fixed order.
+
+`planning.py` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
+first protection that holds is the one named. No annotation of a pod overrides a protection; `evictable: "false"` adds
+one. What only says that it is a placeholder, a static pod or a DaemonSet's is believed here, and only here: that keeps
+a pod where it is, and hides it from no count (`kube.api.pods`, `kube.pods.pod_view`).
+
+| here | the peers |
+|---|---|
+| an `evict` annotation never bypasses a check | descheduler and koordinator let any pod author bypass all of them |
+| the policy says in which namespaces annotations keep a pod | every pod author may have neighbours evicted instead |
+| an emptyDir in memory may move | any emptyDir keeps a pod for ever |
+| ready pods are counted without terminating ones | minReplicas counts terminating and unready pods |
+"""
+
+import collections.abc
+import math
+from typing import NamedTuple
+
+from descheduler.planning import disruption_budgets, flow_rules
+from descheduler.planning.verdicts import Cause, Verdict
+from descheduler.snapshot import pod_annotations, usage
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.workloads import Standing
+from kube.objects import PersistentVolume, Pod
+from kube.pods import pod_view
+from policy.schema import units
+from policy.schema.load_policy import LoadPolicy
+
+PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
+
+
+class Case(NamedTuple):
+    """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, why its owner
+    could not be looked up ("" if it could), its namespace's labels (None: not known), the volumes behind claims, and
+    whether a budget is over it.
+    """
+
+    pod: Pod
+    standing: Standing | None
+    policy: LoadPolicy
+    now_seconds: float
+    movable_claims: frozenset[str]
+    owner_failure: str
+    namespace_labels: collections.abc.Mapping[str, str] | None
+    volumes: collections.abc.Mapping[str, PersistentVolume]
+    has_budget: bool
+
+
+class Cases:
+    """Makes cases out of one snapshot, whose standings, claims and budgets are counted once for all pods."""
+
+    def __init__(self, taken: Snapshot, policy: LoadPolicy) -> None:
+        self.standings = taken.standings()
+        self.headroom = disruption_budgets.Headroom(taken.budgets)
+        self._taken = taken
+        self._policy = policy
+        self._movable_claims = taken.movable_claims()
+
+    def standing(self, pod: Pod) -> Standing | None:
+        """How the pod's workload stands, None where the workload is not known."""
+        workload = self._taken.workload_of(pod)
+        return self.standings.get(workload.uid) if workload is not None else None
+
+    def of(self, pod: Pod, now_seconds: float) -> Case:
+        """The case of a pod of the snapshot, or of the same pod as it was read later."""
+        return Case(
+            pod=pod,
+            standing=self.standing(pod),
+            policy=self._policy,
+            now_seconds=now_seconds,
+            movable_claims=self._movable_claims,
+            owner_failure=self._taken.owner_failure(pod),
+            namespace_labels=self._taken.namespaces.get(pod.namespace),
+            volumes=self._taken.volumes,
+            has_budget=bool(self.headroom.over(pod)),
+        )
+
+
+def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
+    """Whether the pod is to leave only where no other one helps; the presence of the marker counts, not its value."""
+    protect = policy.descheduler.protect
+    wished = protect.markers.prefer_no_eviction and pod_annotations.PREFER_NO_EVICTION in pod.annotations
+    return wished and protect.opt_out.allowed_in(pod.namespace)
+
+
+def verdict(case: Case) -> Verdict | None:
+    """The first protection that keeps the pod where it is; None if it may be considered."""
+    return next((found for rule in RULES if (found := rule(case)) is not None), None)
+
+
+def _state(case: Case) -> Verdict | None:
+    if case.pod.undecodable:
+        return Verdict(Cause.UNDECODABLE, f"{case.pod.undecodable}: not all of it can be read, a protection neither")
+    if pod_view.claims_placeholder(case.pod):
+        return Verdict(Cause.PLACEHOLDER)
+    if case.pod.finished:
+        return Verdict(Cause.FINISHED, case.pod.phase)
+    if case.pod.deleting:
+        return Verdict(Cause.TERMINATING)
+    if case.pod.left_out:
+        return Verdict(
+            Cause.OVERSIZED, f"{case.pod.left_out}: more than is taken in of a pod, so its rules are not known"
+        )
+    if case.pod.is_mirror or case.pod.is_static:
+        return Verdict(Cause.MIRROR, "the kubelet runs it, not the apiserver")
+    if case.pod.owner is not None and case.pod.owner.kind == "DaemonSet":
+        return Verdict(Cause.DAEMON_SET)
+    return None
+
+
+def _opt_out(case: Case) -> Verdict | None:
+    if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
+        return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
+    if not case.policy.descheduler.protect.opt_out.allowed_in(case.pod.namespace):
+        return None
+    key = next((key for key in pod_annotations.EVICTABLE if case.pod.annotations.get(key, "").lower() == "false"), None)
+    if key is not None:
+        return Verdict(Cause.OPTED_OUT, f'{key}: "false"')
+    if pod_annotations.EVICTION_IN_PROGRESS in case.pod.annotations:
+        return Verdict(Cause.EVICTION_IN_PROGRESS, f"{pod_annotations.EVICTION_IN_PROGRESS}: its controller moves it")
+    return None
+
+
+def _marker(case: Case) -> Verdict | None:
+    protect, annotations = case.policy.descheduler.protect, case.pod.annotations
+    if not protect.opt_out.allowed_in(case.pod.namespace):
+        return None
+    markers = protect.markers
+    if markers.safe_to_evict and annotations.get(pod_annotations.SAFE_TO_EVICT, "").lower() == "false":
+        return Verdict(Cause.NOT_SAFE_TO_EVICT, f'{pod_annotations.SAFE_TO_EVICT}: "false"')
+    value = annotations.get(pod_annotations.DO_NOT_DISRUPT)
+    if markers.do_not_disrupt and value is not None and _not_to_be_disrupted(value, case):
+        return Verdict(Cause.DO_NOT_DISRUPT, f'{pod_annotations.DO_NOT_DISRUPT}: "{value}"')
+    return None
+
+
+def _not_to_be_disrupted(value: str, case: Case) -> bool:
+    """Karpenter's reading: "true", or a Go duration that has not passed since the pod started; anything else counts
+    for nothing (kubernetes-sigs/karpenter pull 2874).
+    """
+    if value == "true":
+        return True
+    try:
+        lasts_seconds = units.duration_seconds(value)
+    except ValueError:
+        return False
+    started_at_seconds = case.pod.started_at_seconds
+    return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
+
+
+def _namespace(case: Case) -> Verdict | None:
+    protect, namespace = case.policy.descheduler.protect, case.pod.namespace
+    if namespace in protect.namespaces:
+        return Verdict(Cause.NAMESPACE, namespace)
+    if protect.namespace_selector is None:
+        return None
+    if case.namespace_labels is None:
+        return Verdict(Cause.NAMESPACE_SELECTOR, f"the labels of {namespace} are not known")
+    if protect.namespace_selector.matches(case.namespace_labels):
+        return Verdict(Cause.NAMESPACE_SELECTOR, f"namespaceSelector matches {namespace}")
+    return None
+
+
+def _label(case: Case) -> Verdict | None:
+    wanted = case.policy.descheduler.protect.label_selector
+    return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
+
+
+def _flow(case: Case) -> Verdict | None:
+    rules = case.policy.descheduler.flow
+    rule = flow_rules.deciding(rules, case.pod, case.standing)
+    if rule is None or rule.allow.mode != "Never":
+        return None
+    return Verdict(Cause.FLOW_NEVER, flow_rules.named(rules, rule))
+
+
+def _bare(case: Case) -> Verdict | None:
+    if case.pod.owner is None and case.policy.descheduler.protect.bare:
+        return Verdict(Cause.BARE, "no controller would replace it")
+    return None
+
+
+def _priority(case: Case) -> Verdict | None:
+    line = case.policy.descheduler.protect.priority_at_least
+    return Verdict(Cause.PRIORITY, f"{case.pod.priority} >= {line}") if case.pod.priority >= line else None
+
+
+def _opt_in(case: Case) -> Verdict | None:
+    agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in pod_annotations.EVICTABLE)
+    if case.policy.descheduler.protect.opt_in and not agreed:
+        return Verdict(Cause.NOT_OPTED_IN, f'needs {pod_annotations.EVICTABLE[0]}: "true"')
+    return None
+
+
+def _young(case: Case) -> Verdict | None:
+    wanted_seconds = case.policy.descheduler.protect.min_pod_age_seconds
+    age_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
+    if age_seconds < wanted_seconds:
+        return Verdict(Cause.YOUNG, f"{age_seconds:.0f} s of {wanted_seconds:.0f} s")
+    return None
+
+
+def _local_storage(case: Case) -> Verdict | None:
+    kept = case.policy.descheduler.protect.local_storage
+    for volume in case.pod.volumes:
+        in_memory = volume.empty_dir and volume.medium == "Memory"
+        local = volume.host_path or volume.empty_dir
+        if (kept == "all" and local) or (kept == "disk" and local and not in_memory):
+            return Verdict(Cause.LOCAL_STORAGE, f"volume {volume.name}")
+    return None
+
+
+def _node_bound(case: Case) -> Verdict | None:
+    if not case.policy.descheduler.protect.node_bound_volumes:
+        return None
+    for volume in case.pod.volumes:
+        if volume.ephemeral:
+            return Verdict(Cause.NODE_BOUND_VOLUME, f"ephemeral volume {volume.name} goes with the pod")
+        if volume.claim and f"{case.pod.namespace}/{volume.claim}" not in case.movable_claims:
+            return Verdict(Cause.NODE_BOUND_VOLUME, f"claim {volume.claim} is not known to be movable")
+    return None
+
+
+def _storage_class(case: Case) -> Verdict | None:
+    """A class that is not known is taken for one of those that are protected."""
+    classes = case.policy.descheduler.protect.storage_classes
+    for volume in case.pod.volumes if classes else ():
+        bound = case.volumes.get(f"{case.pod.namespace}/{volume.claim}") if volume.claim else None
+        if bound is not None and bound.storage_class in classes:
+            return Verdict(Cause.STORAGE_CLASS, f"claim {volume.claim} is of {bound.storage_class}")
+        if bound is None and (volume.claim or volume.ephemeral):
+            return Verdict(Cause.STORAGE_CLASS, f"volume {volume.name}: its storage class is not known")
+    return None
+
+
+def _budget(case: Case) -> Verdict | None:
+    if case.has_budget or not case.policy.descheduler.protect.without_budget:
+        return None
+    return Verdict(Cause.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
+
+
+def _job(case: Case) -> Verdict | None:
+    workload = case.standing.workload if case.standing is not None else None
+    if workload is None or not (workload.without_retry and case.policy.descheduler.protect.jobs_without_retry):
+        return None
+    return Verdict(Cause.JOB_WITHOUT_RETRY, f"an eviction would fail {workload}: backoffLimit, podFailurePolicy")
+
+
+def _replicas(case: Case) -> Verdict | None:
+    protect = case.policy.descheduler.protect
+    if case.standing is None:
+        if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count
+            return None
+        if case.owner_failure:
+            return Verdict(Cause.OWNER_LOOKUP_FAILED, case.owner_failure)
+        return Verdict(
+            Cause.UNKNOWN_OWNER, f"{case.pod.owner.kind} {case.pod.owner.name}: its replicas cannot be counted"
+        )
+    wanted = case.standing.workload.replicas
+    if wanted < protect.min_replicas:
+        return Verdict(
+            Cause.FEW_REPLICAS, f"{case.standing.workload} wants {wanted}, at least {protect.min_replicas} needed"
+        )
+    left = case.standing.ready - (1 if case.pod.ready else 0)
+    needed = math.ceil(protect.min_ready_ratio * wanted - usage.ROUNDING)
+    if left < needed:
+        return Verdict(Cause.FEW_READY, f"{case.standing.workload} would keep {left} ready of {wanted}, needs {needed}")
+    return None
+
+
+RULES = (
+    _state,
+    _opt_out,
+    _marker,
+    _namespace,
+    _label,
+    _flow,
+    _bare,
+    _priority,
+    _opt_in,
+    _young,
+    _local_storage,
+    _node_bound,
+    _storage_class,
+    _job,
+    _budget,
+    _replicas,
+)

@@ -1,0 +1,35 @@
+"""Report of one run of the descheduler: its plan, and the outcome of each eviction."""
+
+import collections
+import dataclasses
+from typing import Final
+
+from descheduler.eviction.evictor import EvictionOutcome
+from descheduler.ledger.rows import Run
+from descheduler.planning.plans import EvictionPlan
+
+VERBS: Final = {"Enforce": "evicted", "DryRun": "would be evicted (dry run)", "Observe": "would be evicted (observing)"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """One run: its name, why its mode is not the policy's ("" if it is), the plan, and what became of it."""
+
+    run: Run
+    why: str
+    plan: EvictionPlan
+    hour_left: int = 0
+    outcomes: tuple[EvictionOutcome, ...] | None = None  # None: a preview, nothing was tried
+    partial: bool = False
+    cut_short: str = ""  # why it ended before its last eviction
+
+    @property
+    def summary(self) -> str:
+        """The run in one line; after it acted, by what really happened."""
+        if self.outcomes is None:
+            return self.plan.summary()
+        accepted = sum(1 for one in self.outcomes if one.accepted)
+        others = collections.Counter(one.result for one in self.outcomes if not one.accepted)
+        verb = ", ".join([VERBS[self.run.mode], *(f"{count} {result}" for result, count in sorted(others.items()))])
+        cut_short = f"; cut short: {self.cut_short}" if self.cut_short else ""
+        return self.plan.summary(verb=verb, count=accepted) + cut_short

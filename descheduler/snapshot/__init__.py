@@ -1,0 +1,1 @@
+"""Reads the cluster and its usage once per run, as one immutable snapshot."""

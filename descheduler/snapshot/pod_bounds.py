@@ -1,0 +1,93 @@
+"""How much of what a pod's author writes a run takes in, and how much of that is remembered.
+
+`listed.py` asks for every pod it decodes. kube-apiserver bounds an object by its size alone, 1.5 MB: 5,000
+anti-affinity terms of one pod cost every candidate of every run a second. A pod over a bound is read without what
+exceeds it, which `objects.Pod.left_out` says, and is never evicted (`protections.py`): its rules are not known.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Generic, TypeVar
+
+from kube.api.pods import PodSpec
+from kube.objects import LabelSelector, PodAffinity, PodAffinityTerm
+
+V = TypeVar("V")
+
+MOST_LABELS_BYTES: Final = 16 * 1024  # of JSON; a hundred labels of usual length
+MOST_SPEC_BYTES: Final = 32 * 1024  # of JSON, without what no plan reads
+MOST_RULES: Final = 128  # of each sort: tolerations, volumes, expressions about nodes, expressions about other pods
+MOST_ANNOTATION_CHARACTERS: Final = 64  # all that are read are words or numbers
+MOST_REMEMBERED_BYTES: Final = 8 * 2**20  # of the texts of a cache; what is made of them takes about three times that
+_SHARE: Final = 256  # of a cache that one entry may take
+
+
+class Remembered(Generic[V]):
+    """Cache of values by the text they came from, bounded in bytes and emptied when full. With a bound on entries alone
+    the authors of the texts would decide its size.
+    """
+
+    def __init__(self, make: Callable[[bytes], V], most_bytes: int = MOST_REMEMBERED_BYTES) -> None:
+        self._make = make
+        self._most_bytes = most_bytes
+        self._made: dict[bytes, V] = {}
+        self._bytes = 0
+
+    def __call__(self, text: bytes) -> V:
+        """The value of a text; equal texts have one and the same, unless they are very long."""
+        found = self._made.get(text)
+        if found is None:
+            found = self._make(text)
+            if len(text) <= self._most_bytes // _SHARE:
+                self._remember(text, found)
+        return found
+
+    def _remember(self, text: bytes, value: V) -> None:
+        if self._bytes + len(text) > self._most_bytes:
+            self._made.clear()
+            self._bytes = 0
+        self._made[text] = value
+        self._bytes += len(text)
+
+
+def exceeded(spec: PodSpec) -> str:
+    """Name the rules of a pod that exceed their bound, "" for none."""
+    if len(spec.tolerations) > MOST_RULES:
+        return f"{len(spec.tolerations)} tolerations"
+    if len(spec.volumes) > MOST_RULES:
+        return f"{len(spec.volumes)} volumes"
+    about_nodes = len(spec.node_selector) + _about_nodes(spec)
+    if about_nodes > MOST_RULES:
+        return f"{about_nodes} rules about nodes"
+    about_pods = _about_pods(spec)
+    return f"{about_pods} rules about other pods" if about_pods > MOST_RULES else ""
+
+
+def _about_nodes(spec: PodSpec) -> int:
+    if spec.affinity is None or spec.affinity.node_affinity is None or spec.affinity.node_affinity.required is None:
+        return 0
+    terms = spec.affinity.node_affinity.required.terms
+    return len(terms) + sum(len(term.match_expressions) + len(term.match_fields) for term in terms)
+
+
+def _about_pods(spec: PodSpec) -> int:
+    found = sum(
+        1 + _selected(rule.label_selector) + len(rule.match_label_keys) for rule in spec.topology_spread_constraints
+    )
+    if spec.affinity is None:
+        return found
+    affinities = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)
+    return found + sum(map(_cost, _terms(affinities)))
+
+
+def _terms(affinities: Iterable[PodAffinity | None]) -> Iterator[PodAffinityTerm]:
+    for one in affinities:
+        if one is not None:
+            yield from one.required
+
+
+def _cost(term: PodAffinityTerm) -> int:
+    return 1 + _selected(term.label_selector) + _selected(term.namespace_selector) + len(term.namespaces)
+
+
+def _selected(selector: LabelSelector | None) -> int:
+    return 0 if selector is None else len(selector.match_labels) + len(selector.match_expressions)

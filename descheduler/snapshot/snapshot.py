@@ -1,0 +1,131 @@
+"""One immutable picture of the cluster per run: what `planning.py` decides by, and nothing else.
+
+`reading.py` takes it through the two doors; tests build it by hand. Most runs of most clusters find no node overloaded:
+they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a picture is of one
+moment (`at_seconds`), usage carries its own times, and a node or pod without a trustworthy value is absent from it.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import functools
+
+from descheduler.snapshot import workloads as workload_index
+from descheduler.snapshot.scaled_owners import Custom, Failure
+from descheduler.snapshot.usage import NodeUsage, PodUsage
+from descheduler.snapshot.workloads import Workload
+from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overview:
+    """All nodes and their usage at one moment: enough to say which are overloaded, and whether anything may be done."""
+
+    at_seconds: float
+    nodes: tuple[Node, ...] = ()
+    node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot(Overview):
+    """Nodes, pods, budgets, owners and usage at one moment.
+
+    `pod_usage` is of pods on nodes over a target line only: others are in no plan.
+    `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
+    claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
+    can hold. `owner_failures` are the owners of other kinds that could not be looked up.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
+    workloads: workload_index.Index = dataclasses.field(default_factory=workload_index.Index)
+    namespaces: collections.abc.Mapping[str, collections.abc.Mapping[str, str]] = dataclasses.field(
+        default_factory=dict
+    )
+    pod_usage: collections.abc.Mapping[str, PodUsage] = dataclasses.field(default_factory=dict)
+    volumes: collections.abc.Mapping[str, PersistentVolume] = dataclasses.field(default_factory=dict)
+    attach_limits: collections.abc.Mapping[str, collections.abc.Mapping[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
+    owner_failures: collections.abc.Mapping[Custom, Failure] = dataclasses.field(default_factory=dict)
+
+    def owner_failure(self, pod: Pod) -> str:
+        """Why the pod's owner could not be looked up, "" if it could."""
+        if pod.owner is None or not self.owner_failures:
+            return ""
+        failure = self.owner_failures.get(Custom(pod.namespace, self.workloads.leading(pod.owner)))
+        return failure.text if failure is not None else ""
+
+    def workload_of(self, pod: Pod) -> Workload | None:
+        """The workload that would replace the pod, if it is one we know."""
+        found = self.workloads.get(pod.owner.uid) if pod.owner is not None else None
+        return found if found is not None and found.namespace == pod.namespace else None
+
+    @functools.cached_property
+    def on_nodes(self) -> collections.abc.Mapping[str, collections.abc.Sequence[Pod]]:
+        """The pods by the node they are bound to, "" for none."""
+        found: dict[str, list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods:
+            found[pod.spec.node_name].append(pod)
+        return dict(found)
+
+    @functools.cached_property
+    def owned(self) -> collections.abc.Mapping[tuple[str, str], collections.abc.Sequence[Pod]]:
+        """The pods by namespace and uid of their controlling owner, without those that have none."""
+        found: dict[tuple[str, str], list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods:
+            owner = pod.owner
+            if owner is not None:
+                found[pod.namespace, owner.uid].append(pod)
+        return dict(found)
+
+    def standings(self) -> workload_index.Standings:
+        """How every workload stands, by its uid."""
+        return workload_index.Standings(self.owned, self.workloads)
+
+    def movable_claims(self) -> frozenset[str]:
+        """The claims whose volume can be mounted on at least two of the nodes, with the same data, and need not stay
+        with another pod.
+        """
+        held = self._held_claims()
+        return frozenset(
+            claim
+            for claim, volume in self.volumes.items()
+            if not (volume.is_anywhere or (volume.one_node_at_a_time and claim in held))
+            and sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+        )
+
+    def _held_claims(self) -> frozenset[str]:
+        """The claims of several pods that are not seen to be Ready on two nodes at a time: where the volume is attached
+        to one node only, the other pods keep it there.
+        """
+        users: dict[str, list[Pod]] = collections.defaultdict(list)
+        for pod in self.pods if self.volumes else ():
+            for name in {volume.claim for volume in pod.spec.volumes if volume.claim and pod.spec.node_name}:
+                users[f"{pod.namespace}/{name}"].append(pod)
+        return frozenset(
+            claim
+            for claim, pods in users.items()
+            if len(pods) > 1 and len({pod.spec.node_name for pod in pods if pod.ready}) < 2
+        )
+
+
+ZONES = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+REGIONS = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
+
+
+def mountable(volume: PersistentVolume, node: Node) -> bool:
+    """Whether the volume can be reached from the node: by its node affinity, and by the zone and region labels that
+    older volumes carry instead ("a__b" is either), as kube-scheduler's VolumeBinding and VolumeZone have it.
+    """
+    if volume.node_selector is not None and not volume.node_selector.matches(node.name, node.labels):
+        return False
+    if not any(key in node.labels for key in (*ZONES, *REGIONS)):
+        return True
+    return all(_within(volume, node, keys) for keys in (ZONES, REGIONS))
+
+
+def _within(volume: PersistentVolume, node: Node, keys: tuple[str, ...]) -> bool:
+    wanted = next((volume.labels[key] for key in keys if key in volume.labels), None)
+    found = next((node.labels[key] for key in keys if key in node.labels), None)
+    return wanted is None or found in wanted.split("__")

@@ -1,0 +1,156 @@
+"""What nodes and pods really use, as figures with a time, and which of those figures may be acted on.
+
+`reading.py` makes these from Prometheus answers; `planning.py` and `destinations.py` decide by them. A figure that is
+missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never acts on a node or a
+pod it cannot see.
+"""
+
+import collections.abc
+import dataclasses
+import enum
+import functools
+import math
+from typing import Final, NamedTuple
+
+from kube.objects import Node, Resources
+from policy import metrics
+from policy.contract import freshness, load_annotation, node_thresholds
+from policy.schema.load_policy import LoadPolicy
+
+ROUNDING: Final = 1e-9  # what sums of floats may be off: more than 1e4 pods of a node add, less than any line means
+
+
+class Resource(enum.StrEnum):
+    """The two resources that windows speak about."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+_RESOURCES = {str(one): one for one in Resource}
+
+
+class NodeUsage(NamedTuple):
+    """One node's windows (metric name -> ratio of the node) and when the newest sample behind them was taken (Unix
+    seconds).
+    """
+
+    node: str
+    ratios: collections.abc.Mapping[str, float]
+    at_seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodUsage:
+    """One pod's windowed usage and when the newest sample behind it was taken (Unix seconds); `key` is
+    "namespace/name".
+    """
+
+    key: str
+    cpu_millicores: float
+    memory_bytes: float
+    at_seconds: float
+
+
+_node_usage = functools.partial(tuple.__new__, NodeUsage)  # half the time of calling it, for all nodes in every run
+
+
+def of_nodes(
+    ratios: collections.abc.Mapping[str, collections.abc.Mapping[str, float]],
+    at_seconds: collections.abc.Mapping[str, float],
+) -> dict[str, NodeUsage]:
+    """Usage by node out of ratios by metric and node; a node without any ratio, or without a time, is left out."""
+    found: dict[str, dict[str, float]] = {node: {} for node in at_seconds}
+    for metric, by_node in ratios.items():
+        for node, value in by_node.items():
+            if node in found:
+                found[node][metric] = value
+    known = [node for node, values in found.items() if values]
+    made = map(_node_usage, zip(known, map(found.__getitem__, known), map(at_seconds.__getitem__, known), strict=True))
+    return dict(zip(known, made, strict=True))
+
+
+def fresh(at_seconds: float, now_seconds: float, stale_after_seconds: float) -> bool:
+    """Whether data of that time may be acted on: not stale, not from the future."""
+    return freshness.usable(at_seconds, now_seconds, stale_after_seconds) == "usable"
+
+
+def over(value_ratio: float, line_ratio: float) -> bool:
+    """Whether a ratio is over a line, and not only by what sums of floats are off."""
+    return value_ratio > line_ratio + ROUNDING
+
+
+def usable_ratio(value: float) -> bool:
+    """Whether a node's ratio is a figure at all: finite, not negative, not beyond what a node can use."""
+    return load_annotation.invalid_reason(value) is None
+
+
+def fresh_ratios(seen: NodeUsage | None, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
+    """A node's valid ratios by metric; none at all without a reading, or with one that may not be acted on."""
+    if seen is None or not fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
+        return {}
+    limit = load_annotation.MAX_RATIO
+    return {name: value for name, value in seen.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
+
+
+def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
+    """The resource behind every metric in force."""
+    return {metric.name: _RESOURCES[metric.resource] for metric in policy.metrics_in_force}
+
+
+def window_of(policy: LoadPolicy, metric_name: str) -> float:
+    """The window of a metric in force, in seconds; for a maximum, the window that its averages are taken over."""
+    return _metric(policy, metric_name).averaging_seconds
+
+
+def shown_ratio(policy: LoadPolicy, metric_name: str, age_seconds: float) -> float:
+    """How much of a load that went so long ago a metric in force still shows: an average less and less, linearly; a
+    maximum (or percentile) all of it until its window has passed, and then as the averages behind it.
+    """
+    metric = _metric(policy, metric_name)
+    held_seconds = 0.0 if metric.statistic == metrics.AVERAGE else metric.window_seconds
+    return min(1.0, max(0.0, 1.0 - (age_seconds - held_seconds) / metric.averaging_seconds))
+
+
+def _metric(policy: LoadPolicy, name: str) -> metrics.Metric:
+    return next(metric for metric in policy.metrics_in_force if metric.name == name)
+
+
+def peak_metric(policy: LoadPolicy, resource: Resource) -> str | None:
+    """The name of the resource's hourly maximum, by which destinations are judged beside the short average, if it is
+    in force.
+    """
+    name = f"{resource}_max_1h"
+    return name if any(metric.name == name for metric in policy.metrics_in_force) else None
+
+
+def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ()) -> tuple[metrics.Metric, ...]:
+    """The metrics that a run asks Prometheus for: those with a descheduler line, the hourly maxima of their resources,
+    and what the extender filters by (the policy's thresholds and the nodes' own), which destinations must pass.
+    """
+    lines = tuple(policy.descheduler.thresholds)
+    resources = resources_of(policy)
+    peaks = [peak for name in lines if (peak := peak_metric(policy, resources[name])) is not None]
+    filtered = [name for name, limit in policy.filter.thresholds.items() if limit > 0]
+    key = node_thresholds.KEY
+    written = {node.metadata.annotations[key] for node in nodes if key in node.metadata.annotations}
+    own = {name for text in written if (given := node_thresholds.decode(text)) is not None for name in given.limits}
+    named = dict.fromkeys((*lines, *peaks, *filtered, *sorted(own)))
+    in_force = {metric.name: metric for metric in policy.metrics_in_force}
+    return tuple(in_force[name] for name in named if name in in_force)
+
+
+def amount(usage: PodUsage, resource: Resource) -> float:
+    """What the pod uses of the resource: millicores or bytes."""
+    return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+
+def size(resources: Resources, resource: Resource) -> float:
+    """How much of the resource there is: millicores or bytes."""
+    return resources.cpu_millicores if resource is Resource.CPU else resources.memory_bytes
+
+
+def share(usage: PodUsage, of: Resources, resource: Resource) -> float:
+    """The pod's usage as a ratio of a node's resources; infinite on a node that says it has none."""
+    whole = size(of, resource)
+    return amount(usage, resource) / whole if whole > 0 else math.inf

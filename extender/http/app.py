@@ -1,0 +1,235 @@
+"""The extender's HTTP side: a Flask application over a `view.View`; it opens no socket and starts no thread.
+
+`serving` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body, decode it,
+ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the end of a
+chunked reply unread, and the connection is lost.
+
+What people ask (/explain, /decisions, /nodes) computes long, and while it does kube-scheduler waits for the same
+interpreter. So one of these is answered at a time, together they have a share of time (`Share`), and no step of them
+keeps the interpreter for long (`protocol.encode_by_parts`).
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import math
+import threading
+from typing import Final, TypeVar
+
+import flask
+from werkzeug import exceptions
+
+from extender import deadline, metrics, protocol
+from extender.state import cluster_view
+from extender.verbs import decision_log, explain, neutral_answers, verbs
+from runtime import clock, logs
+
+log = logs.get(__name__)
+
+DECISIONS_SHOWN = 100
+EXPLAINED_MOST = 10_000  # a row takes 6.5 KB and 0.3 ms, a name in a request some 8 bytes
+ROWS_PER_SECOND: Final = 400.0  # of nodes, for people: an eighth of a core
+ROWS_AT_ONCE: Final = 20_000.0  # after a quiet minute: a 5,000-node cluster four times over
+ROWS_OF_A_REQUEST: Final = 10.0  # what a request without any row is counted as
+TIMED: Final = ("/filter", "/prioritize", "/preempt")  # what kube-scheduler waits for
+
+Shown = tuple[bytes, int]  # an answer for people, and how many rows it took to make
+
+A = TypeVar("A", protocol.Args, protocol.PreemptionArgs)
+Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """What the application is made from; all of it is shared with the threads that keep the view up to date."""
+
+    view: cluster_view.View
+    clock: clock.Clock
+    metrics: metrics.Metrics
+    decisions: decision_log.Ring
+
+
+class Share:
+    """How much of the process the answers for people may take: one at a time, and rows as time goes by.
+
+    A row of an answer is the measure, as it is the work: on any machine the same requests are refused. A request begins
+    while anything is left and may owe the rest, so that the largest one can be asked.
+    """
+
+    def __init__(self, ticking: clock.Clock) -> None:
+        self._clock = ticking
+        self._lock = threading.Lock()
+        self._left = ROWS_AT_ONCE
+        self._at_seconds = ticking.monotonic()
+
+    def answer(self, make: collections.abc.Callable[[], Shown]) -> bytes:
+        """Make an answer; 429 with Retry-After when another one is being made, or too many were lately."""
+        if not self._lock.acquire(blocking=False):
+            raise _later("another such request is being answered", 1)
+        try:
+            self._refill()
+            if self._left <= 0:
+                raise _later("such requests have had their share of time", math.ceil(1 - self._left / ROWS_PER_SECOND))
+            self._left -= ROWS_OF_A_REQUEST
+            body, rows = make()
+            self._left -= rows
+            return body
+        finally:
+            self._lock.release()
+
+    def _refill(self) -> None:
+        now_seconds = self._clock.monotonic()
+        earned = (now_seconds - self._at_seconds) * ROWS_PER_SECOND
+        self._left, self._at_seconds = min(self._left + earned, ROWS_AT_ONCE), now_seconds
+
+
+def _later(why: str, after_seconds: int) -> exceptions.TooManyRequests:
+    text = f"{why}, and kube-scheduler's come first; ask again in {after_seconds} s"
+    return exceptions.TooManyRequests(text, retry_after=after_seconds)
+
+
+def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
+    """The application: the verbs, explain, decisions and nodes, and `ops` with the probes and /metrics."""
+    app = flask.Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = protocol.BODY_LIMIT_BYTES
+    app.register_blueprint(ops)
+    answers = {
+        "filter": functools.partial(_filter, parts.view),
+        "prioritize": functools.partial(_prioritize, parts.view),
+        "preempt": functools.partial(_preempt, parts.view),
+    }
+    for verb, answer in answers.items():
+        respond = functools.partial(_respond, parts, verb, answer)
+        app.add_url_rule(f"/{verb}", verb, respond, methods=["POST"])
+    share = Share(parts.clock)
+    app.add_url_rule("/explain", "explain", functools.partial(_explain, parts, share), methods=["POST"])
+    app.add_url_rule("/decisions", "decisions", functools.partial(_decisions, parts, share), methods=["GET"])
+    app.add_url_rule("/nodes", "nodes", functools.partial(_nodes, parts, share), methods=["GET"])
+    return app
+
+
+def _filter(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    args = protocol.decode_args(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral_answers.filter_nodes)
+
+
+def _prioritize(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    args = protocol.decode_args(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.prioritize, otherwise=neutral_answers.prioritize)
+
+
+def _preempt(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+    args = protocol.decode_preemption(body)
+    return _in_time(seen, args, now_seconds, decide=verbs.preempt, otherwise=neutral_answers.preempt)
+
+
+def _in_time(
+    seen: cluster_view.View,
+    args: A,
+    now_seconds: float,
+    *,
+    decide: collections.abc.Callable[[cluster_view.View, A, float], verbs.Outcome],
+    otherwise: collections.abc.Callable[[A, str, float], verbs.Outcome],
+) -> verbs.Outcome:
+    """The decision, or the neutral answer when the request has waited too long already or would have to."""
+    try:
+        deadline.check()
+        return decide(seen, args, now_seconds)
+    except deadline.Overrun:
+        return otherwise(args, seen.in_force.content_hash, now_seconds)
+
+
+def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:
+    started_seconds = parts.clock.monotonic()
+    result = "refused"
+    try:
+        outcome = answer(_body(), parts.clock.now())
+        result = "degraded" if outcome.decision.degraded else "ok"
+    except protocol.ProtocolError as error:
+        raise _refusal(error) from error
+    finally:
+        took_seconds = parts.clock.monotonic() - started_seconds
+        parts.metrics.duration_seconds.labels(verb, result).observe(took_seconds)
+    note(parts, outcome.decision)
+    return _json(outcome.body)
+
+
+def note(parts: Parts, decision: decision_log.Decision) -> None:
+    """Remember a decision and count what it rejected and lacked."""
+    parts.decisions.add(decision)
+    if decision.verb == "filter":
+        parts.metrics.nodes_passed.inc(decision.passed)
+        parts.metrics.nodes_rejected.inc(decision.candidates - decision.passed)
+    for reason, count in decision.rejected.items():
+        parts.metrics.rejected.labels(reason).inc(count)
+    for cause in decision.degraded:
+        parts.metrics.degraded.labels(cause).inc()
+    log.debug(
+        "decided",
+        verb=decision.verb,
+        pod=f"{decision.namespace}/{decision.pod}",
+        candidates=decision.candidates,
+        passed=decision.passed,
+        best=decision.best[0].node if decision.best else "",
+        degraded=",".join(decision.degraded),
+    )
+
+
+def _explain(parts: Parts, share: Share) -> flask.Response:
+    return _json(share.answer(functools.partial(_explained, parts, _body())))
+
+
+def _explained(parts: Parts, body: bytes) -> Shown:
+    try:
+        args = protocol.decode_args(body)
+    except protocol.ProtocolError as error:
+        raise _refusal(error) from error
+    most = max(EXPLAINED_MOST, len(parts.view.nodes.loads().index))
+    if len(args.names) > most:
+        raise exceptions.RequestEntityTooLarge(f"{len(args.names)} nodes given, at most {most} are explained at once")
+    story = explain.explain(parts.view, args.pod, args.names, parts.clock.now())
+    return protocol.encode_by_parts(story), len(args.names)
+
+
+def _decisions(parts: Parts, share: Share) -> flask.Response:
+    asked = flask.request.args
+    limit = asked.get("limit", str(DECISIONS_SHOWN))
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 7):
+        raise exceptions.BadRequest(f"limit={limit!r}: expected a whole number")
+    namespace, pod = asked.get("namespace", ""), asked.get("pod", "")
+    return _json(share.answer(functools.partial(_decided, parts, namespace, pod, int(limit))))
+
+
+def _decided(parts: Parts, namespace: str, pod: str, limit: int) -> Shown:
+    found = parts.decisions.find(namespace, pod, limit, now_seconds=parts.clock.now())
+    shown = explain.decided(found, with_nodes=bool(pod))
+    largest = max((one.candidates for one in found), default=0) if pod else 0
+    rows = len(shown) + len(TIMED) * largest  # the newest of each verb has its nodes
+    return protocol.encode_by_parts({"decisions": shown}), rows
+
+
+def _nodes(parts: Parts, share: Share) -> flask.Response:
+    return _json(share.answer(functools.partial(_all_nodes, parts)))
+
+
+def _all_nodes(parts: Parts) -> Shown:
+    every = explain.all_nodes(parts.view, parts.clock.now())
+    return protocol.encode_by_parts(every), len(parts.view.nodes.loads().index)
+
+
+def _body() -> bytes:
+    """The request's body; 415 for another media type than JSON, 413 for too much of it."""
+    if flask.request.mimetype and not flask.request.is_json:
+        raise exceptions.UnsupportedMediaType(f"{flask.request.mimetype!r} given, application/json expected")
+    body = flask.request.get_data(cache=False)
+    if flask.request.content_length is None and len(body) >= flask.current_app.config["MAX_CONTENT_LENGTH"]:
+        raise exceptions.RequestEntityTooLarge  # in chunks, and cut at the limit without a word
+    return body
+
+
+def _refusal(error: protocol.ProtocolError) -> exceptions.HTTPException:
+    return exceptions.default_exceptions[error.status](str(error))
+
+
+def _json(body: bytes) -> flask.Response:
+    return flask.Response(body, mimetype="application/json")

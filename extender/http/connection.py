@@ -1,0 +1,106 @@
+"""One connection of the extender's port: what `worker` and gunicorn know of it, and its steps that never wait.
+
+A connection is silent, shakes hands (TLS), sends a request, is answered on a thread, takes the reply, and is kept or
+ended. Each step but the answer is made by `worker` in its poller, in as many turns as the client needs, within a time.
+"""
+
+import socket
+import ssl
+from typing import Any, Final
+
+from extender.http import nonblocking_sockets, request_framing, tls
+
+LARGE_BYTES: Final = 2 * 2**20  # a request with the names of 15,000 nodes is a quarter of it
+DISCARDED_BYTES: Final = 2**16  # after the last answer, while the client ends what it sends
+_GO_AHEAD: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Connection:
+    """A client; `sock`, `client` and `server` are what gunicorn and `direct` read of it."""
+
+    def __init__(self, accepted: socket.socket, client: tuple[Any, ...], settings: Any) -> None:
+        self.sock: nonblocking_sockets.Plain | tls.Socket = nonblocking_sockets.Plain.of(accepted)
+        self.client = client
+        self.server = self.sock.getsockname()
+        self.incoming = request_framing.Incoming(settings, client)
+        self.until_seconds = 0.0  # when the step it is in must be over
+        self.events = 0  # for which it is registered in the poller
+        self.answering = False  # a thread has it
+        self.answered = False  # a request of it was whole
+        self.ending = False  # its last answer is sent
+        self.closed = False
+        self._left_bytes = DISCARDED_BYTES
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        return str(self.client[0])
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that its request and its reply take."""
+        return len(self.incoming.buffer) + len(self.sock.unsent)
+
+    @property
+    def large(self) -> bool:
+        """Whether its request is one of those that are answered one at a time."""
+        return self.incoming.size_bytes > LARGE_BYTES
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of a request is there."""
+        return self.incoming.begun_seconds is None
+
+    @property
+    def shaken(self) -> bool:
+        """Whether its handshake is done."""
+        return isinstance(self.sock, tls.Socket) and self.sock.shaken
+
+    def shake(self, context: ssl.SSLContext, now_seconds: float) -> bool:
+        """Go on with the handshake; True when it is done. Errors: OSError."""
+        if isinstance(self.sock, nonblocking_sockets.Plain):
+            self.incoming.begun_seconds = now_seconds  # until it is done it is like a request that comes slowly
+            self.sock = tls.wrapped(self.sock, context)
+        if not self.sock.shake():
+            return False
+        self.incoming.begun_seconds = None
+        return True
+
+    def receive(self, now_seconds: float) -> bool:
+        """Read what is there; True when a thread can go on, or nobody can."""
+        if self.incoming.receive(self.sock, now_seconds):
+            return True
+        if self.incoming.take_go_ahead():
+            self.sock.sendall(_GO_AHEAD)
+        return False
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client left and nothing of a request is there."""
+        return self.incoming.ended and not self.incoming.buffer
+
+    def end(self) -> None:
+        """Say that nothing more will be sent. The client may be sending still: closed now, the kernel would reset the
+        connection, and the last answer might be lost (RFC 9112, 9.6).
+        """
+        self.ending = True
+        self.incoming.buffer.clear()
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def discard(self) -> bool:
+        """Read what comes after the end and forget it; True when the client has ended, too, or sends too much."""
+        piece = b"more"
+        while piece and self._left_bytes > 0:
+            try:
+                piece = self.sock.recv(request_framing.PIECE_BYTES)
+            except nonblocking_sockets.FULL:
+                return False
+            except OSError:
+                return True
+            self._left_bytes -= len(piece)
+        return True
+
+    def close(self) -> None:
+        """Close it now."""
+        self.closed = True
+        self.sock.close()

@@ -1,0 +1,128 @@
+"""Admission of connections and order of requests, so that no client's address keeps the others from the port.
+
+`worker` asks `Open` after every new connection and every byte that it holds, and `Turns` for the next request that a
+thread is to answer. Both are fair by address: who has most must give way. kube-scheduler, the kubelet and Prometheus
+have a few connections each, so it is never theirs while another address has more.
+"""
+
+import collections
+import collections.abc
+from typing import Final
+
+from extender.http import connection
+
+OPEN_LIMIT: Final = 640  # gunicorn would stop accepting at 1,000, and many systems allow 1,024 files
+OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2  # so that the rest is there for others without anybody's giving way
+HELD_LIMIT_BYTES: Final = 2 * (2**24 + 2**16)  # two of the largest requests, or 200 of 5,000 nodes
+
+Connections = dict[connection.Connection, None]  # in order
+
+
+class Open:
+    """The connections, of each address those first whose last whole request is longest ago."""
+
+    def __init__(self) -> None:
+        self._of_address: dict[str, Connections] = {}
+        self._held: dict[connection.Connection, int] = {}
+        self._held_bytes = 0
+
+    def __iter__(self) -> collections.abc.Iterator[connection.Connection]:
+        return (one for ours in list(self._of_address.values()) for one in list(ours))
+
+    def add(self, new: connection.Connection) -> connection.Connection | None:
+        """Take a connection in; the one that must go for it, if there are too many."""
+        ours = self._of_address.setdefault(new.address, {})
+        ours[new] = None
+        if len(ours) > OPEN_LIMIT_OF_ADDRESS:
+            return _dispensable(ours, new)
+        if sum(map(len, self._of_address.values())) > OPEN_LIMIT:
+            return _dispensable(max(self._of_address.values(), key=len), new)
+        return None
+
+    def remove(self, old: connection.Connection) -> None:
+        """A connection was closed."""
+        ours = self._of_address[old.address]
+        del ours[old]
+        if not ours:
+            del self._of_address[old.address]
+        self._held_bytes -= self._held.pop(old, 0)
+
+    def renew(self, one: connection.Connection) -> None:
+        """A request of it is whole."""
+        ours = self._of_address[one.address]
+        ours[one] = ours.pop(one)
+
+    def hold(self, one: connection.Connection) -> connection.Connection | None:
+        """Count the bytes that it holds now; the connection that must go, if they are too many in all."""
+        held_bytes = one.held_bytes
+        self._held_bytes += held_bytes - self._held.get(one, 0)
+        self._held[one] = held_bytes
+        if not held_bytes:
+            del self._held[one]
+        return self._largest() if self._held_bytes > HELD_LIMIT_BYTES else None
+
+    def _largest(self) -> connection.Connection | None:
+        """Of the address that holds most, the connection that holds most and that no thread has."""
+        of_address: collections.Counter[str] = collections.Counter()
+        for one, held_bytes in self._held.items():
+            of_address[one.address] += held_bytes
+        free = (one for one in self._held if not one.answering)
+        return max(free, key=lambda one: (of_address[one.address], self._held[one]), default=None)
+
+
+def _dispensable(ours: Connections, new: connection.Connection) -> connection.Connection:
+    """The oldest on which no whole request ever came, else the one that is idle for longest, else the new one."""
+    free = [one for one in ours if not one.answering and one is not new]
+    return next((one for one in free if not one.answered), free[0] if free else new)
+
+
+class Turns:
+    """Whole requests that wait for a thread. The next is of the address with fewest requests in progress; of large ones
+    one at a time is in progress, as their decoding takes memory and time in which no other thread can run.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._free = threads
+        self._waiting: dict[str, Connections] = {}
+        self._in_progress: collections.Counter[str] = collections.Counter()
+        self._large: connection.Connection | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, one: connection.Connection) -> None:
+        """A request is whole."""
+        self._waiting.setdefault(one.address, {})[one] = None
+
+    def take(self) -> connection.Connection | None:
+        """The next for a thread; None while there is none of either."""
+        if not self._free or not self._waiting:
+            return None
+        ready = [found for ours in self._waiting.values() if (found := self._first(ours))]
+        if not ready:
+            return None
+        chosen = min(ready, key=lambda one: self._in_progress[one.address])
+        self.forget(chosen)
+        self._free -= 1
+        self._in_progress[chosen.address] += 1
+        if chosen.large:
+            self._large = chosen
+        return chosen
+
+    def done(self, one: connection.Connection) -> None:
+        """A thread has answered it."""
+        self._free += 1
+        self._in_progress[one.address] -= 1
+        self._in_progress += collections.Counter()  # without those that have none
+        if self._large is one:
+            self._large = None
+
+    def forget(self, one: connection.Connection) -> None:
+        """It waits no longer."""
+        ours = self._waiting.get(one.address, {})
+        ours.pop(one, None)
+        if not ours:
+            self._waiting.pop(one.address, None)
+
+    def _first(self, ours: Connections) -> connection.Connection | None:
+        return next((one for one in ours if not (one.large and self._large)), None)

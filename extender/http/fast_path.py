@@ -1,0 +1,288 @@
+"""The hot verbs without a framework: a WSGI function that answers the usual /filter and /prioritize from the board.
+
+It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
+routes, whole nodes, names we do not know, lower-case keys, pods that are exempt or ask to be, pods that already count
+somewhere, relief hints, a sample that is hot throughout, and whatever is not the JSON that Go writes. So the slow path
+stays the one definition of every answer, and this one may decline whenever it is in doubt.
+
+The winner is assumed when the server closes the reply: after its last byte is sent, on the same thread, before the next
+request of that connection is read, so that the next pod of the same scheduler sees the placement; another scheduler may
+ask in between, as it could before. The decision is remembered and counted when no request waits (`later`).
+"""
+
+import collections
+import collections.abc
+import contextlib
+import functools
+import io
+import socket
+from typing import Final, NamedTuple
+from wsgiref import types as wsgi
+
+import numpy as np
+
+from extender import deadline, protocol
+from extender.http import app, deferred
+from extender.state import cluster_view, name_table, node_cache, score_cache
+from extender.verbs import decision_log, verbs
+from kube import objects
+from policy.contract import owner_usage
+from policy.rules import scoring
+from runtime import loop
+
+_JSON: Final = frozenset({"", "application/json"})
+_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
+_NAMES: Final = b',"NodeNames":["'
+_END: Final = b'"]}'
+ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
+
+
+class Question(NamedTuple):
+    """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, the board,
+    which is of this moment in these rows, and what the replicas of the pod's owner are known to use.
+    """
+
+    pod: objects.Pod
+    rows: node_cache.Rows
+    text: bytes
+    current: score_cache.Board
+    mean: owner_usage.Mean | None
+
+
+class Reply(NamedTuple):
+    """The body, and what is left to do when it is sent."""
+
+    body: bytes
+    degraded: bool
+    after: collections.abc.Callable[[], None]
+
+
+class _Order(NamedTuple):
+    """A list of names as it stood in a request or reply, and where its nodes stand under these labels."""
+
+    text: bytes
+    labels: score_cache.Labels
+    rows: node_cache.Rows
+
+
+Answer = collections.abc.Callable[[bytes, float], Reply | None]
+
+
+class Orders:
+    """The lists of names seen last. A list is compared byte by byte, which ends at the first difference.
+
+    A deque with a limit, read as a copy: threads may add at the same time, and what is missed is read anew.
+    """
+
+    def __init__(self) -> None:
+        self._kept: collections.deque[_Order] = collections.deque(maxlen=ORDERS_KEPT)
+
+    def find(self, text: bytes, labels: score_cache.Labels) -> _Order | None:
+        """The list with exactly this text; None for one not seen, or seen before nodes came or went."""
+        return next((one for one in self._kept.copy() if one.labels is labels and one.text == text), None)
+
+    def keep(self, text: bytes, labels: score_cache.Labels, rows: node_cache.Rows) -> None:
+        """Remember a list."""
+        self._kept.append(_Order(text, labels, rows))
+
+
+class Lean:
+    """The WSGI function. `parts` are the application's own."""
+
+    def __init__(self, parts: app.Parts, application: wsgi.WSGIApplication) -> None:
+        self._parts = parts
+        self._application = application
+        self._boards = score_cache.Boards(parts.view)
+        self._orders = Orders()
+        self._verbs = {"/filter": self._filter, "/prioritize": self._prioritize}
+        self._durations = {
+            (verb, result): parts.metrics.duration_seconds.labels(verb, result)
+            for verb in ("filter", "prioritize")
+            for result in ("ok", "degraded")
+        }
+
+    def __call__(
+        self, environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse
+    ) -> collections.abc.Iterable[bytes]:
+        """One request."""
+        answer = self._verbs.get(environ["PATH_INFO"])
+        length = environ.get("CONTENT_LENGTH") or ""
+        plain = environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "") in _JSON
+        if answer is None or not plain or not length.isdigit() or int(length) > protocol.BODY_LIMIT_BYTES:
+            return self._application(environ, start_response)
+        started_seconds = self._parts.clock.monotonic()
+        body = environ["wsgi.input"].read(int(length))
+        reply = self._attempt(answer, body) if len(body) == int(length) else None
+        if reply is None:
+            environ["wsgi.input"] = io.BytesIO(body)
+            return self._application(environ, start_response)
+        connection = environ.get("gunicorn.socket")
+        _cork(connection, 1)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
+        start_response("200 OK", headers)
+        verb, result = environ["PATH_INFO"][1:], "degraded" if reply.degraded else "ok"
+        self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
+        return _Sent(reply, connection)
+
+    def ahead(self) -> None:
+        """Make the board of this moment before somebody asks, who would wait for it."""
+        self._boards.current(self._parts.clock.now())
+
+    def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
+        """The answer, or None where there is none: also when it would be late, or a bug of ours raises here, as the
+        application still knows what to say.
+        """
+        made: list[Reply | None] = []
+
+        def work() -> None:
+            with contextlib.suppress(deadline.Overrun):
+                deadline.check()
+                made.append(answer(body, self._parts.clock.now()))
+
+        loop.attempt("answer from the board", work)
+        return made[0] if made else None
+
+    def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
+        asked = self._question(body, now_seconds)
+        if asked is None or _needs_more(asked.current, asked.pod):
+            return None
+        current = asked.current
+        allowed = current.allowed[asked.rows]
+        passed, hot = asked.rows[allowed], asked.rows[~allowed]
+        if not len(passed):
+            return None  # rare, and `coolest` may say otherwise
+        text = name_table.written(current.labels.directory.names[passed].tolist()) if len(hot) else asked.text
+        self._orders.keep(text, current.labels, passed)
+        reply = protocol.joined_filter(text, current.refusals[hot].tolist())
+        causes = current.causes(asked.rows)
+        return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
+
+    def _filtered(
+        self, asked: Question, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
+    ) -> None:
+        current, every = asked.current, asked.current.standing
+        name_of = every.loads.names.__getitem__
+        winner = name_of(int(passed[0])) if len(passed) == 1 else ""
+        self._assume(asked, winner)
+
+        def note() -> None:
+            rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
+            judged = verbs.Judgement(rejected, None, causes)
+            self._note("filter", asked, judged, assumed=winner)
+
+        deferred.do(note)
+
+    def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
+        asked = self._question(body, now_seconds)
+        if asked is None:
+            return None
+        current, rows = asked.current, asked.rows
+        every, causes = current.standing, current.causes(rows)
+        load = every.estimate(asked.pod, asked.mean).load if every.in_force.weighing.incoming_pod else None
+        ranking = current.ranking(rows, load)
+        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
+        return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
+
+    def _prioritized(self, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
+        every = asked.current.standing
+        names = every.loads.names
+        winner = "" if ranking.neutral.all() else names[asked.rows[ranking.raw.argmax()]]
+        self._assume(asked, winner)
+
+        def note() -> None:
+            best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
+            judged = verbs.Judgement({}, None, causes)
+            self._note("prioritize", asked, judged, best=best, assumed=winner)
+
+        deferred.do(note)
+
+    def _note(
+        self,
+        verb: str,
+        asked: Question,
+        judged: verbs.Judgement,
+        *,
+        best: tuple[decision_log.Ranked, ...] = (),
+        assumed: str,
+    ) -> None:
+        seen = cluster_view.Asked(asked.current.standing, asked.rows)
+        found = verbs.decision(verb, seen, asked.pod, judged, best=best, assumed=assumed, mean=asked.mean)
+        app.note(self._parts, found)
+
+    def _assume(self, asked: Question, winner: str) -> None:
+        """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
+        made while nobody waits for it.
+        """
+        if winner:
+            self._parts.view.assume(asked.pod, winner, asked.current.standing.now_seconds)
+            if 2 * len(asked.rows) >= len(asked.current.labels.rows):
+                self._boards.current(self._parts.clock.now())
+
+    def _question(self, body: bytes, now_seconds: float) -> Question | None:
+        """The request in a body as Go writes it, with known names; None for any other."""
+        begin, end = body.rfind(_NAMES), body.rfind(_END)
+        if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
+            return None
+        pod = protocol.pod_before_names(body[:begin])
+        if pod is None or self._parts.view.placements.knows(pod.uid):
+            return None
+        text = body[begin + len(_NAMES) - 2 : end + 2]
+        labels = self._boards.labels(now_seconds)
+        rows = self._rows(text, labels)
+        if rows is None:
+            return None
+        current = self._boards.current(now_seconds, rows)
+        if current.labels is not labels:
+            return None  # a node came or went just now
+        return Question(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
+
+    def _rows(self, text: bytes, labels: score_cache.Labels) -> node_cache.Rows | None:
+        """The rows of a JSON list of known names, each once; None if it holds anything else.
+
+        Only the exact bytes of a known name are looked up, so a text that means something else in JSON is not found.
+        """
+        order = self._orders.find(text, labels)
+        if order is not None:
+            return order.rows
+        if len(text) > labels.longest_bytes:
+            return None
+        rows = labels.directory.rows(text)
+        if rows is None:
+            found = list(map(labels.rows.get, text[2:-2].split(b'","')))
+            if None in found:
+                return None
+            rows = np.array(found, dtype=np.intp)
+        return rows if np.bincount(rows).max() == 1 else None
+
+
+def _needs_more(current: score_cache.Board, pod: objects.Pod) -> bool:
+    """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
+    every = current.standing
+    if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
+        return True
+    return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
+
+
+class _Sent:
+    """A reply of one piece that does the rest when the server closes it."""
+
+    def __init__(self, reply: Reply, connection: socket.socket | None) -> None:
+        self._reply = reply
+        self._connection = connection
+
+    def __iter__(self) -> collections.abc.Iterator[bytes]:
+        return iter((self._reply.body,))
+
+    def close(self) -> None:
+        """The last byte is sent, or the client went away: the answer was given either way."""
+        _cork(self._connection, 0)
+        loop.attempt("what follows an answer", self._reply.after)  # a bug in it must not end the connection
+
+
+def _cork(connection: socket.socket | None, on: int) -> None:
+    """Let the kernel hold the head of a reply until its body follows: gunicorn writes them one after the other, and
+    the head alone would wake the scheduler for nothing. Only Linux can; a connection that is gone needs neither.
+    """
+    if connection is not None and _CORK is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, _CORK, on)

@@ -1,0 +1,336 @@
+"""gunicorn's thread worker, whose main thread reads: a thread gets a connection only when a request of it is whole.
+
+`serving` gives it to gunicorn. Accepting, handshakes, heads, bodies, what is left of replies and the ends of
+connections are steps of `connection.Connection`, made in the poller without waiting; `admission` says who may stay and
+whose turn it is. So clients that are slow, silent or many hold memory within bounds and no thread, whatever they send.
+
+A stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds. A connection that the kernel took just before
+the signal, or that a Service still sends for a moment after it, would wait in the queue and be reset at the end: a
+failed filter. Its answer says `Connection: close` like all late ones.
+"""
+
+import collections.abc
+import functools
+import gc
+import math
+import select
+import selectors
+import ssl
+import sys
+import threading
+from concurrent import futures
+from typing import Any, Final
+
+from gunicorn.http import errors
+from gunicorn.workers import gthread
+
+from extender import deadline
+from extender.http import connection, connection_limits, deferred, raw_requests
+from runtime import clock, http_exchange, http_limits, logs, loop
+
+log = logs.get(__name__)
+
+STAY_SECONDS: Final = 0.1  # a scheduler at 10 pods/s or more never leaves its thread
+STAYING: Final = 2  # of 8 threads
+# While one thread decodes a page of pods, others get the interpreter after this long instead of Python's 5 ms.
+SWITCH_SECONDS: Final = 0.0005
+# The memory of decisions grows with every request, and none of it is garbage. Python's 700 had it looked through in one
+# request of 35 for 0.3 ms and in one of 400 for 3 ms; this is one of some thousands.
+OBJECTS_BEFORE_COLLECTING: Final = 20_000
+ACCEPTED_PER_TURN: Final = 16
+SWEEP_SECONDS: Final = 0.5
+DROP_LOGGED_SECONDS: Final = 60.0
+
+Connection = connection.Connection
+
+
+class Worker(gthread.ThreadWorker):  # type: ignore[misc]
+    """gunicorn's worker with these steps. Its methods run in the main thread but for `handle` and what that calls."""
+
+    ticking: clock.Clock = clock.WallClock()
+    dropped: collections.abc.Callable[[str], None] = staticmethod(lambda _reason: None)  # counts what was ended early
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._open = connection_limits.Open()
+        self._turns = connection_limits.Turns(self.cfg.threads)
+        self._stayed = threading.BoundedSemaphore(STAYING)
+        self._shaking: dict[Connection, None] = {}
+        self._shaken_turns: dict[str, int] = {}  # by address, when it last had one
+        self._turn = 0
+        self._sweep_seconds = 0.0
+        self._drop_logged_seconds = -math.inf
+        self._accepts_until = 0.0  # 0 unless stopping
+        self._idle_until = math.inf  # of connections on which nothing is asked
+        self._silent_until = math.inf  # the same of those on which nothing ever came
+
+    def init_process(self) -> None:
+        """Prepare the interpreter; in the worker, before any thread runs."""
+        sys.setswitchinterval(SWITCH_SECONDS)
+        gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
+        super().init_process()
+
+    # Connections come and go
+
+    def accept(self, listener: Any) -> None:
+        """Take new connections in, each in the place of another where there are too many."""
+        for _ in range(ACCEPTED_PER_TURN):
+            try:
+                accepted, client = listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            try:
+                new = Connection(accepted, client, self.cfg)
+            except OSError:  # gone already
+                accepted.close()
+                continue
+            self.nr_conns += 1
+            surplus = self._open.add(new)
+            if surplus is not None:
+                self._drop(surplus, "connections")
+            if surplus is not new:
+                new.until_seconds = min(self.ticking.monotonic() + self.cfg.keepalive, self._silent_until)
+                self._watch(new, selectors.EVENT_READ)
+
+    def _watch(self, one: Connection, events: int) -> None:
+        """Register it in the poller for these events, or for none."""
+        if events == one.events:
+            return
+        if one.events:
+            self.poller.unregister(one.sock)
+        if events:
+            self.poller.register(one.sock, events, functools.partial(self._step, one))
+        one.events = events
+
+    def _drop(self, one: Connection, reason: str = "") -> None:
+        """Close it now; with a reason, it is counted."""
+        if one.closed:
+            return
+        if reason:
+            self.dropped(reason)
+            self._log_drop(one.address, reason)
+        self._watch(one, 0)
+        self._turns.forget(one)
+        self._shaking.pop(one, None)
+        self._open.remove(one)
+        self.nr_conns -= 1
+        one.close()
+
+    def _log_drop(self, address: str, reason: str) -> None:
+        """Log one of them a minute for people: who is in the way is worth a line, and not a line each time."""
+        now_seconds = self.ticking.monotonic()
+        if now_seconds >= self._drop_logged_seconds + DROP_LOGGED_SECONDS:
+            self._drop_logged_seconds = now_seconds
+            log.warning("connection dropped, others too if the metric rises", client=address, reason=reason)
+        else:
+            log.debug("connection dropped", client=address, reason=reason)
+
+    # One step of a connection for which the poller has something
+
+    def _step(self, one: Connection, _file: object) -> None:
+        """Make the next step. An error ends this connection and no other."""
+        if one.events:  # else it was dropped in this very turn
+            work = functools.partial(self._go_on, one)
+            loop.attempt("a connection's next step", work, lambda _error: self._drop(one))
+
+    def _go_on(self, one: Connection) -> None:
+        try:
+            if one.events & selectors.EVENT_WRITE:
+                if one.sock.flush():
+                    self._replied(one)
+                self._hold(one)
+            elif one.ending:
+                if one.discard():
+                    self._drop(one)
+            elif self.cfg.is_ssl and not one.shaken:
+                self._shaking[one] = None
+            else:
+                self._read(one)
+        except OSError:
+            self._drop(one)
+
+    def _read(self, one: Connection) -> None:
+        """Read what came of a request, and let it wait for a thread when it is whole."""
+        was_idle, now_seconds = one.idle, self.ticking.monotonic()
+        ready = one.receive(now_seconds)
+        if one.gone:
+            self._drop(one)
+        elif ready:
+            one.answered = True
+            self._open.renew(one)
+            self._watch(one, 0)
+            self._turns.wait(one)
+            self._hold(one)
+            self._dispatch()
+        else:
+            if was_idle and not one.idle:
+                one.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
+            self._watch(one, selectors.EVENT_READ)
+            self._hold(one)
+
+    def _hold(self, one: Connection) -> None:
+        """Count what it holds, and drop who holds too much for that."""
+        while not one.closed and (surplus := self._open.hold(one)) is not None:
+            self._drop(surplus, "bytes")
+
+    def _shake(self) -> None:
+        """Go on with one handshake: it takes a millisecond of the processor. The address that waits for longest is
+        next, so that another's hundreds do not come before a scheduler's one.
+        """
+        self._turn += 1
+        one = min(self._shaking, key=lambda one: self._shaken_turns.get(one.address, 0), default=None)
+        self._shaking.clear()  # the poller names the others again
+        if one is None:
+            self._shaken_turns.clear()
+            return
+        self._shaken_turns[one.address] = self._turn
+        now_seconds = self.ticking.monotonic()
+        if one.idle:
+            one.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
+        try:
+            if one.shake(self.cfg.ssl_context(self.cfg, None), now_seconds):
+                one.until_seconds = min(now_seconds + self.cfg.keepalive, self._silent_until)
+                self._read(one)
+        except OSError:
+            self._drop(one)
+
+    # From the poller to a thread and back
+
+    def _dispatch(self) -> None:
+        while (one := self._turns.take()) is not None:
+            one.answering = True
+            self.enqueue_req(one)
+
+    def finish_request(self, one: Connection, fs: "futures.Future[bool]") -> None:
+        """Take a connection back from its thread."""
+        self._turns.done(one)
+        one.answering = False
+        one.ending = fs.cancelled() or fs.exception() is not None or not fs.result()
+        work = functools.partial(self._replied, one)
+        loop.attempt("a connection's next step", work, lambda _error: self._drop(one))
+        self._hold(one)
+        self._dispatch()
+
+    def _replied(self, one: Connection) -> None:
+        """Send the rest of the reply, then end the connection or wait for its next request."""
+        now_seconds = self.ticking.monotonic()
+        try:
+            if one.sock.unsent:
+                one.until_seconds = now_seconds + http_limits.REPLY_SECONDS
+                self._watch(one, selectors.EVENT_WRITE)
+            elif one.ending:
+                one.end()
+                one.until_seconds = now_seconds + http_exchange.LINGER_SECONDS
+                self._watch(one, selectors.EVENT_READ)
+            else:
+                limit_seconds = self.cfg.keepalive if one.idle else http_limits.REQUEST_SECONDS
+                one.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
+                self._watch(one, selectors.EVENT_READ)
+                self._read(one)
+        except OSError:
+            self._drop(one)
+
+    def handle(self, one: Connection) -> bool:
+        """Answer a request, and the next ones of the connection as long as they follow within STAY_SECONDS; True when
+        the connection stays. On a thread.
+
+        Otherwise each request of a kept connection wakes the main thread, which hands it to a pool's thread, which
+        hands the connection back. A scheduler asks prioritize right after filter and the next pod's filter soon after.
+        At most STAYING threads wait like this, blocked in poll and without the GIL, and none while a request waits
+        for a thread, so that no other connection finds the pool occupied by idle ones. A stopping worker ends it after
+        STAY_SECONDS at the latest and drains as always.
+        """
+        with deferred.keeping():
+            stays = self._answer(one)
+            while stays and self._follows(one):
+                stays = self._answer(one)
+        return stays
+
+    def _answer(self, one: Connection) -> bool:
+        """Answer one request; True when the connection is at the next one."""
+        now_seconds = self.ticking.monotonic()
+        deadline.waited(now_seconds - (one.incoming.begun_seconds or now_seconds))
+        stays: list[bool] = []
+        work = functools.partial(self._exchange, one, stays)
+        loop.attempt("an answer", work, lambda error: self.handle_error(None, one.sock, one.client, error))
+        return any(stays) and one.incoming.proceed(self.ticking.monotonic())
+
+    def _exchange(self, one: Connection, stays: list[bool]) -> None:
+        """Let the application answer, and note whether the connection may stay."""
+        try:
+            if self.alive and raw_requests.answer(one, self.wsgi, self.ticking.now()):
+                stays.append(True)
+            else:
+                stays.append(self.handle_request(one.incoming.request(), one))
+        except (errors.NoMoreData, StopIteration, ConnectionError, ssl.SSLError) as error:
+            log.debug("client gone", client=one.address, error=repr(error))
+        except errors.ParseException as error:
+            one.sock.sendall(http_exchange.refusal(one.client, error) or b"")
+
+    def _follows(self, one: Connection) -> bool:
+        """Whether the next request comes in time; False gives the connection back to the main thread."""
+        if not self.alive or len(self._turns) or one.sock.unsent or one.incoming.buffer:
+            return False
+        if not self._stayed.acquire(blocking=False):
+            return False
+        try:
+            until_seconds = self.ticking.monotonic() + STAY_SECONDS
+            waiting = select.poll()
+            waiting.register(one.sock, select.POLLIN)
+            while self._comes(waiting, until_seconds):
+                ready = one.receive(self.ticking.monotonic())
+                if ready or one.large:
+                    return bool(ready and self.alive and not one.gone and not one.large)
+            return False
+        finally:
+            self._stayed.release()
+
+    def _comes(self, waiting: "select.poll", until_seconds: float) -> bool:
+        """Whether something comes before that; what was put off is done meanwhile."""
+        while deferred.pending():
+            if waiting.poll(0):
+                return bool(self.alive)
+            deferred.some()
+        left_seconds = until_seconds - self.ticking.monotonic()
+        return bool(left_seconds > 0 and waiting.poll(1000 * left_seconds) and self.alive)
+
+    # Time
+
+    def murder_pending(self) -> None:
+        """Do what is due in each turn of gunicorn's loop: a handshake, and the ends of what took too long. When it
+        stops, the first turn after the linger closes the port: however many connections keep coming, the exit does not
+        wait for them.
+        """
+        self._shake()
+        now_seconds = self.ticking.monotonic()
+        if now_seconds >= self._sweep_seconds:
+            self._sweep_seconds = now_seconds + SWEEP_SECONDS
+            for one in self._open:
+                if one.until_seconds <= now_seconds and not one.answering and one.events:
+                    self._drop(one, "" if one.idle or one.ending else "late")
+        if self._accepts_until and now_seconds >= self._accepts_until:
+            self._accepts_until = 0.0
+            super().set_accept_enabled(False)
+            self.nr_conns -= 1
+
+    def murder_keepalived(self, force: bool = False) -> None:
+        """Close what is still open when gunicorn leaves."""
+        for one in self._open if force else ():
+            if not one.answering:
+                self._drop(one)
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """As gunicorn wants it; while stopping, off only after the linger."""
+        if enabled or self.alive:
+            super().set_accept_enabled(enabled)
+        else:
+            self._accepts_until = self.ticking.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+            self.nr_conns += 1  # the open port counts as one: gunicorn leaves as soon as there is none
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """Let connections on which nothing is asked end soon; gunicorn calls it when it begins to stop."""
+        self._idle_until = self.ticking.monotonic() + gthread.STOP_KEEPALIVE_LINGER
+        self._silent_until = self._idle_until + gthread.STOP_KEEPALIVE_LINGER  # of those that come until then
+        for one in self._open:
+            if one.idle and one.events:
+                one.until_seconds = min(one.until_seconds, self._idle_until)

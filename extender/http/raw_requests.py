@@ -1,0 +1,96 @@
+"""Requests in the very form in which Go's client writes them, answered without gunicorn's parser.
+
+kube-scheduler sends the same head each time; only its length differs. `worker` tries `answer` first: a head that is
+`incoming.FORM` to the byte, on a connection without TLS, goes to the same WSGI application with an environ made here,
+and the reply leaves in one piece. Anything else, requests to a stopping worker among them, is gunicorn's, which stays
+the one that knows HTTP. Nothing is interpreted here that could be understood in two ways: one length, no transfer
+coding, no continuation lines.
+"""
+
+import collections.abc
+import email.utils
+import functools
+import io
+import socket
+import sys
+from typing import Any, Final
+from wsgiref import types as wsgi
+
+from extender.http import connection, nonblocking_sockets
+
+_REPLY: Final = "HTTP/1.1 {}\r\nServer: gunicorn\r\nDate: {}\r\nConnection: keep-alive\r\n"
+_FOR_ALL: Final[dict[str, Any]] = {
+    "REQUEST_METHOD": "POST",
+    "SCRIPT_NAME": "",
+    "QUERY_STRING": "",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "CONTENT_TYPE": "application/json",
+    "HTTP_ACCEPT_ENCODING": "gzip",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.errors": sys.stderr,
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": False,
+    "wsgi.run_once": False,
+    "wsgi.input_terminated": True,
+}
+
+
+def answer(one: connection.Connection, application: wsgi.WSGIApplication, now_seconds: float) -> bool:
+    """Answer the request of a connection; False if it is not of the form, or not whole.
+
+    Errors: OSError of the socket. The connection is of no use then.
+    """
+    head = one.incoming.form
+    if head is None or not one.incoming.whole or not isinstance(one.sock, nonblocking_sockets.Plain):
+        return False
+    path, host, agent = (head[at].decode("ascii") for at in (1, 2, 3))
+    environ = _environ(one, path, host, agent, one.incoming.body())
+    _reply(one.sock, application, environ, now_seconds)
+    return True
+
+
+def _environ(one: connection.Connection, path: str, host: str, agent: str, body: bytes) -> wsgi.WSGIEnvironment:
+    return {
+        **_FOR_ALL,
+        "PATH_INFO": path,
+        "RAW_URI": path,
+        "HTTP_HOST": host,
+        "HTTP_USER_AGENT": agent,
+        "CONTENT_LENGTH": str(len(body)),
+        "REMOTE_ADDR": str(one.client[0]),
+        "SERVER_NAME": str(one.server[0]),
+        "SERVER_PORT": str(one.server[1]),
+        "wsgi.input": io.BytesIO(body),
+    }
+
+
+def _reply(
+    sock: socket.socket, application: wsgi.WSGIApplication, environ: wsgi.WSGIEnvironment, now_seconds: float
+) -> None:
+    """Send what the application answers, then close it: what it does then, nobody waits for."""
+    said: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:
+        said.append((status, headers))
+
+    result = application(environ, start_response)
+    try:
+        body = b"".join(result)
+        status, headers = said[-1]
+        sock.sendall(_head(status, headers, len(body), now_seconds) + body)
+    finally:
+        close: collections.abc.Callable[[], None] | None = getattr(result, "close", None)
+        if close is not None:
+            close()
+
+
+@functools.lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return email.utils.formatdate(second, usegmt=True)
+
+
+def _head(status: str, headers: list[tuple[str, str]], length: int, now_seconds: float) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers if name != "Content-Length"]
+    begun = _REPLY.format(status, _date(int(now_seconds)))
+    return "".join([begun, *lines, f"Content-Length: {length}\r\n\r\n"]).encode("latin-1")

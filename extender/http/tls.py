@@ -1,0 +1,229 @@
+"""TLS on the extender's port: its certificate, renewed while it serves, and who may ask the verbs.
+
+`__main__` makes a `Security` from the options, `serving` gives its context to gunicorn for every new connection and
+puts `guarded` around the application, and `service` polls the files. Rotation restarts nothing: connections keep the
+certificate they began with, new ones get the new. The client's certificate is asked for but not required in the
+handshake, because probes share the port and have none; the path decides.
+"""
+
+import collections.abc
+import dataclasses
+import json
+import pathlib
+import ssl
+from typing import Final, Literal
+from wsgiref import types as wsgi
+
+from prometheus_client import core, registry
+
+from extender.http import nonblocking_sockets
+from runtime import logs, reloading
+
+log = logs.get(__name__)
+
+PLAIN_PATHS: Final = frozenset({"/livez", "/readyz", "/healthz", "/metrics", "/version"})
+
+
+class TlsError(ValueError):
+    """Options that do not fit together, or files that make no server certificate."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Files:
+    """PEM files: the certificate with its chain, its key, and the CA of those who may ask (None: everybody may)."""
+
+    certificate: pathlib.Path
+    key: pathlib.Path
+    client_ca: pathlib.Path | None = None
+
+    def present(self) -> tuple[pathlib.Path, ...]:
+        """Those that were named."""
+        return (self.certificate, self.key, *([self.client_ca] if self.client_ca else []))
+
+
+def chosen(
+    certificate: pathlib.Path | None,
+    key: pathlib.Path | None,
+    client_ca: pathlib.Path | None,
+    client_names: collections.abc.Collection[str],
+) -> Files | None:
+    """The files of a combination of options, None for plain HTTP; TlsError says what is missing.
+
+    Half a combination is refused rather than served with less protection than was asked for.
+    """
+    if client_names and client_ca is None:
+        raise TlsError("--client-name needs --client-ca: a name means nothing unless a CA vouches for it")
+    if "" in client_names:
+        raise TlsError("--client-name '': expected a certificate's common name, as system:kube-scheduler")
+    if certificate is None and key is None:
+        if client_ca is not None:
+            raise TlsError("--client-ca needs --tls-cert and --tls-key: without TLS nobody shows a certificate")
+        return None
+    if certificate is None or key is None:
+        raise TlsError("--tls-cert and --tls-key need each other: give both files, or neither for plain HTTP")
+    return Files(certificate, key, client_ca)
+
+
+class Socket(nonblocking_sockets.Sending, ssl.SSLSocket):
+    """A connection with TLS, with the client's common name once it has shown a certificate of the client CA."""
+
+    client_name: str | None = None  # None: no certificate; "": one without a common name
+    shaken = False
+
+    def shake(self) -> bool:
+        """Go on with the handshake by what has come, without waiting; True when it is done. Errors: OSError."""
+        if self.shaken:
+            return True
+        try:
+            self.do_handshake()
+        except nonblocking_sockets.FULL:
+            return False
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # a port scan, a TCP probe
+            log.debug("TLS handshake abandoned", error=str(error))
+            raise
+        except ssl.SSLError as error:
+            log.warning("TLS handshake failed", error=str(error))
+            raise
+        self.client_name = common_name(self.getpeercert() or None)
+        self.shaken = True
+        return True
+
+
+def wrapped(plain: nonblocking_sockets.Plain, context: ssl.SSLContext) -> Socket:
+    """The same connection with TLS, before its handshake; `plain` is left without it. Errors: OSError."""
+    secured = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+    assert isinstance(secured, Socket)  # noqa: S101 - the class that its context names
+    return secured
+
+
+class Security:
+    """The files in force: the last good `context`, and why newer files are refused (`error`)."""
+
+    context: ssl.SSLContext  # exists after load()
+
+    def __init__(self, files: Files, client_names: collections.abc.Collection[str] = ()) -> None:
+        self.files = files
+        self.client_names = frozenset(client_names)
+        self.content_hash = ""
+        self.error: str | None = None
+        self._seen_hash = ""
+
+    def load(self) -> None:
+        """The first load: TlsError names the files that cannot be used, OSError one that cannot be read."""
+        found_hash = self._hash()
+        self.context = context(self.files)
+        self.content_hash = self._seen_hash = found_hash
+
+    def poll(self) -> bool:
+        """True when changed files are in force. Files in the middle of an exchange (a new certificate beside the old
+        key) are refused like any others and taken at a later poll, when their content has changed again.
+        """
+        found_hash = ""
+        try:
+            found_hash = self._hash()
+            if found_hash == self._seen_hash:
+                return False
+            made = context(self.files)
+        except OSError as error:  # gone or unreadable for now, whatever its content
+            return self._refuse(str(error), "")
+        except TlsError as error:
+            return self._refuse(str(error), found_hash)
+        self.context, self._seen_hash = made, found_hash
+        self.content_hash, self.error = found_hash, None
+        log.info("certificate reloaded", path=str(self.files.certificate), hash=found_hash)
+        return True
+
+    def guard(self, application: wsgi.WSGIApplication) -> wsgi.WSGIApplication:
+        """The application behind the check of clients' certificates; as it is when no CA was named."""
+        return guarded(application, self.client_names) if self.files.client_ca else application
+
+    def _hash(self) -> str:
+        """Of the contents, not the times: a Secret volume changes by swapping a symlink."""
+        return reloading.content_hash(b"\0".join(path.read_bytes() for path in self.files.present()))
+
+    def _refuse(self, reason: str, found_hash: str) -> Literal[False]:
+        if reason != self.error:
+            log.warning("changed certificate refused, the last good one stays", error=reason)
+        self.error, self._seen_hash = reason, found_hash
+        return False
+
+
+class ReloadCollector(registry.Collector):
+    """Whether the certificate files as they are now are in force, read when scraped."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+
+    def collect(self) -> collections.abc.Iterator[core.Metric]:
+        """One gauge; 0 means that an older certificate is served, which runs out."""
+        name, text = "evenload_extender_certificate_last_reload_successful", "0: changed TLS files were refused."
+        yield core.GaugeMetricFamily(name, text, value=float(self._security.error is None))
+
+
+def context(files: Files) -> ssl.SSLContext:
+    """A server's context from the files as they are now; TlsError names them.
+
+    A new one for each change: a live context could take another certificate, but not forget a CA, and tickets of the
+    old one must not resume under the new.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.sslsocket_class = Socket
+    try:
+        made.load_cert_chain(files.certificate, files.key, password=_no_password)
+    except ssl.SSLError as error:
+        what = f"{files.certificate} and {files.key}: expected a PEM certificate and its unencrypted key"
+        raise TlsError(f"{what}: {error.reason or error}") from error
+    if files.client_ca is not None:
+        try:
+            made.load_verify_locations(files.client_ca)
+        except ssl.SSLError as error:
+            raise TlsError(f"{files.client_ca}: expected PEM certificates of a CA: {error.reason or error}") from error
+        made.verify_mode = ssl.CERT_OPTIONAL
+        made.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN  # an intermediate CA may stand alone, as in Go
+    return made
+
+
+def _no_password() -> str:
+    raise TlsError("--tls-key: the key is encrypted; expected an unencrypted PEM key, nobody is there to type")
+
+
+def common_name(peer: collections.abc.Mapping[str, object] | None) -> str | None:
+    """The subject's (last) common name in what `getpeercert` gives; "" without one, None for no certificate."""
+    if not peer:
+        return None
+    subject = peer.get("subject", ())
+    assert isinstance(subject, tuple)  # noqa: S101 - the shape of the standard library
+    return next((value for part in reversed(subject) for key, value in part if key == "commonName"), "")
+
+
+def guarded(application: wsgi.WSGIApplication, client_names: frozenset[str]) -> wsgi.WSGIApplication:
+    """Answer 403 to all but the plain paths unless the connection's client is known by name (no names: by CA).
+
+    The plain paths are listed and all others guarded, so that a new route is closed until it is opened here.
+    """
+
+    def answer(environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
+        if environ["PATH_INFO"] not in PLAIN_PATHS:
+            why = refusal(getattr(environ.get("gunicorn.socket"), "client_name", None), client_names)
+            if why is not None:
+                log.warning("client refused", path=environ["PATH_INFO"], reason=why)
+                return _forbidden(environ["PATH_INFO"], why, start_response)
+        return application(environ, start_response)
+
+    return answer
+
+
+def refusal(client_name: str | None, client_names: frozenset[str]) -> str | None:
+    """Why a client may not ask, or None."""
+    if client_name is None:
+        return "a client certificate is needed here: give certFile and keyFile in the extender's tlsConfig"
+    if client_names and client_name not in client_names:
+        return f"the client certificate's common name is {client_name!r}, which is none of --client-name"
+    return None
+
+
+def _forbidden(path: str, why: str, start_response: wsgi.StartResponse) -> list[bytes]:
+    body = json.dumps({"code": 403, "error": "Forbidden", "path": path, "message": why}).encode()
+    start_response("403 Forbidden", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,367 @@
+"""Everything an answer is made from, joined for one request: fresh readings, placements, and the policy in force.
+
+The watches keep `nodes` and `placements` up to date; `service` hands over a new policy. `verbs` and `explaining` ask
+for `Candidates`, which do not change any more, and pass their arrays to the policy's pure functions; `board` asks for
+what stands for every row.
+
+Time stands still within a second here: whoever asks or tells at 04:00:00.7 does so at 04:00:00. The apiserver's own
+times (bindings, annotations) and windows are whole seconds, so that comparisons with them come out as before. Expected
+load decays in steps of a second, and what was judged once holds for all requests of that second.
+"""
+
+import collections.abc
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from extender import deadline
+from extender.state import countable_pods, expected_load_table, node_cache, pending_pods, placements, usage_estimates
+from kube import objects
+from policy import metrics
+from policy.contract import freshness, owner_usage
+from policy.rules import expected_load, filtering, hotspots, scoring
+from policy.schema import load_policy
+
+Mask = npt.NDArray[np.bool_]
+
+
+class InForce(NamedTuple):
+    """A policy with what is compiled from it once: rules and weights by column."""
+
+    policy: load_policy.LoadPolicy
+    content_hash: str
+    metric_names: tuple[str, ...]
+    rules: filtering.Rules
+    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps nobody
+    weighing: scoring.Weighing
+    pricing: hotspots.Pricing
+    resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
+
+    def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
+        """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
+        as in `nodes.NodeLoads`.
+        """
+        ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
+        return [ratios[resource] for resource in self.resources]
+
+
+def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> InForce:
+    """Compile a policy for the columns of its metrics."""
+    in_force = policy.metrics_in_force
+    rules = filtering.rules(policy.filter, in_force)
+    return InForce(
+        policy,
+        content_hash,
+        metrics.names(in_force),
+        rules,
+        rules._replace(keep_coolest=False),
+        scoring.weighing(policy.score, in_force),
+        hotspots.pricing(policy.hot_spots),
+        np.array([metrics.RESOURCES.index(metric.resource) for metric in in_force], dtype=np.intp),
+    )
+
+
+class Candidates(NamedTuple):
+    """The nodes of one request at one moment; every array's first axis is `names`.
+
+    `values[nodes, metrics]` are ratios, NaN where unusable now; `expected[nodes, metrics]` ratios of recent pods' load;
+    `counts[nodes, hot spots]` placements per window; `rows` where the nodes stand in `loads`; `stale_watches` the
+    causes for which all of it may be old.
+    """
+
+    in_force: InForce
+    now_seconds: float
+    names: tuple[str, ...]
+    loads: node_cache.NodeLoads
+    rows: node_cache.Rows
+    fresh: Mask
+    values: node_cache.Floats
+    expected: node_cache.Floats
+    counts: npt.NDArray[np.int64]
+    stale_watches: tuple[str, ...] = ()
+
+    def only(self, keep: Mask) -> "Candidates":
+        """The same for the nodes marked."""
+        (places,) = keep.nonzero()
+        if len(places) == len(keep):
+            return self
+        names = tuple(itertools.compress(self.names, keep.tolist()))
+        read = self.rows.take(places), self.fresh.take(places), self.values.take(places, axis=0)
+        placed = self.expected.take(places, axis=0), self.counts.take(places, axis=0)
+        return Candidates(self.in_force, self.now_seconds, names, self.loads, *read, *placed, self.stale_watches)
+
+    def repaired(self, changed: "Candidates") -> "Candidates":
+        """The same with the placements of some of its nodes as they are in `changed`, and at its moment; the rows are
+        places in this one, which holds all nodes.
+        """
+        expected, counts = self.expected.copy(), self.counts.copy()
+        expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
+        kept = self.names, self.loads, self.rows, self.fresh, self.values
+        return Candidates(self.in_force, changed.now_seconds, *kept, expected, counts, changed.stale_watches)
+
+    @property
+    def own_limits(self) -> node_cache.Floats | None:
+        """The nodes' own filter thresholds [nodes, metrics], NaN where a node has none; None when no node has any."""
+        return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
+
+    def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
+        """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
+        about, so that `coolest` keeps nobody.
+        """
+        rules = self.in_force.rules_alone if each_alone else self.in_force.rules
+        return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
+
+    @property
+    def penalty(self) -> node_cache.Floats:
+        """Hot-spot points [nodes] on the 0..10 scale."""
+        return hotspots.penalty(self.counts, self.in_force.pricing)
+
+    def incoming(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> node_cache.Floats | None:
+        """The pod's own expected load [nodes, metrics], if the policy adds it to the score; `mean` is its owner's."""
+        if not self.in_force.weighing.incoming_pod:
+            return None
+        per_allocatable = self.loads.per_allocatable.take(self.rows, axis=0)
+        return np.array(self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)).T
+
+    def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> expected_load.Estimate:
+        """What a pod is expected to use; `mean` is its owner's."""
+        return expected_load.estimate(usage_estimates.request_of(pod), self.in_force.policy.recent_pods, mean)
+
+    def degradations(self) -> tuple[str, ...]:
+        """Why the data behind this decision is less than whole, in words fit for a metric label; empty when it is
+        whole.
+        """
+        if _all(self.fresh) and not np.isnan(self.values).any():
+            return self.stale_watches
+        return tuple(cause for cause, nodes_hit in self.lacking().items() if nodes_hit.any()) + self.stale_watches
+
+    def lacking(self) -> dict[str, Mask]:
+        """Which nodes [nodes] lack what, by the words of `degradations`."""
+        unknown = self.rows == node_cache.UNKNOWN
+        unread = np.isnan(self.loads.effective_seconds[self.rows]) & ~unknown
+        return {
+            "unknown_node": unknown,
+            "missing_reading": unread,
+            "stale_reading": ~(self.fresh | unknown | unread),
+            "missing_metric": (np.isnan(self.values) & self._needed()).any(axis=1) & self.fresh,
+        }
+
+    def _needed(self) -> Mask:
+        """The metrics that have a weight or a threshold: [metrics], or [nodes, metrics] with thresholds of nodes."""
+        ruled = np.zeros(len(self.in_force.metric_names), dtype=np.bool_)
+        ruled[[rule.column for rule in self.in_force.rules.rules]] = True
+        own_limits = self.own_limits
+        if own_limits is not None:
+            ruled = np.where(np.isnan(own_limits), ruled, own_limits > 0)
+        needed: Mask = ruled | (self.in_force.weighing.weights > 0)
+        return needed
+
+
+class Asked(NamedTuple):
+    """Some rows of what stood for all nodes at one moment: the candidates of a request before anybody looks at them."""
+
+    standing: Candidates
+    rows: node_cache.Rows
+
+    def candidates(self) -> Candidates:
+        """The same with arrays and names of its own."""
+        every, rows = self.standing, self.rows
+        names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
+        arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
+        return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
+
+
+class View:
+    """The extender's picture of the cluster. Every method may be called from any thread.
+
+    `table` makes what holds the nodes; a simulation has one that readings are shown to. `stale_watches` is asked for
+    each answer: the causes, fit for a metric label, for which the whole picture may be old.
+    """
+
+    def __init__(
+        self,
+        policy: load_policy.LoadPolicy,
+        content_hash: str,
+        now_seconds: float,
+        *,
+        table: collections.abc.Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable,
+    ) -> None:
+        self._lock = deadline.Lock()
+        self._in_force = compiled(policy, content_hash)
+        self._coming: placements.PlacementTable | None = None
+        self.nodes = table(self._in_force.metric_names)
+        self._usage = owner_usage.NOTHING
+        self.placements = placements.PlacementTable(policy, moment(now_seconds))
+        self._unbound = pending_pods.UnboundPods()
+        self.usage_problem = usage_estimates.NONE_SEEN
+        self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
+
+    @property
+    def in_force(self) -> InForce:
+        """The policy that answers are made with."""
+        return self._in_force
+
+    def use_policy(
+        self,
+        policy: load_policy.LoadPolicy,
+        content_hash: str,
+        pods: collections.abc.Callable[[], collections.abc.Iterable[countable_pods.Countable]],
+        now_seconds: float,
+    ) -> None:
+        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew.
+
+        Columns and counts are made aside while requests are answered by the policy before, and swapped in at once. The
+        watch tells both tables meanwhile. One caller at a time: the policy loop.
+        """
+        in_force, at_seconds = compiled(policy, content_hash), moment(now_seconds)
+        with self._lock:
+            coming = placements.PlacementTable(policy, at_seconds, published=self._usage, aside=True)
+            self._coming = coming
+        coming.count_anew(pods(), at_seconds)
+        layout = self.nodes.laid_out(in_force.metric_names)
+        with self._lock:
+            self.nodes.use(layout)
+            coming.succeed(self.placements, at_seconds)
+            self.placements, self._coming, self._in_force = coming, None, in_force
+
+    def pod_changed(
+        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
+    ) -> None:
+        """A change from the Pod watch."""
+        at_seconds = moment(now_seconds)
+        with self._lock:
+            told, winner = self._tables(), self._unbound.changed(old, new, at_seconds)
+        for table in told:
+            table.pod_changed(old, new, at_seconds)
+        if new is not None and winner is not None:
+            self.assume(new, winner.node, winner.at_seconds)
+
+    def assume(self, pod: countable_pods.Countable, node: str, now_seconds: float) -> None:
+        """Take `node` for the pod's until the watch knows better: now, if the watch has the pod without a node, else
+        when it brings it. What the question says of the pod is not used.
+        """
+        at_seconds = moment(now_seconds)
+        with self._lock:
+            waiting, loads = self._unbound.find(pod), self.nodes.loads()
+            if waiting is None:  # not yet there, or bound since the answer was sent
+                if countable_pods.counts(pod) and not self.placements.knows(pod.uid):
+                    self._unbound.expect(pod, node, at_seconds)
+            elif node in loads.index:
+                cpu, memory = loads.per_allocatable[loads.index[node]].tolist()
+                self.placements.assume(waiting, node, at_seconds, per_allocatable=expected_load.Load(cpu, memory))
+
+    def awaited(self, now_seconds: float) -> int:
+        """How many pods we answered about a moment ago that the watch has not brought."""
+        with self._lock:
+            return self._unbound.awaited(moment(now_seconds))
+
+    def usage_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None:
+        """A change of the ConfigMap of owners' usage; without a usable one pods are estimated by their requests."""
+        self.usage_published(usage_estimates.read(data), now_seconds)
+
+    def usage_published(self, read: usage_estimates.Read, now_seconds: float) -> None:
+        """The means of owners, as they were read."""
+        published, self.usage_problem = read
+        with self._lock:  # a table that is made aside from now on begins with it
+            self._usage, told = published, self._tables()
+        for table in told:
+            table.use_published(published, moment(now_seconds))
+
+    def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
+        """What the replicas of the pod's owner use on average, if that is known at this moment."""
+        return self.placements.estimates.mean(usage_estimates.owner_of(pod), moment(now_seconds))
+
+    def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
+        """The nodes asked for as they stand now, with unknown names as nodes without a reading.
+
+        `besides` is the uid of the pod that is asked about: what is assumed or known of its own placement does not
+        count.
+        """
+        at_seconds = moment(now_seconds)
+        with self._lock:
+            in_force, loads = self._in_force, self.nodes.loads()
+            rows = loads.rows(names)
+            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=besides)
+        return _joined(in_force, at_seconds, names, loads, rows, crowded, self.stale_watches())
+
+    def standing(
+        self, before: Candidates | None, now_seconds: float, asked: node_cache.Rows | None = None
+    ) -> Candidates:
+        """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
+        and `before` itself if none does. With rows `asked` for, a few others may stay as they were in `before`.
+
+        Which rows were given is told once: one asker.
+        """
+        at_seconds = moment(now_seconds)
+        with self._lock:
+            in_force, loads = self._in_force, self.nodes.loads()
+            moved = before is None or before.now_seconds != at_seconds
+            asked = None if moved else asked
+            touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved, asked=asked)
+            if before is None or not _same(before, in_force, loads, at_seconds):
+                rows = np.arange(len(loads.names))
+            elif len(touched) or moved:
+                rows = touched
+            else:
+                return before
+            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
+        if before is None or len(rows) == len(loads.names):
+            return _joined(in_force, at_seconds, loads.names, loads, rows, crowded, self.stale_watches())
+        names = tuple(map(loads.names.__getitem__, rows.tolist()))
+        read = before.fresh[rows], before.values.take(rows, axis=0)  # the same readings, as fresh as they were
+        expected = crowded.amounts * _shares(in_force, loads, rows)
+        return Candidates(
+            in_force, at_seconds, names, loads, rows, *read, expected, crowded.counts, self.stale_watches()
+        )
+
+    def all_nodes(self, now_seconds: float) -> Candidates:
+        """Every known node by name, as an average pod would find it."""
+        return self.candidates(tuple(sorted(self.nodes.loads().index)), now_seconds)
+
+    def _tables(self) -> list[placements.PlacementTable]:
+        return [table for table in (self.placements, self._coming) if table is not None]
+
+
+def _same(before: Candidates, in_force: InForce, loads: node_cache.NodeLoads, at_seconds: float) -> bool:
+    """Whether only placements can make a difference: the same readings, as fresh as they were, by the same policy."""
+    if before.in_force is not in_force or before.loads is not loads:
+        return False
+    if before.now_seconds == at_seconds:
+        return True
+    fresh = freshness.mask(loads.effective_seconds, at_seconds, in_force.policy.sync.stale_after_seconds)
+    return bool((fresh == before.fresh).all())
+
+
+def moment(now_seconds: float) -> float:
+    """The second that a time lies in."""
+    return float(math.floor(now_seconds))
+
+
+def _joined(
+    in_force: InForce,
+    at_seconds: float,
+    names: tuple[str, ...],
+    loads: node_cache.NodeLoads,
+    rows: node_cache.Rows,
+    crowded: expected_load_table.Crowding,
+    stale_watches: tuple[str, ...],
+) -> Candidates:
+    stale_after_seconds = in_force.policy.sync.stale_after_seconds
+    fresh = freshness.mask(loads.effective_seconds.take(rows), at_seconds, stale_after_seconds)
+    values = loads.values.take(rows, axis=0)
+    if not _all(fresh):
+        values[~fresh] = np.nan
+    expected = crowded.amounts * _shares(in_force, loads, rows)
+    return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts, stale_watches)
+
+
+def _shares(in_force: InForce, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats:
+    """What a unit of each metric's resource is of each node [nodes, metrics]."""
+    return loads.per_allocatable.take(rows, axis=0).take(in_force.resources, axis=1)
+
+
+def _all(marked: Mask) -> bool:
+    return bool(np.count_nonzero(marked) == len(marked))

@@ -1,0 +1,25 @@
+"""What counting reads of a pod, and which pods count: the same for a pod of our watch and for the one of a request.
+
+`placements` counts pods by it and `estimates` says what they will use; `watched` keeps of a pod no more than this.
+"""
+
+from typing import Protocol
+
+from kube import objects
+from kube.pods import pod_view
+
+
+class Countable(pod_view.Pod, Protocol):
+    """A `watched.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def requests(self) -> objects.Resources: ...
+
+
+def counts(pod: Countable) -> bool:
+    """Whether a pod counts as load to come: not ended or ending, no DaemonSet's, no static one, no placeholder."""
+    if pod.finished or pod.deleting or pod.is_daemonset or pod.is_from_node:
+        return False
+    return not pod_view.is_placeholder(pod)

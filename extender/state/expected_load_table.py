@@ -1,0 +1,171 @@
+"""What the placements on a node mean for requests, kept ready in rows: pods per hot-spot window, and the load that
+windows cannot show yet as a straight line in time.
+
+`placements` owns the `Rows` of its table. It knows which pods count where and writes a node's row whenever one comes,
+goes or leaves a window; requests and `board` read rows, in the order of `nodes.NodeLoads`. Not thread-safe: the table
+has the lock.
+
+The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
+with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
+counted from a nearby origin. A pod bound a moment from now, by the clock of whoever bound it, is new until then: its
+est stands in A of the offset alone.
+"""
+
+import collections.abc
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from extender.state import usage_estimates
+from policy import metrics
+from policy.rules import expected_load, hotspots
+from policy.schema import load_policy
+
+PUT_OFF: Final = 8  # rows that wait until somebody asks for one of them
+_NO_ROWS: Final = np.array([], dtype=np.intp)
+
+
+class Placement(NamedTuple):
+    """A pod that counts on a node, with the load expected of it and by what it was estimated; an assumed one counts
+    until a moment.
+    """
+
+    binding: hotspots.Binding
+    load: expected_load.Load
+    asked: usage_estimates.Asked
+    until_seconds: float = math.inf
+
+
+class Group(NamedTuple):
+    """Metrics that show a pod equally late: the averaging window W behind them and the place of their resource in a
+    `Load`.
+    """
+
+    window_seconds: float
+    place: int
+
+
+class Crowding(NamedTuple):
+    """What placements mean for the nodes of one request.
+
+    `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
+    a metric cannot show yet, in millicores or bytes by the metric's resource.
+    """
+
+    counts: npt.NDArray[np.int64]
+    amounts: npt.NDArray[np.float64]
+
+
+class Rows:
+    """Counts and lines of all nodes under one policy. `windows` are all its spans in seconds, ascending: a row must be
+    written again when a placement becomes older than one of them. What is expected of a placement is in no line once it
+    is `expecting_seconds` old.
+    """
+
+    def __init__(self, policy: load_policy.LoadPolicy, origin_seconds: float) -> None:
+        self._metrics = policy.metrics_in_force
+        self._hot_windows = [spot.window_seconds for spot in policy.hot_spots]
+        self._groups = _columns_by_window(self._metrics) if policy.recent_pods.enabled else {}
+        spans = {group.window_seconds for group in self._groups}
+        self.windows = sorted({*self._hot_windows, *spans})
+        self.expecting_seconds = max(spans, default=0.0)
+        self._origin_seconds = origin_seconds
+        self._index: collections.abc.Mapping[str, int] = {}
+        self._counts, self._offset, self._slope = self._empty(1)
+        self._touched, self._aging = np.zeros((2, 1), dtype=np.bool_)  # by row; `_aging` where a slope is not 0
+
+    def follow(self, index: collections.abc.Mapping[str, int], rows: int) -> set[str]:
+        """Stand in the order of `index` from now on; gives the nodes whose rows are to be written.
+
+        A node keeps its row, so that those are only the nodes that came.
+        """
+        if index is self._index:
+            self._grow(rows)
+            return set()
+        before, self._index = self._index, index
+        moved = {name for name, _ in before.items() ^ index.items()}
+        self._grow(max(rows, 1 + max(index.values(), default=0)))
+        for row in (before[name] for name in moved if name in before):
+            self._zero(row)
+        return moved
+
+    def write(self, node: str, here: collections.abc.Collection[Placement], now_seconds: float) -> None:
+        """Write what counts on a node at this moment; a node without a row has none."""
+        row = self._index.get(node)
+        if row is None:
+            return
+        if not here:
+            self._zero(row)
+            return
+        ages = [now_seconds - placement.binding.at_seconds for placement in here]
+        self._counts[row] = [len([age for age in ages if age < window]) for window in self._hot_windows]
+        offset, slope = [0.0] * len(self._metrics), [0.0] * len(self._metrics)
+        for group, columns in self._groups.items():
+            line = self._line(group, here, ages)
+            for column in columns:
+                offset[column], slope[column] = line
+        self._offset[row], self._slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
+        self._touched[row], self._aging[row] = True, any(slope)
+
+    def clear(self, nodes: collections.abc.Iterable[str]) -> None:
+        """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""
+        self._zero(np.array([self._index[node] for node in nodes if node in self._index], dtype=np.intp))
+
+    def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> Crowding:
+        """The columns of some rows at this moment."""
+        slope = self._slope.take(rows, axis=0)
+        amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
+        return Crowding(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
+
+    def touched(self, asked: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
+        """The rows written since this last gave them, to the one who keeps the others; none of them while there are
+        few and none is `asked` for (None: all are). With `aging` also those whose expected load is another one at every
+        moment.
+        """
+        if not aging:
+            number = np.count_nonzero(self._touched)
+            if not number or (asked is not None and number < PUT_OFF and not self._touched[asked].any()):
+                return _NO_ROWS
+        (found,) = (self._touched | self._aging if aging else self._touched).nonzero()
+        self._touched[found] = False
+        return found
+
+    def _line(self, group: Group, here: collections.abc.Iterable[Placement], ages: list[float]) -> tuple[float, float]:
+        """A + B / W and A / W of the module's formula, in the resource's unit and that per second."""
+        (window_seconds, place), amounts, moments, coming = group, [], [], []
+        for placement, age in zip(here, ages, strict=True):
+            amount = placement.load[place]
+            if age < 0:
+                coming.append(amount)
+            elif age < window_seconds:
+                amounts.append(amount)
+                moments.append(amount * (placement.binding.at_seconds - self._origin_seconds))
+        total = math.fsum(amounts)
+        return total + math.fsum(moments) / window_seconds + math.fsum(coming), total / window_seconds
+
+    def _zero(self, rows: int | npt.NDArray[np.intp]) -> None:
+        self._counts[rows] = self._offset[rows] = self._slope[rows] = 0
+        self._touched[rows], self._aging[rows] = True, False
+
+    def _empty(self, rows: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        offset, slope = np.zeros((2, rows, len(self._metrics)))
+        return np.zeros((rows, len(self._hot_windows)), dtype=np.int64), offset, slope
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._counts):
+            grown = self._empty(2 * rows)
+            for new, old in zip(grown, (self._counts, self._offset, self._slope), strict=True):
+                new[: len(old)] = old
+            self._counts, self._offset, self._slope = grown
+            more = np.zeros(2 * rows - len(self._touched), dtype=np.bool_)
+            self._touched, self._aging = np.concatenate((self._touched, more)), np.concatenate((self._aging, more))
+
+
+def _columns_by_window(in_force: collections.abc.Sequence[metrics.Metric]) -> dict[Group, list[int]]:
+    groups: dict[Group, list[int]] = {}
+    for column, metric in enumerate(in_force):
+        place = metrics.RESOURCES.index(metric.resource)  # a Load has them in this order
+        groups.setdefault(Group(metric.averaging_seconds, place), []).append(column)
+    return groups

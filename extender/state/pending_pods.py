@@ -1,0 +1,72 @@
+"""The pods that wait for a node, as our own Pod watch knows them, and the winners that answers named before it did.
+
+A question is not believed: whoever reaches the port may make up a pod of 100,000 cores. So `view` assumes a winner only
+for a pod that the watch has without a node, and with what the apiserver says that it requests. kube-scheduler has a
+watch of its own and may ask first; the winner of such an answer is kept for ASSUMED_SECONDS and takes effect when our
+watch brings a pod of the same uid, namespace and name that still waits. Not thread-safe: the view has the lock.
+"""
+
+import functools
+from typing import Final, NamedTuple
+
+from extender.state import countable_pods
+from extender.state.placements import ASSUMED_SECONDS
+from kube.api import identifiers
+
+WINNERS_KEPT: Final = 1024  # 200 pods a second for ASSUMED_SECONDS
+LONGEST_KEY: Final = identifiers.LONGEST_LABEL + len("/") + identifiers.LONGEST_NAME  # no uid, no name is longer
+
+
+class Winner(NamedTuple):
+    """The node that an answer named, for which pod ("namespace/name"), and when (Unix)."""
+
+    pod_key: str
+    node: str
+    at_seconds: float
+
+
+class UnboundPods:
+    """Pods without a node by uid, and winners by the uid of a pod that the watch has not brought."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, countable_pods.Countable] = {}
+        self._winners: dict[str, Winner] = {}
+
+    def awaited(self, now_seconds: float) -> int:
+        """How many pods of answers of the last ASSUMED_SECONDS the watch has not brought."""
+        return sum(map(functools.partial(_is_recent, now_seconds=now_seconds), self._winners.values()))
+
+    def find(self, pod: countable_pods.Countable) -> countable_pods.Countable | None:
+        """The watch's own version of a question's pod, if it waits for a node there; uid, namespace and name agree."""
+        watched = self._pods.get(pod.uid)
+        return watched if watched is not None and watched.key == pod.key else None
+
+    def expect(self, pod: countable_pods.Countable, node: str, at_seconds: float) -> None:
+        """Keep a winner until the watch brings its pod; the oldest goes when there are too many."""
+        if max(map(len, (pod.uid, pod.key, node))) > LONGEST_KEY:
+            return
+        self._winners.pop(pod.uid, None)
+        self._winners[pod.uid] = Winner(pod.key, node, at_seconds)
+        if len(self._winners) > WINNERS_KEPT:
+            del self._winners[next(iter(self._winners))]
+
+    def changed(
+        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
+    ) -> Winner | None:
+        """Follow a change from the Pod watch. The winner of an answer about the pod, if it came a moment ago."""
+        if old is not None and (new is None or new.uid != old.uid):
+            self._pods.pop(old.uid, None)
+        if new is None:
+            return None
+        winner = self._winners.pop(new.uid, None)
+        if new.node_name or new.deleting or new.finished:
+            self._pods.pop(new.uid, None)
+            return None
+        self._pods[new.uid] = new
+        if winner is None or winner.pod_key != new.key or not _is_recent(winner, now_seconds):
+            return None
+        return winner
+
+
+def _is_recent(winner: Winner, now_seconds: float) -> bool:
+    return now_seconds - winner.at_seconds < ASSUMED_SECONDS

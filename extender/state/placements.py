@@ -1,0 +1,333 @@
+"""How many pods each node got lately and what they will use, counted from our own Pod watch and from our own winners.
+
+The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
+pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows (`crowding`), which
+are written when a placement comes, goes or leaves a window; a heap of moments tells when the next one does. Pods that
+ended, are being deleted, belong to a DaemonSet, are static (the kubelet made them, no scheduler placed them) or hold
+room as placeholders do not count.
+
+A placement is of the second that its pod's condition names, also where our clock is a little behind: replicas hold the
+same placements then, and `comparing` finds them alike. Only ages are never less than 0.
+"""
+
+import collections.abc
+import dataclasses
+import heapq
+import math
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from extender import deadline
+from extender.state import countable_pods, expected_load_table, usage_estimates
+from extender.state.expected_load_table import Placement
+from policy.contract import freshness, owner_usage
+from policy.rules import expected_load, hotspots
+from policy.schema import load_policy
+
+# Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
+ASSUMED_SECONDS: Final = 5.0
+# Threads read the clock at slightly different moments; going back by more means that somebody set it.
+SET_BACK_SECONDS: Final = 1.0
+_ROUNDING: Final = 1e-9  # 1 / allocatable times allocatable may be a little over 1
+
+
+class PlacementTable:
+    """Keeps counts and lines in step with the Pod watch. Every method may be called from any thread.
+
+    A new policy gets a new table, made `aside` while the one in use answers and both hear the watch: `count_anew` fills
+    it from what the watch has, leaving alone the pods of which it heard more since, and `succeed` ends that.
+    """
+
+    def __init__(
+        self,
+        policy: load_policy.LoadPolicy,
+        now_seconds: float,
+        *,
+        published: owner_usage.Published = owner_usage.NOTHING,
+        aside: bool = False,
+    ) -> None:
+        self._lock = deadline.Lock()
+        self._told: set[str] | None = set() if aside else None
+        self._estimates = usage_estimates.Estimates.under(policy, published)
+        self._rows = expected_load_table.Rows(policy, now_seconds)
+        self._windows = self._rows.windows
+        self._latest_seconds = now_seconds
+        self._pods: dict[str, Placement] = {}
+        self._by_node: dict[str, dict[str, Placement]] = {}
+        self._ends: list[float] = []  # a heap of the moments in `_ending`
+        self._ending: dict[float, set[str]] = {}  # by moment the nodes whose rows are to be written again then
+
+    def count_anew(self, pods: collections.abc.Iterable[countable_pods.Countable], now_seconds: float) -> None:
+        """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
+        for pod in pods:
+            with self._lock:
+                if self._told is None or pod.uid not in self._told:
+                    self._put(pod, now_seconds)
+
+    def succeed(self, other: "PlacementTable", now_seconds: float) -> None:
+        """Take over what another table assumes."""
+        assumptions = other.assumptions(now_seconds)
+        with self._lock:
+            self._told = None
+            for placement in assumptions:
+                if placement.binding.uid not in self._pods:
+                    self._add(placement, now_seconds)
+
+    def assumptions(self, now_seconds: float) -> list[Placement]:
+        """The placements that are assumed and not confirmed."""
+        with self._lock:
+            self._expire(now_seconds)
+            return [placement for placement in self._pods.values() if placement.until_seconds < math.inf]
+
+    @property
+    def estimates(self) -> usage_estimates.Estimates:
+        """By what pods are estimated at this moment."""
+        return self._estimates
+
+    def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
+        """Estimate by other means of owners from now on; the pods that count are estimated anew, so that replicas of
+        the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
+        do not wait for all of them.
+        """
+        with self._lock:
+            self._estimates = dataclasses.replace(self._estimates, published=published)
+            nodes = list(self._by_node)
+        for node in nodes:
+            with self._lock:
+                self._estimate_anew(node, now_seconds)
+
+    def pod_changed(
+        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
+    ) -> None:
+        """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
+        with self._lock:
+            if self._told is not None:
+                self._told.update(pod.uid for pod in (old, new) if pod is not None)
+            self._expire(now_seconds)
+            if old is not None and (new is None or new.uid != old.uid):
+                self._remove(old.uid, now_seconds)
+            if new is not None:
+                self._put(new, now_seconds)
+
+    def assume(
+        self, pod: countable_pods.Countable, node: str, now_seconds: float, *, per_allocatable: expected_load.Load
+    ) -> None:
+        """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better, if its requests and those of
+        what counts there fit: `per_allocatable` is 1 / allocatable, 0 where that is unknown.
+        """
+        if not countable_pods.counts(pod):
+            return
+        with self._lock:
+            known = self._pods.get(pod.uid)
+            if known is None or known.until_seconds < math.inf:
+                at_seconds = known.binding.at_seconds if known and known.binding.node == node else now_seconds
+                placement = self._placement(pod, node, at_seconds, now_seconds)
+                if self._fits(placement, per_allocatable):
+                    self._add(placement._replace(until_seconds=now_seconds + ASSUMED_SECONDS), now_seconds)
+
+    def crowding(
+        self,
+        index: collections.abc.Mapping[str, int],
+        rows: int,
+        asked: npt.NDArray[np.intp],
+        now_seconds: float,
+        *,
+        besides: str,
+    ) -> expected_load_table.Crowding:
+        """The columns for the rows `asked` of so many of `index` (as in NodeLoads) at this moment, without the pod of
+        the uid `besides`.
+        """
+        with self._lock:
+            self._align(index, rows)
+            self._expire(now_seconds)
+            hidden = self._hide(besides, now_seconds)
+            found = self._rows.read(asked, now_seconds)
+            if hidden:
+                self._write_row(hidden, now_seconds)
+            return found
+
+    def touched(
+        self,
+        index: collections.abc.Mapping[str, int],
+        rows: int,
+        now_seconds: float,
+        *,
+        aging: bool,
+        asked: npt.NDArray[np.intp] | None = None,
+    ) -> npt.NDArray[np.intp]:
+        """The rows written since this last gave them, brought up to this moment; `index` and `rows` as in `crowding`.
+        With `aging` also those that time alone changes. With rows `asked` for, a few others may wait.
+
+        For one asker, who keeps the others: `board`.
+        """
+        with self._lock:
+            self._align(index, rows)
+            self._expire(now_seconds)
+            return self._rows.touched(asked, aging=aging)
+
+    def knows(self, uid: str) -> bool:
+        """Whether a pod counts on some node, assumed or confirmed."""
+        return uid in self._pods
+
+    def assumed(self, now_seconds: float) -> int:
+        """How many placements are assumed and not yet confirmed."""
+        with self._lock:
+            self._expire(now_seconds)
+            return sum(placement.until_seconds < math.inf for placement in self._pods.values())
+
+    def bindings(self, now_seconds: float) -> tuple[hotspots.Binding, ...]:
+        """Every placement that still counts in some window, assumed ones included."""
+        with self._lock:
+            self._expire(now_seconds)
+            return tuple(placement.binding for placement in self._pods.values())
+
+    def confirmed(self, now_seconds: float) -> tuple[Placement, ...]:
+        """The placements that the watch knows and that still count in some window."""
+        with self._lock:
+            self._expire(now_seconds)
+            return tuple(placement for placement in self._pods.values() if placement.until_seconds == math.inf)
+
+    def _align(self, index: collections.abc.Mapping[str, int], rows: int) -> None:
+        """Follow the nodes that came or went."""
+        moved = self._rows.follow(index, rows)
+        for node in moved & self._by_node.keys() if moved else ():
+            self._write_row(node, self._latest_seconds)
+
+    def _put(self, pod: countable_pods.Countable, now_seconds: float) -> None:
+        if not pod.node_name:
+            if pod.deleting or pod.finished:
+                self._remove(pod.uid, now_seconds)
+            return
+        at_seconds = self._bound_at_seconds(pod, now_seconds)
+        past = not self._windows or at_seconds + self._windows[-1] <= now_seconds  # most pods: no more is asked of them
+        if past or not countable_pods.counts(pod):
+            self._remove(pod.uid, now_seconds)
+        else:
+            self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
+
+    def _placement(self, pod: countable_pods.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
+        asked = usage_estimates.asked(pod)
+        load = self._estimates.of(asked, now_seconds).load
+        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
+
+    def _fits(self, placement: Placement, per_allocatable: expected_load.Load) -> bool:
+        """Whether a scheduler that minds requests could bind it there; what counts is never more than what runs."""
+        here = self._by_node.get(placement.binding.node, {})
+        requests = [other.asked.request for uid, other in here.items() if uid != placement.binding.uid]
+        amounts = zip(*requests, placement.asked.request, strict=True)
+        return all(
+            math.fsum(each) * share <= 1.0 + _ROUNDING for each, share in zip(amounts, per_allocatable, strict=True)
+        )
+
+    def _estimate_anew(self, node: str, now_seconds: float) -> None:
+        here, shows = self._by_node.get(node, {}), False
+        for uid, placement in here.items():
+            load = self._estimates.of(placement.asked, now_seconds).load
+            if load != placement.load:
+                self._pods[uid] = here[uid] = placement._replace(load=load)
+                shows |= now_seconds - placement.binding.at_seconds < self._rows.expecting_seconds
+        if shows:
+            self._write_row(node, now_seconds)
+
+    def _bound_at_seconds(self, pod: countable_pods.Countable, now_seconds: float) -> float:
+        """The PodScheduled transition; without one, or with one from a clock that is wrong, when we first saw the pod
+        there, so that it ages all the same.
+        """
+        at_seconds = pod.scheduled_at_seconds
+        if at_seconds is not None and at_seconds <= now_seconds + freshness.MAX_AHEAD_SECONDS:
+            return at_seconds
+        known = self._pods.get(pod.uid)
+        return known.binding.at_seconds if known is not None and known.binding.node == pod.node_name else now_seconds
+
+    def _add(self, placement: Placement, now_seconds: float) -> None:
+        binding, known = placement.binding, self._pods.get(placement.binding.uid)
+        if known == placement:
+            return
+        as_assumed = known is not None and (known.binding, known.load) == (binding, placement.load)
+        if not as_assumed:
+            self._remove(binding.uid, now_seconds)
+        ends = [binding.at_seconds + window for window in self._windows]
+        if not ends or ends[-1] <= now_seconds:
+            return
+        self._pods[binding.uid] = placement
+        self._by_node.setdefault(binding.node, {})[binding.uid] = placement
+        begins = [binding.at_seconds] if binding.at_seconds > now_seconds else []
+        for end_seconds in {min(end, placement.until_seconds) for end in (*begins, *ends)}:
+            self._write_at(end_seconds, binding.node)
+        if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
+            self._write_row(binding.node, now_seconds)
+
+    def _remove(self, uid: str, now_seconds: float) -> None:
+        placement = self._pods.get(uid)
+        if placement is not None:
+            self._forget(placement)
+            self._write_row(placement.binding.node, now_seconds)
+
+    def _forget(self, placement: Placement) -> None:
+        """Take it out of both maps; a node without any leaves its map, or names of gone nodes would pile up."""
+        uid, node = placement.binding.uid, placement.binding.node
+        del self._pods[uid], self._by_node[node][uid]
+        if not self._by_node[node]:
+            del self._by_node[node]
+
+    def _expire(self, now_seconds: float) -> None:
+        """Bring the rows up to this moment: pods leave a window, the longest one, or an assumption ends."""
+        if now_seconds < self._latest_seconds - SET_BACK_SECONDS:
+            self._set_back(now_seconds)
+        self._latest_seconds = max(self._latest_seconds, now_seconds)
+        due: set[str] = set()
+        while self._ends and self._ends[0] <= now_seconds:
+            due |= self._ending.pop(heapq.heappop(self._ends))
+        if due:
+            self._end_on(due, now_seconds)
+
+    def _end_on(self, due: set[str], now_seconds: float) -> None:
+        """Forget what does not count on these nodes any more. Hundreds may be due at the turn of a second, when a
+        request waits for it, and most have nothing left.
+        """
+        longest_seconds = self._windows[-1]
+        there = [placement for node in due & self._by_node.keys() for placement in self._by_node[node].values()]
+        for placement in there:
+            binding, until_seconds = placement.binding, placement.until_seconds
+            if until_seconds <= now_seconds or binding.at_seconds + longest_seconds <= now_seconds:
+                self._forget(placement)
+        empty = due - self._by_node.keys()
+        self._rows.clear(empty)
+        for node in due - empty:
+            self._write_row(node, now_seconds)
+
+    def _write_at(self, end_seconds: float, node: str) -> None:
+        if end_seconds not in self._ending:
+            self._ending[end_seconds] = set()
+            heapq.heappush(self._ends, end_seconds)
+        self._ending[end_seconds].add(node)
+
+    def _set_back(self, now_seconds: float) -> None:
+        """The clock was set back: what we assumed begins now, and so does what would have to wait long for its second;
+        the rest is new until then.
+        """
+        self._latest_seconds = now_seconds
+        for placement in list(self._pods.values()):
+            assumed, at_seconds = placement.until_seconds < math.inf, placement.binding.at_seconds
+            if at_seconds > now_seconds + (0.0 if assumed else freshness.MAX_AHEAD_SECONDS):
+                at_seconds = now_seconds
+            until_seconds = now_seconds + ASSUMED_SECONDS if assumed else math.inf
+            binding = placement.binding._replace(at_seconds=at_seconds)
+            moved = placement._replace(binding=binding, until_seconds=min(placement.until_seconds, until_seconds))
+            self._remove(binding.uid, now_seconds)
+            self._add(moved, now_seconds)
+
+    def _hide(self, uid: str, now_seconds: float) -> str:
+        """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
+        placement = self._pods.get(uid) if uid else None
+        if placement is None:
+            return ""
+        self._write_row(placement.binding.node, now_seconds, besides=uid)
+        return placement.binding.node
+
+    def _write_row(self, node: str, now_seconds: float, *, besides: str = "") -> None:
+        here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]
+        # work after a reply knows the moment of its request
+        self._rows.write(node, here, max(now_seconds, self._latest_seconds))

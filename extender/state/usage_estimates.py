@@ -1,0 +1,102 @@
+"""What a pod is expected to use: the mean of its owner's replicas where the annotator published one, else by request.
+
+`view` hands each state of the `evenload-usage` ConfigMap to `read`; `placements` keeps an `Estimates` and asks it for
+every pod that counts, `verbs` for the pod that is asked about, and `explaining` says which estimate it was. Everything
+here is a value: a new ConfigMap or policy makes another one.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Final, NamedTuple
+
+from extender.state import countable_pods
+from kube import objects
+from kube.api import identifiers
+from policy.contract import owner_usage
+from policy.rules import expected_load
+from policy.schema import load_policy
+from runtime import logs
+
+log = logs.get(__name__)
+
+# The apiserver holds no larger quantity; more, in a request made by hand, would turn sums into infinities.
+LARGEST_AMOUNT: Final = 2.0**63
+NONE_SEEN: Final = "none seen yet"
+
+
+class Asked(NamedTuple):
+    """Of a pod what its estimate depends on: the key of its owner ("" without one) and its effective request."""
+
+    owner: str
+    request: expected_load.Load
+
+
+def asked(pod: countable_pods.Countable) -> Asked:
+    """What a pod asks for, and who owns it."""
+    return Asked(owner_of(pod), request_of(pod))
+
+
+def request_of(pod: countable_pods.Countable) -> expected_load.Load:
+    """What a pod asks for; requests that cannot be read are no requests, as the apiserver lets none of them in."""
+    try:
+        requests = pod.requests
+    except (ValueError, OverflowError):
+        requests = objects.NOTHING
+    return expected_load.Load(min(requests.cpu_millicores, LARGEST_AMOUNT), min(requests.memory_bytes, LARGEST_AMOUNT))
+
+
+def owner_of(pod: countable_pods.Countable) -> str:
+    """The key of the pod's controlling owner, "" for a bare pod and where a question names what cannot be an owner."""
+    owner = pod.owner
+    if owner is None or not (owner.is_possible and identifiers.is_namespace(pod.namespace)):
+        return ""
+    return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Estimates:
+    """The policy's rules and the means as they were published last."""
+
+    recent_pods: load_policy.RecentPods
+    sync: load_policy.Sync
+    published: owner_usage.Published = owner_usage.NOTHING
+
+    @classmethod
+    def under(
+        cls, policy: load_policy.LoadPolicy, published: owner_usage.Published = owner_usage.NOTHING
+    ) -> "Estimates":
+        """The estimates under a policy."""
+        return cls(policy.recent_pods, policy.sync, published)
+
+    def mean(self, owner: str, now_seconds: float) -> owner_usage.Mean | None:
+        """The mean of an owner, while the means may be used and the policy wants them."""
+        found = self.published.means.get(owner) if self.recent_pods.owner_usage else None
+        return found if found is not None and owner_usage.usable(self.published, now_seconds, self.sync) else None
+
+    def of(self, one: Asked, now_seconds: float) -> expected_load.Estimate:
+        """The estimate of a pod."""
+        return expected_load.estimate(one.request, self.recent_pods, self.mean(one.owner, now_seconds))
+
+    def owners(self, now_seconds: float) -> int:
+        """How many owners are estimated by their mean at this moment."""
+        wanted = self.recent_pods.owner_usage and owner_usage.usable(self.published, now_seconds, self.sync)
+        return len(self.published.means) if wanted else 0
+
+
+class Read(NamedTuple):
+    """What a state of the ConfigMap says, and what is wrong with it ("" for nothing)."""
+
+    published: owner_usage.Published
+    problem: str
+
+
+def read(data: collections.abc.Mapping[str, str] | None) -> Read:
+    """The means in the ConfigMap's data; without usable ones requests are what is known."""
+    if data is None:
+        return Read(owner_usage.NOTHING, NONE_SEEN)
+    try:
+        published = owner_usage.decode(data)
+    except owner_usage.UsageError as error:
+        log.warning("owners' usage ignored", error=str(error))
+        return Read(owner_usage.NOTHING, str(error))
+    return Read(published, f"{published.refused} lines cannot be read" if published.refused else "")

@@ -1,0 +1,51 @@
+"""A pod as the memory of decisions keeps it: what explaining reads, of a size that is known, whatever came with it.
+
+A request's pod may carry annotations, labels and containers of a megabyte. `decisions` keeps a `slim` one for an hour
+and counts its `size_bytes`; `explaining` reads it as it would the whole one.
+"""
+
+import collections.abc
+import sys
+from typing import Final
+
+import msgspec
+
+from extender.state import usage_estimates
+from kube import objects
+
+_STRUCTS_BYTES: Final = 1200  # a slim pod without its texts, measured with tracemalloc
+_SLIM: Final = "slim"  # where a pod keeps its slim one, beside what it computed once
+_REFERENCE_BYTES: Final = 24  # a text's place in a tuple, and a share of the rest
+
+
+def slim(pod: objects.Pod) -> objects.Pod:
+    """A pod with the identity, controlling owner, priority and CPU and memory requests of this one, and nothing else.
+
+    Without a controlling owner there is none. Requests that cannot be read are none, as in `estimates`. The same one
+    each time: filter and prioritize are remembered with it.
+    """
+    kept: objects.Pod | None = vars(pod).get(_SLIM)
+    if kept is None:
+        kept = vars(pod)[_SLIM] = _made_slim(pod)
+    return kept
+
+
+def _made_slim(pod: objects.Pod) -> objects.Pod:
+    owners = () if pod.owner is None else (pod.owner,)
+    metadata = objects.Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners)
+    spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
+    made = objects.Pod(metadata=metadata, spec=spec)
+    vars(made)["requests"] = objects.Resources(*usage_estimates.asked(pod).request)  # the cached property's own place
+    return made
+
+
+def size_bytes(pod: objects.Pod) -> int:
+    """About how much memory a slim pod holds."""
+    owner = pod.owner
+    owners = () if owner is None else (owner.kind, owner.name, owner.uid, owner.api_version)
+    return _STRUCTS_BYTES + texts_bytes((pod.name, pod.namespace, pod.uid, *owners))
+
+
+def texts_bytes(texts: collections.abc.Collection[str]) -> int:
+    """How much memory texts hold by their real lengths: a client chooses them."""
+    return _REFERENCE_BYTES * len(texts) + sum(map(sys.getsizeof, texts))

@@ -1,0 +1,288 @@
+"""The decisions of the last hour, in a fixed amount of memory, for GET /decisions and for people who ask "why there?".
+
+`app` notes one `Decision` per filter, prioritize and preempt answer. What it was made from stays as references to the
+request's own arrays: noting costs next to nothing, `explaining` computes the factors when somebody asks. The newest
+keep all their nodes; older ones are condensed to the best and some of the rejected; then whole decisions go, oldest
+first.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import itertools
+import threading
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from extender.state import cluster_view, node_cache
+from extender.verbs import decided_pod
+from kube import objects
+from policy.contract import owner_usage
+
+KEPT_SECONDS: Final = 3600.0
+LIMIT_BYTES: Final = 32 * 2**20  # of the 300 MiB that an extender of 5,000 nodes may take
+WHOLE_BYTES: Final = 8 * 2**20  # of these, for decisions with all their nodes: some 200 of 500 nodes
+BEST_KEPT: Final = 5
+REASONS_KEPT: Final = 16
+REJECTED_KEPT: Final = 16
+# Condensed for each decision that comes: with the first one of a board all of an older board's would be due at once,
+# six times the work, which the next request may wait for.
+CONDENSED_AT_ONCE: Final = 2
+
+_UNKNOWN_ROW: Final = np.array([node_cache.UNKNOWN], dtype=np.intp)
+
+# Approximate sizes on CPython 3.11, measured with tracemalloc (tests/unit/extender/test_decisions.py).
+_DECISION_BYTES: Final = 1000
+_RANKED_BYTES: Final = 150
+_REASON_BYTES: Final = 100
+_OBJECTS_BYTES: Final = 1500  # the dataclasses and the headers of their arrays
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """A node with its score and the numbers it was rounded from."""
+
+    node: str
+    score: int
+    base: float
+    penalty: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
+
+    Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
+    (`view.Asked`), except the pod, which is a `remembered.slim` one (`of`). `omitted` nodes were left out when it was
+    condensed; `mean` is what the pod's owner was known to use.
+    """
+
+    seen: cluster_view.Candidates | cluster_view.Asked = dataclasses.field(
+        compare=False
+    )  # arrays have no single truth value
+    pod: objects.Pod
+    rejected: collections.abc.Mapping[str, str]
+    omitted: int = 0
+    mean: owner_usage.Mean | None = None
+
+    @classmethod
+    def of(
+        cls,
+        seen: cluster_view.Candidates | cluster_view.Asked,
+        pod: objects.Pod,
+        rejected: collections.abc.Mapping[str, str],
+        mean: owner_usage.Mean | None = None,
+    ) -> "Inputs":
+        """Those of a request, whose pod goes with all that it carries."""
+        return cls(seen, decided_pod.slim(pod), rejected, mean=mean)
+
+    @property
+    def candidates(self) -> cluster_view.Candidates:
+        """The nodes with their arrays; made now if the request only marked their rows."""
+        return self.seen if isinstance(self.seen, cluster_view.Candidates) else self.seen.candidates()
+
+    @property
+    def loads(self) -> node_cache.NodeLoads:
+        """The readings of all nodes."""
+        return self.seen.loads if isinstance(self.seen, cluster_view.Candidates) else self.seen.standing.loads
+
+    def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
+        """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
+        seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
+        marked = self._marked({*best, *rejected})
+        if isinstance(seen, cluster_view.Asked):
+            kept = _apart(seen.standing, seen.rows[marked])
+        else:
+            kept = _apart(seen, np.flatnonzero(marked))
+        omitted = self.omitted + len(seen.rows) - len(kept.names)
+        return Inputs(kept, self.pod, rejected, omitted, self.mean)
+
+    def size_bytes(self) -> int:
+        """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
+        seen = self.seen
+        own = _OBJECTS_BYTES + decided_pod.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
+        if isinstance(seen, cluster_view.Asked):
+            return own
+        arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
+        return own + decided_pod.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
+
+    def shared(self) -> list[tuple[object, int]]:
+        """What it shares with the decisions before and after it, each with its size: the readings of all nodes, and
+        what stood for all of them at that moment.
+        """
+        loads = self.loads
+        arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
+        arrays += 0 if loads.own_limits is None else loads.own_limits.nbytes
+        parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
+        if isinstance(self.seen, cluster_view.Asked):
+            every = self.seen.standing
+            parts.append((every, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
+        return parts
+
+    def _marked(self, wanted: set[str]) -> npt.NDArray[np.bool_]:
+        """The wanted nodes among the candidates, by their rows; by name only if one of them has no row."""
+        loads, seen = self.loads, self.seen
+        if isinstance(seen, cluster_view.Candidates) and not all(name in loads.index for name in wanted):
+            return np.fromiter((name in wanted for name in seen.names), np.bool_, len(seen.names))
+        marked = np.zeros(len(loads.names), dtype=np.bool_)
+        marked[[loads.index[name] for name in wanted]] = True
+        return marked[seen.rows]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """One answer: for which pod, over how many nodes, who was best, why others were rejected, and under which policy.
+
+    `exempt` is why the filter did not judge the pod by load, if so. `degraded` lists the causes that made it less than
+    whole: a missing or stale reading, nodes unknown here, all rejected.
+    """
+
+    verb: str
+    at_seconds: float
+    namespace: str
+    pod: str
+    uid: str
+    candidates: int
+    passed: int
+    policy_hash: str
+    exempt: str | None = None
+    rejected: dict[str, int] = {}
+    degraded: tuple[str, ...] = ()
+    best: tuple[Ranked, ...] = ()
+    assumed: str = ""
+    inputs: Inputs | None = None
+
+    def size_bytes(self) -> int:
+        """About how much memory it holds with its inputs."""
+        own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected)
+        if self.inputs is None:  # a neutral answer: its texts are nobody else's
+            return own + decided_pod.texts_bytes((self.namespace, self.pod, self.uid))
+        return own + self.inputs.size_bytes()
+
+
+@dataclasses.dataclass(slots=True)
+class _Kept:
+    """A decision in the ring with what it was counted as; `shared_bytes` is 0 where the one before counts them."""
+
+    decision: Decision
+    own_bytes: int
+    shared_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.own_bytes + self.shared_bytes
+
+
+class Ring:
+    """The decisions of the last KEPT_SECONDS that fit; oldest dropped first. Safe from any thread."""
+
+    def __init__(self, *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
+        self._lock = threading.Lock()
+        self._limit_bytes, self._whole_limit_bytes = limit_bytes, whole_bytes
+        self._kept: collections.deque[_Kept] = collections.deque()
+        self._whole: collections.deque[_Kept] = collections.deque()
+        self._bytes = self._whole_bytes = 0
+        self._last_shared: list[object] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory the decisions hold now."""
+        with self._lock:
+            return self._bytes
+
+    def add(self, decision: Decision) -> None:
+        """Note a decision, and make room for it."""
+        with self._lock:
+            kept = _Kept(decision, decision.size_bytes())
+            if decision.inputs is not None and not decision.inputs.omitted:  # `lean` condenses from the start
+                kept.shared_bytes = self._shared_bytes(decision.inputs)
+                self._whole.append(kept)
+                self._whole_bytes += kept.size_bytes
+            self._kept.append(kept)
+            self._bytes += kept.size_bytes
+            for _ in range(CONDENSED_AT_ONCE):
+                if self._whole_bytes > self._whole_limit_bytes:
+                    self._condense_oldest()
+            while self._bytes > self._limit_bytes:
+                self._drop_oldest()
+            self._forget(decision.at_seconds)
+
+    def find(self, namespace: str, pod: str, limit: int, *, now_seconds: float) -> list[Decision]:
+        """The newest first, of one namespace and pod where they are given, at most `limit`."""
+        with self._lock:
+            self._forget(now_seconds)
+            newest_first = [kept.decision for kept in reversed(self._kept)]
+        found = (
+            decision for decision in newest_first if namespace in ("", decision.namespace) and pod in ("", decision.pod)
+        )
+        return [decision for decision, _ in zip(found, range(limit), strict=False)]
+
+    def _shared_bytes(self, inputs: Inputs) -> int:
+        """What decisions share between two changes is counted with the first one.
+
+        When that one goes and the others stay, the oldest version kept is not counted: one at most.
+        """
+        parts = inputs.shared()
+        new = sum(size for part, size in parts if not any(part is last for last in self._last_shared))
+        self._last_shared = [part for part, _ in parts]
+        return new
+
+    def _condense_oldest(self) -> None:
+        kept = self._whole.popleft()
+        self._whole_bytes -= kept.size_bytes
+        self._bytes -= kept.size_bytes
+        decision = kept.decision
+        if decision.inputs is not None:
+            small = decision.inputs.condensed(ranked.node for ranked in decision.best)
+            kept.decision = msgspec.structs.replace(decision, inputs=small)
+        kept.own_bytes, kept.shared_bytes = kept.decision.size_bytes(), 0
+        self._bytes += kept.size_bytes
+
+    def _drop_oldest(self) -> None:
+        kept = self._kept.popleft()
+        self._bytes -= kept.size_bytes
+        if self._whole and self._whole[0] is kept:
+            self._whole.popleft()
+            self._whole_bytes -= kept.size_bytes
+
+    def _forget(self, now_seconds: float) -> None:
+        while self._kept and self._kept[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
+            self._drop_oldest()
+        if not self._whole:
+            self._last_shared = []  # or they would stay for as long as nobody asks
+
+
+def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:
+    """How many nodes each reason rejected, the most frequent first, at most REASONS_KEPT of them."""
+    return dict(collections.Counter(reasons).most_common(REASONS_KEPT))
+
+
+def _apart(every: cluster_view.Candidates, at: node_cache.Rows) -> cluster_view.Candidates:
+    """Some of the candidates with readings of these nodes only, so that those of all others can be freed."""
+    loads, rows = every.loads, every.rows.take(at)
+    known = rows != node_cache.UNKNOWN
+    taken = np.concatenate((_UNKNOWN_ROW, rows[known]))
+    names = tuple(map(loads.names.__getitem__, taken.tolist()))
+    small = node_cache.NodeLoads(
+        names,
+        dict(zip(names[1:], range(1, len(names)), strict=True)),
+        loads.values.take(taken, axis=0),
+        loads.effective_seconds.take(taken),
+        loads.per_allocatable.take(taken, axis=0),
+        {row: loads.reliefs[was] for row, was in enumerate(taken.tolist()) if was in loads.reliefs}
+        if loads.reliefs
+        else {},
+        None if loads.own_limits is None else loads.own_limits.take(taken, axis=0),
+    )
+    return cluster_view.Candidates(
+        every.in_force,
+        every.now_seconds,
+        tuple(map(every.names.__getitem__, at.tolist())),
+        small,
+        known.cumsum() * known,
+        every.fresh.take(at),
+        every.values.take(at, axis=0),
+        every.expected.take(at, axis=0),
+        every.counts.take(at, axis=0),
+    )

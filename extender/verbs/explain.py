@@ -1,0 +1,168 @@
+"""Answers for people: why a pod may or may not go to a node, how each score came about, what we believe of nodes.
+
+`app` serves them as POST /explain, GET /decisions and GET /nodes; the numbers are those of `verbs`, with every factor
+beside them. What is explained of a past decision is computed again from what it was made from, by the same pure
+functions. A number that does not exist is null, never 0.
+"""
+
+import collections.abc
+
+import msgspec
+
+from extender.state import cluster_view, digests
+from extender.verbs import decision_log, explain_rows, verbs
+from extender.verbs.explain_rows import Json
+from kube import objects
+from policy.rules import expected_load, scoring
+from runtime import clock
+
+
+def explain(seen: cluster_view.View, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
+    """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
+    see them.
+    """
+    candidates = seen.candidates(names, now_seconds, besides=pod.uid)
+    _, judged = verbs.judge(candidates, pod)
+    mean = seen.mean(pod, now_seconds)
+    breakdown = verbs.score(candidates, pod, mean)
+    return {
+        "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+        "policy": candidates.in_force.content_hash,
+        "at": clock.to_rfc3339(now_seconds),
+        "exempt": judged.exempt,
+        "estimate": _estimate(candidates.estimate(pod, mean)),
+        "means": _means(candidates.in_force),
+        "degraded": list(judged.degraded or candidates.degradations()),
+        "nodes": _ranked(candidates, breakdown, seen, judged.rejected),
+    }
+
+
+def decided(found: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool) -> list[Json]:
+    """Decisions as they were made; on request the newest of each verb carries its nodes, with their factors computed
+    from what it was made from.
+    """
+    shown, verbs_seen = [], set[str]()
+    for decision in found:
+        whole = with_nodes and decision.verb not in verbs_seen
+        verbs_seen.add(decision.verb)
+        shown.append(_decided(decision) | (_decided_nodes(decision) if whole else {}))
+    return shown
+
+
+def _decided(decision: decision_log.Decision) -> Json:
+    fields = msgspec.structs.asdict(decision)
+    del fields["inputs"]
+    return fields | {"at": clock.to_rfc3339(decision.at_seconds)}
+
+
+def _decided_nodes(decision: decision_log.Decision) -> Json:
+    """The nodes with what they had then; the scores are those of prioritize, and of the best only once condensed."""
+    inputs = decision.inputs
+    if inputs is None:
+        return {"nodes": [], "omitted": decision.candidates}
+    breakdown = verbs.score(inputs.candidates, inputs.pod, inputs.mean)
+    made = explain_rows.of(inputs.candidates, breakdown, None, inputs.rejected)
+    best = {ranked.node: ranked for ranked in decision.best}
+    for at, row in enumerate(made):
+        kept = best.get(inputs.candidates.names[at])
+        if decision.verb == "prioritize" and not inputs.omitted:
+            row |= explain_rows.ranked(breakdown, at)
+        elif decision.verb == "prioritize" and kept is not None:
+            row |= explain_rows.remembered(inputs.candidates, breakdown, at, kept)
+        else:
+            row |= explain_rows.UNRANKED
+    estimate = _estimate(inputs.candidates.estimate(inputs.pod, inputs.mean))
+    return {"nodes": made, "omitted": inputs.omitted, "estimate": estimate, "means": _means(inputs.candidates.in_force)}
+
+
+def _estimate(estimate: expected_load.Estimate) -> Json:
+    """The load expected of the pod, and by what each resource was estimated."""
+    return {
+        "cpu_millicores": estimate.load.cpu_millicores,
+        "cpu_by": estimate.words(estimate.cpu_by),
+        "memory_bytes": estimate.load.memory_bytes,
+        "memory_by": estimate.words(estimate.memory_by),
+    }
+
+
+def _means(in_force: cluster_view.InForce) -> list[list[str]]:
+    """The metrics by the mean that their terms add up to; the lowest of these is a node's base."""
+    weighing = in_force.weighing
+    weighted = [group for group in weighing.groups if weighing.weights[list(group)].any()]
+    return [[in_force.metric_names[column] for column in group] for group in weighted]
+
+
+def all_nodes(seen: cluster_view.View, now_seconds: float) -> Json:
+    """The view that answers are made from: every node as a pod without a load of its own would find it, and the
+    heartbeat.
+    """
+    beat = _heartbeat(seen, now_seconds)  # before the rows: where it matches, it has renewed them
+    candidates = seen.all_nodes(now_seconds)
+    breakdown = verbs.score(candidates, None)
+    reasons = candidates.verdicts().reasons
+    rejected = {name: reason for name, reason in zip(candidates.names, reasons, strict=True) if reason}
+    return {
+        "at": clock.to_rfc3339(now_seconds),
+        "policy": candidates.in_force.content_hash,
+        "heartbeat": beat,
+        "view": digests.digests(seen, now_seconds)._asdict(),
+        "owner_usage": _owner_usage(seen, now_seconds),
+        "assumed_placements": seen.placements.assumed(now_seconds),
+        "nodes": _ranked(candidates, breakdown, seen, rejected),
+    }
+
+
+def _ranked(
+    candidates: cluster_view.Candidates,
+    breakdown: scoring.Breakdown,
+    seen: cluster_view.View,
+    rejected: collections.abc.Mapping[str, str],
+) -> list[Json]:
+    """The rows of nodes as they stand now, with their places among each other."""
+    made = explain_rows.of(candidates, breakdown, seen.nodes.facts(), rejected)
+    return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(made)]
+
+
+def states(seen: cluster_view.View, now_seconds: float) -> dict[str, int]:
+    """How many nodes are in each state of their reading: usable, stale, future, missing."""
+    counted = dict.fromkeys(("usable", "stale", "future", "missing"), 0)
+    candidates = seen.all_nodes(now_seconds)
+    facts = seen.nodes.facts()
+    for at in range(len(candidates.names)):
+        state = explain_rows.state(candidates, facts, at)
+        counted[state if state in counted else "missing"] += 1
+    return counted
+
+
+def thresholds(seen: cluster_view.View) -> dict[str, int]:
+    """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
+    in_force = seen.in_force.metric_names
+    given = [facts.own for facts in seen.nodes.facts().values() if facts.own is not None]
+    effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in given)
+    return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
+
+
+def _heartbeat(seen: cluster_view.View, now_seconds: float) -> Json:
+    state = seen.nodes.heartbeat_state()
+    at_seconds = state.at_seconds
+    return {
+        "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),
+        "age_seconds": None if at_seconds is None else round(now_seconds - at_seconds, 3),
+        "policy": state.policy_hash or None,
+        "digest": state.digest or None,
+        "matches": state.matches,
+        "differing": list(state.differing),
+        "problem": state.problem or None,
+    }
+
+
+def _owner_usage(seen: cluster_view.View, now_seconds: float) -> Json:
+    """How many owners pods are estimated by, and since when; 0 of them means that requests are what is known."""
+    known, problem = seen.placements.estimates, seen.usage_problem
+    at_seconds = known.published.at_seconds if known.published.at_seconds else None
+    return {
+        "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),
+        "age_seconds": None if at_seconds is None else round(now_seconds - at_seconds, 3),
+        "owners": known.owners(now_seconds),
+        "problem": problem or None,
+    }

@@ -1,0 +1,185 @@
+"""One node's row in an answer for people: its readings and what is wrong with them, its rules, terms and score.
+
+`explaining` makes the rows of GET /nodes, POST /explain and GET /decisions here. The numbers are those that `verbs` and
+`policy` decide by; one that does not exist is null, never 0.
+"""
+
+import collections.abc
+import math
+from typing import Final
+
+import numpy as np
+
+from extender.state import cluster_view, node_cache
+from extender.verbs import decision_log
+from policy.contract import freshness
+from policy.rules import filtering, scoring
+from policy.schema import load_policy
+from runtime import clock
+
+Json = dict[str, object]
+Facts = collections.abc.Mapping[str, node_cache.NodeFacts]
+NOTHING_MEASURED = "no valid metric in the annotation"
+_INVALID = "not in the annotation"
+_ROUNDING: Final = 1e-9  # of a base, 0..10, between the moment it was kept and its making again
+# Filter ranks nobody: what depends on the other nodes does not exist in its decisions.
+UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None, "raw_score": None, "score": None}
+
+
+def of(
+    candidates: cluster_view.Candidates,
+    breakdown: scoring.Breakdown,
+    facts: Facts | None,
+    rejected: collections.abc.Mapping[str, str],
+) -> list[Json]:
+    """Per node everything that does not depend on the other nodes; without `facts` as far as the arrays tell."""
+    verdicts = candidates.verdicts()
+    made = []
+    for at, name in enumerate(candidates.names):
+        row = _row(candidates, facts, at) | _factors(candidates, breakdown, at)
+        row |= {"allowed": name not in rejected, "rejected": rejected.get(name)}
+        made.append(row | {"rules": _rules(candidates, verdicts, at), "rules_off": _rules_off(verdicts, at)})
+    return made
+
+
+def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
+    """What came of it among the others: base after median and stretch, and the score before and after rounding."""
+    ranking = breakdown.ranking
+    return {
+        "base": float(ranking.base[at]),
+        "median_base": bool(ranking.neutral[at]),
+        "capped_base": bool(ranking.capped[at]),
+        "raw_score": float(ranking.raw[at]),
+        "score": int(ranking.scores[at]),
+    }
+
+
+def remembered(
+    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, kept: decision_log.Ranked
+) -> Json:
+    """The same of a decision that has left out nodes. Median, cap and stretch need them all: what these gave is in what
+    was kept, and a base under the node's own was capped, unless it was stretched.
+    """
+    capped = kept.base < float(breakdown.own_base[at]) - _ROUNDING
+    return {
+        "base": kept.base,
+        "median_base": bool(breakdown.ranking.neutral[at]),
+        "capped_base": None if candidates.in_force.weighing.stretch else capped,
+        "penalty": kept.penalty,
+        "raw_score": min(max(kept.base - kept.penalty, 0.0), float(scoring.MAX_SCORE)),
+        "score": kept.score,
+    }
+
+
+def state(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
+    """`usable`, or why the reading is not; without `facts` as far as the arrays tell."""
+    row = int(candidates.rows[at])
+    known = facts.get(candidates.names[at]) if facts is not None else None
+    if row == node_cache.UNKNOWN or (facts is not None and known is None):
+        return "unknown node"
+    effective = float(candidates.loads.effective_seconds[row])
+    now_seconds, stale_after_seconds = candidates.now_seconds, candidates.in_force.policy.sync.stale_after_seconds
+    found: str = freshness.usable(effective, now_seconds, stale_after_seconds)
+    if known is not None:
+        found = node_cache.state_of(known, effective, now_seconds, stale_after_seconds)
+    return NOTHING_MEASURED if found == "usable" and np.isnan(candidates.values[at]).all() else found
+
+
+def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> Json:
+    """The readings of one node: values that are used, and for each that is not the reason."""
+    found = state(candidates, facts, at)
+    hint = candidates.loads.reliefs.get(int(candidates.rows[at]))
+    values, unusable = _readings(candidates, facts, at, found)
+    return {
+        "name": candidates.names[at],
+        "usable": found == "usable",
+        "state": found,
+        "reason": None if found == "usable" else found,
+        "age_seconds": _age_seconds(candidates, at),
+        "values": values,
+        "unusable": unusable,
+        "hot": {spot.window: int(n) for spot, n in zip(_hot_spots(candidates), candidates.counts[at], strict=True)},
+        "relief_until": None if hint is None else clock.to_rfc3339(hint.until_seconds),
+        "thresholds_ignored": _ignored(candidates, facts, at) or None,
+    }
+
+
+def _ignored(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
+    """What of the node's own thresholds is not in force and why; "" when all is, or when it is not known any more."""
+    known = None if facts is None else facts.get(candidates.names[at])
+    return "" if known is None or known.own is None else known.own.ignored(candidates.in_force.metric_names)
+
+
+def _age_seconds(candidates: cluster_view.Candidates, at: int) -> float | None:
+    effective = float(candidates.loads.effective_seconds[candidates.rows[at]])
+    return None if math.isnan(effective) else round(candidates.now_seconds - effective, 3)
+
+
+def _hot_spots(candidates: cluster_view.Candidates) -> tuple[load_policy.HotSpot, ...]:
+    return candidates.in_force.policy.hot_spots
+
+
+def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int, found: str) -> tuple[Json, Json]:
+    values: Json = {}
+    unusable: Json = {}
+    known = facts.get(candidates.names[at]) if facts is not None else None
+    invalid = known.reading.invalid if known is not None and known.reading is not None else {}
+    for name, value in zip(candidates.in_force.metric_names, candidates.values[at].tolist(), strict=True):
+        if not math.isnan(value):
+            values[name] = value
+        else:
+            unusable[name] = invalid.get(name, _INVALID) if found == "usable" else found
+    return values, unusable
+
+
+def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json:
+    """What the node's own numbers give: expected load, the pod's own, the terms and what they come to, the penalty."""
+    names = candidates.in_force.metric_names
+    return {
+        "expected": _numbers(names, breakdown.expected[at].tolist()),
+        "incoming": _numbers(names, breakdown.incoming[at].tolist()),
+        "predicted": _numbers(names, breakdown.predicted[at].tolist()),
+        "terms": _numbers(names, breakdown.terms[at].tolist()),
+        "own_base": _number(float(breakdown.own_base[at])),
+        "penalty": float(breakdown.ranking.penalty[at]),
+    }
+
+
+def _rules(candidates: cluster_view.Candidates, verdicts: filtering.Verdicts, at: int) -> list[Json]:
+    """Every filter rule as it stands for one node: its limit, what was compared with it, how old that is, the outcome.
+
+    `value` is the reading and the expected load together, `own` marks a threshold of the node's own.
+    """
+    values, expected = candidates.values[at].tolist(), candidates.expected[at].tolist()
+    limits = verdicts.limits[at].tolist()
+    age_seconds = _age_seconds(candidates, at)
+    return [
+        {
+            "metric": rule.metric,
+            "limit": limits[place],
+            "own": verdicts.own is not None and bool(verdicts.own[at, place]),
+            "value": _number(values[rule.column] + expected[rule.column]),
+            "reading": _number(values[rule.column]),
+            "expected": expected[rule.column],
+            "age_seconds": age_seconds,
+            "broken": bool(verdicts.broken[at, place]),
+        }
+        for place, rule in enumerate(verdicts.rules)
+        if not math.isnan(limits[place])
+    ]
+
+
+def _rules_off(verdicts: filtering.Verdicts, at: int) -> list[str]:
+    """The metrics with a threshold in the policy that the node's own annotation sets to 0."""
+    limits = verdicts.limits[at].tolist()
+    return [
+        rule.metric for rule, limit in zip(verdicts.rules, limits, strict=True) if rule.limit_ratio and limit != limit
+    ]
+
+
+def _numbers(names: tuple[str, ...], values: list[float]) -> Json:
+    return {name: _number(value) for name, value in zip(names, values, strict=True)}
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

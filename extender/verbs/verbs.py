@@ -1,0 +1,194 @@
+"""The three verbs of kube-scheduler: protocol in, the policy's formulas, protocol out.
+
+`app` decodes the request and sends the `Outcome`; the decision in it goes to the ring and the metrics. `explaining`
+shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
+"""
+
+import collections.abc
+from typing import NamedTuple
+
+import numpy as np
+
+from extender import protocol
+from extender.state import cluster_view
+from extender.verbs import decision_log
+from kube import objects
+from policy.contract import filter_opt_out, owner_usage, relief_hint
+from policy.rules import filtering, scoring
+
+
+class Outcome(NamedTuple):
+    """The body of the reply, and the decision to remember."""
+
+    body: bytes
+    decision: decision_log.Decision
+
+
+class Judgement(NamedTuple):
+    """Why a pod may not go to some of the candidates: the reason of each of them; or why it is exempt; and why this is
+    degraded.
+    """
+
+    rejected: dict[str, str]
+    exempt: str | None
+    degraded: tuple[str, ...]
+
+
+def filter_nodes(seen: cluster_view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+    """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
+    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
+    left, judged = judge(candidates, args.pod)
+    winner = left.names[0] if len(left.names) == 1 else ""
+    if winner:
+        seen.assume(args.pod, winner, now_seconds)
+    body = protocol.encode_filter(args, left.names, judged.rejected)
+    mean = seen.mean(args.pod, now_seconds)
+    return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
+
+
+def prioritize(seen: cluster_view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+    """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
+    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
+    mean = seen.mean(args.pod, now_seconds)
+    ranking = rank(candidates, args.pod, mean)
+    best = ranked(candidates.names.__getitem__, ranking)
+    winner = best[0].node if best and not ranking.neutral.all() else ""
+    if winner:
+        seen.assume(args.pod, winner, now_seconds)
+    judged = Judgement({}, None, candidates.degradations())
+    body = protocol.encode_scores(args.names, ranking.scores.tolist())
+    return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
+
+
+def preempt(seen: cluster_view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
+    """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
+    average.
+    """
+    candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
+    left, judged = judge(candidates, args.pod)
+    body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
+    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
+
+
+def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluster_view.Candidates, Judgement]:
+    """The candidates that a pod may go to, in the order asked, and why not to the others: exempt pods pass everywhere,
+    relieved nodes refuse what left them, pods that opted out pass everywhere else, then the rules.
+    """
+    exempt = exemption(candidates, pod)
+    if exempt is not None:
+        return candidates, Judgement({}, exempt, ())
+    asks_out = opted_out(candidates, pod)
+    held = relieved(candidates, pod)
+    rejected = dict.fromkeys(held, relief_hint.REASON)
+    free = candidates.only(np.array([name not in held for name in candidates.names])) if held else candidates
+    if asks_out is not None:
+        return free, Judgement(rejected, asks_out, ())
+    verdicts = free.verdicts()
+    rejected.update([(free.names[at], reason) for at, reason in verdicts.refusals()])
+    causes = candidates.degradations()
+    degraded = (*causes, "all_rejected") if verdicts.kept_coolest else causes
+    return free.only(verdicts.allowed), Judgement(rejected, None, degraded)
+
+
+def exemption(candidates: cluster_view.Candidates, pod: objects.Pod) -> str | None:
+    """Why the policy lets this pod pass everywhere, or None."""
+    rule = candidates.in_force.policy.filter.exempt
+    return filtering.exempt(rule, is_daemon_set=pod.is_daemonset, namespace=pod.namespace, priority=pod.priority)
+
+
+def opted_out(candidates: cluster_view.Candidates, pod: objects.Pod) -> str | None:
+    """Why the policy leaves the thresholds out for this pod, which asks for it; or None."""
+    return filter_opt_out.exempt(candidates.in_force.policy.filter.exempt.opt_out, pod.annotations, pod.namespace)
+
+
+def relieved(candidates: cluster_view.Candidates, pod: objects.Pod) -> frozenset[str]:
+    """The candidates that were relieved of this pod's workload a moment ago and are not yet cool."""
+    owner, reliefs = pod.owner, candidates.loads.reliefs
+    if owner is None or not reliefs:
+        return frozenset()
+    bands = candidates.in_force.policy.descheduler.thresholds
+    about_pod = [row for row, hint in reliefs.items() if holds(hint, owner.uid, candidates)]  # mostly none
+    places = np.flatnonzero(np.isin(candidates.rows, about_pod)).tolist() if about_pod else ()
+    return frozenset(
+        candidates.names[at] for at in places if not relief_hint.is_relieved(usable_values(candidates, at), bands)
+    )
+
+
+def holds(hint: relief_hint.Relief, owner_uid: str, seen: cluster_view.Candidates) -> bool:
+    """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
+    return relief_hint.rejects(hint, owner_uid, seen.now_seconds, relieved=False)
+
+
+def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, float]:
+    """The usable readings of one candidate by metric name."""
+    values = zip(candidates.in_force.metric_names, candidates.values[at].tolist(), strict=True)
+    return {name: value for name, value in values if value == value}
+
+
+def score(
+    candidates: cluster_view.Candidates, pod: objects.Pod | None, mean: owner_usage.Mean | None = None
+) -> scoring.Breakdown:
+    """Every factor of the candidates' scores for a pod; without one, as any pod would find them.
+
+    `mean` is what the replicas of its owner are known to use.
+    """
+    incoming = None if pod is None else candidates.incoming(pod, mean)
+    return scoring.scores(
+        candidates.values, candidates.expected, candidates.penalty, candidates.in_force.weighing, incoming=incoming
+    )
+
+
+def rank(
+    candidates: cluster_view.Candidates, pod: objects.Pod, mean: owner_usage.Mean | None = None
+) -> scoring.Ranking:
+    """The ranking of `score` without the factors behind it."""
+    return scoring.ranking(
+        candidates.values,
+        candidates.expected,
+        candidates.penalty,
+        candidates.in_force.weighing,
+        incoming=candidates.incoming(pod, mean),
+    )
+
+
+def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranking) -> tuple[decision_log.Ranked, ...]:
+    """The best candidates, first by their score before rounding, then in the order asked."""
+    raw = ranking.raw
+    best = np.arange(len(raw))
+    if len(raw) > decision_log.BEST_KEPT:  # sorting thousands for the sake of five costs more than judging them
+        best = np.flatnonzero(raw >= np.partition(raw, -decision_log.BEST_KEPT)[-decision_log.BEST_KEPT])
+    order = best[np.argsort(-raw[best], kind="stable")][: decision_log.BEST_KEPT].tolist()
+    return tuple(
+        decision_log.Ranked(name_of(at), int(ranking.scores[at]), float(ranking.base[at]), float(ranking.penalty[at]))
+        for at in order
+    )
+
+
+def decision(
+    verb: str,
+    seen: cluster_view.Candidates | cluster_view.Asked,
+    pod: objects.Pod,
+    judged: Judgement,
+    *,
+    best: tuple[decision_log.Ranked, ...] = (),
+    assumed: str = "",
+    mean: owner_usage.Mean | None = None,
+) -> decision_log.Decision:
+    """What is remembered of an answer."""
+    every = seen if isinstance(seen, cluster_view.Candidates) else seen.standing
+    return decision_log.Decision(
+        verb=verb,
+        at_seconds=every.now_seconds,
+        namespace=pod.namespace,
+        pod=pod.name,
+        uid=pod.uid,
+        candidates=len(seen.rows),
+        passed=len(seen.rows) - len(judged.rejected),
+        policy_hash=every.in_force.content_hash,
+        exempt=judged.exempt,
+        rejected=decision_log.histogram(judged.rejected.values()) if judged.rejected else {},
+        degraded=judged.degraded,
+        best=best,
+        assumed=assumed,
+        inputs=decision_log.Inputs.of(seen, pod, judged.rejected, mean),
+    )

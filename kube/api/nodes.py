@@ -1,0 +1,73 @@
+"""Node, as far as loads and destinations need it.
+
+Decoded by `kube.http.client`; the annotator, the extender and the descheduler read it, through `kube.objects`.
+"""
+
+import functools
+
+import msgspec
+
+from kube.api import resources
+from kube.api.metadata import Condition, Object, holding
+from kube.api.resources import Quantity, Resources
+from kube.api.selectors import Taint
+
+
+class Address(msgspec.Struct, frozen=True, gc=False):
+    """One of a node's addresses: type InternalIP, Hostname, …"""
+
+    type: str
+    address: str
+
+
+class NodeSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(msgspec.Struct, frozen=True, gc=False):
+    """status of a Node."""
+
+    allocatable: dict[str, Quantity] = {}
+    capacity: dict[str, Quantity] = {}
+    conditions: tuple[Condition, ...] = ()
+    addresses: tuple[Address, ...] = ()
+
+
+class Node(Object, frozen=True, kw_only=True, dict=True):
+    """A Node."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def unschedulable(self) -> bool:
+        """Cordoned."""
+        return self.spec.unschedulable
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """spec.taints."""
+        return self.spec.taints
+
+    @functools.cached_property
+    def allocatable(self) -> Resources:
+        """What pods may request in all."""
+        return resources.resources(self.status.allocatable)
+
+    @functools.cached_property
+    def capacity(self) -> Resources:
+        """What the machine has."""
+        return resources.resources(self.status.capacity)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the Ready condition is True; Unknown is not."""
+        return holding(self.status.conditions, "Ready") is not None
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """status.addresses."""
+        return self.status.addresses

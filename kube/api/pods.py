@@ -1,0 +1,313 @@
+"""Pod, as far as placement, protections and usage need it.
+
+Decoded by `kube.http.client`; the extender counts placements with it, the descheduler judges candidates and
+destinations by it, through `kube.objects`. Rules of placement are in `kube.api.affinity` and `kube.api.selectors`,
+amounts in `kube.api.resources`.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import msgspec
+
+from kube.api import salvage
+from kube.api.affinity import Affinity, TopologySpread, pinned_to
+from kube.api.metadata import Condition, Moment, Object, OwnerReference, holding, holding_since_seconds, seconds
+from kube.api.resources import Container, Quantity, Requirements, Resources, pod_total, resources
+from kube.api.selectors import Toleration
+
+Port = tuple[str, str, int]  # protocol, host IP or "", port
+# Two well-known annotations by which the kubelet marks pods it made itself.
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+SOURCE_ANNOTATION = "kubernetes.io/config.source"
+MOST_CONTAINERS = 128  # more than any kubelet would start: requests of more are not added up
+DISRUPTION = "DisruptionTarget"  # the condition of pods that the control plane ends
+LONGEST_REASON = 64  # who may patch a status writes it
+
+
+class HostPath(msgspec.Struct, frozen=True, gc=False):
+    """A directory of the node; only that it is one matters."""
+
+
+class EmptyDir(msgspec.Struct, frozen=True, gc=False):
+    """A scratch directory; medium "Memory" or "" for disk."""
+
+    medium: str = ""
+
+
+class ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A named PersistentVolumeClaim."""
+
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False):
+    """A pod's volume, as far as it may tie the pod to a node."""
+
+    name: str = ""
+    host_path_source: HostPath | None = msgspec.field(name="hostPath", default=None)
+    empty_dir_source: EmptyDir | None = msgspec.field(name="emptyDir", default=None)
+    claim_source: ClaimSource | None = msgspec.field(name="persistentVolumeClaim", default=None)
+    ephemeral_source: HostPath | None = msgspec.field(name="ephemeral", default=None)
+
+    @property
+    def host_path(self) -> bool:
+        """Whether it is a directory of the node."""
+        return self.host_path_source is not None
+
+    @property
+    def empty_dir(self) -> bool:
+        """Whether it is scratch space that goes with the pod."""
+        return self.empty_dir_source is not None
+
+    @property
+    def medium(self) -> str:
+        """Of an emptyDir: "Memory", or "" for disk."""
+        return self.empty_dir_source.medium if self.empty_dir_source else ""
+
+    @property
+    def claim(self) -> str:
+        """The name of the claim that the pod names, "" for none (a generic ephemeral volume's is its own)."""
+        return self.claim_source.claim_name if self.claim_source is not None else ""
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether it is a generic ephemeral volume: its claim is made for this pod, and goes with it."""
+        return self.ephemeral_source is not None
+
+
+class ResourceClaim(msgspec.Struct, frozen=True, gc=False):
+    """A device claimed by name (dynamic resource allocation); only that there is one matters."""
+
+    name: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a Pod."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpread, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    level: Requirements = msgspec.field(name="resources", default=Requirements())
+    overhead: dict[str, Quantity] = {}
+    volumes: tuple[Volume, ...] = ()
+    preemption_policy: str = ""
+    resource_claims: tuple[ResourceClaim, ...] = ()
+
+
+class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status of a Pod."""
+
+    phase: str = ""
+    qos_class: str = ""
+    start_time: Moment = None
+    nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Pod(Object, frozen=True, kw_only=True, dict=True):
+    """A Pod.
+
+    `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.
+    `left_out` is not on the wire, either: what of it was too long to be kept, "" for nothing.
+    """
+
+    counts_in_part = True
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
+    left_out: str = msgspec.field(name="-leftOut", default="")
+
+    @property
+    def node_name(self) -> str:
+        """The node it is bound to, "" while it is not."""
+        return self.spec.node_name
+
+    @property
+    def nominated_node(self) -> str:
+        """The node on which the scheduler makes room for it by preemption, "" if none."""
+        return self.status.nominated_node_name
+
+    @property
+    def phase(self) -> str:
+        """Pending, Running, Succeeded, Failed or Unknown."""
+        return self.status.phase
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: it uses nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the Ready condition is True."""
+        return holding(self.status.conditions, "Ready") is not None
+
+    @property
+    def ready_since_seconds(self) -> float | None:
+        """When it became Ready, or None while it is not."""
+        return holding_since_seconds(self.status.conditions, "Ready")
+
+    @property
+    def disruption(self) -> str:
+        """Why the control plane ends it: the reason of its condition DisruptionTarget, "" without one."""
+        condition = holding(self.status.conditions, DISRUPTION)
+        return condition.reason[:LONGEST_REASON] if condition is not None else ""
+
+    @property
+    def scheduled_at_seconds(self) -> float | None:
+        """When it was bound: the transition of PodScheduled to True."""
+        return holding_since_seconds(self.status.conditions, "PodScheduled")
+
+    @property
+    def started_at_seconds(self) -> float | None:
+        """When the kubelet took it up (status.startTime)."""
+        return seconds(self.status.start_time)
+
+    @property
+    def deletion_grace_seconds(self) -> float | None:
+        """The grace period of a pod being deleted."""
+        grace_seconds = self.metadata.deletion_grace_period_seconds
+        return None if grace_seconds is None else float(grace_seconds)
+
+    @property
+    def priority(self) -> int:
+        """spec.priority, 0 if absent."""
+        return self.spec.priority or 0
+
+    @property
+    def preempts(self) -> bool:
+        """Whether pods of lower priority may have to make way for it."""
+        return self.spec.preemption_policy != "Never"
+
+    @property
+    def priority_class(self) -> str:
+        """spec.priorityClassName."""
+        return self.spec.priority_class_name
+
+    @property
+    def qos_class(self) -> str:
+        """Guaranteed, Burstable or BestEffort, as the apiserver says."""
+        return self.status.qos_class
+
+    @property
+    def scheduler_name(self) -> str:
+        """Who places it."""
+        return self.spec.scheduler_name
+
+    @functools.cached_property
+    def requests(self) -> Resources:
+        """Effective requests with overhead, as kube-scheduler counts them (`kube.api.resources`)."""
+        level = self.spec.level.requests
+        total = pod_total(
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.requests, pod_level=level
+        )
+        return total.plus(resources(self.spec.overhead)) if self.spec.overhead else total
+
+    @functools.cached_property
+    def limits(self) -> Resources:
+        """Effective limits without overhead; 0 where nothing limits."""
+        level = self.spec.level.limits
+        return pod_total(
+            self.spec.containers, self.spec.init_containers, read=lambda one: one.resources.limits, pod_level=level
+        )
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """spec.nodeSelector."""
+        return self.spec.node_selector
+
+    @property
+    def affinity(self) -> Affinity | None:
+        """spec.affinity."""
+        return self.spec.affinity
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """spec.tolerations."""
+        return self.spec.tolerations
+
+    @property
+    def topology_spread(self) -> tuple[TopologySpread, ...]:
+        """spec.topologySpreadConstraints."""
+        return self.spec.topology_spread_constraints
+
+    @property
+    def host_ports(self) -> tuple[Port, ...]:
+        """Every port it takes on its node; sidecars' too."""
+        spec = self.spec
+        running = [*spec.containers, *[one for one in spec.init_containers if one.is_sidecar]]
+        ports = [port for one in running for port in one.ports if port.host_port]
+        return tuple([(port.protocol, port.host_ip, port.host_port) for port in ports])
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """spec.volumes."""
+        return self.spec.volumes
+
+    @property
+    def resource_claims(self) -> tuple[ResourceClaim, ...]:
+        """spec.resourceClaims."""
+        return self.spec.resource_claims
+
+    @property
+    def is_mirror(self) -> bool:
+        """Says that it is the apiserver's image of a static pod: deleting that stops nothing."""
+        return MIRROR_ANNOTATION in self.annotations
+
+    @property
+    def is_static(self) -> bool:
+        """Says that a kubelet made it from a file or URL, not from the API."""
+        return self.annotations.get(SOURCE_ANNOTATION, "api") != "api"
+
+    @property
+    def is_from_node(self) -> bool:
+        """The apiserver's image of a static pod: no scheduler chose its node (`from_node`)."""
+        return self.is_mirror and from_node(self.owner, self.node_name)
+
+    @property
+    def is_daemonset(self) -> bool:
+        """Made by a DaemonSet's controller for one node (`of_daemonset`)."""
+        affinity = self.spec.affinity
+        required = affinity.node_affinity.required if affinity is not None and affinity.node_affinity else None
+        return required is not None and of_daemonset(self.owner, pinned_to(required.terms))
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether nodeSelector and required node affinity accept the node of this name and labels."""
+        if any(labels.get(key) != value for key, value in self.spec.node_selector.items()):
+            return False
+        return self.spec.affinity is None or self.spec.affinity.accepts_node(name, labels)
+
+
+def of_daemonset(owner: OwnerReference | None, pinned: str) -> bool:
+    """Whether a DaemonSet's controller made the pod: owned by one of Kubernetes' own, and asking for one node by name.
+
+    Both can be written by hand; such a pod has then no choice of nodes that a scheduler could get wrong, and the
+    garbage collector deletes it where no DaemonSet of that uid is in its namespace.
+    """
+    return owner is not None and owner.is_daemonset and bool(pinned)
+
+
+def from_node(owner: OwnerReference | None, node_name: str) -> bool:
+    """Whether a pod with the mirror annotation is its node's own, which NodeRestriction asks kubelets for.
+
+    kube-apiserver lets nobody add that annotation later, and with it a pod must name its node when it is created: no
+    scheduler is asked about it.
+    """
+    if owner is None or (owner.api_version, owner.kind) != ("v1", "Node"):
+        return False
+    return bool(node_name) and owner.name == node_name
+
+
+def ports_clash(one: Port, other: Port) -> bool:
+    """Same protocol and port, on the same address or with one of them on all addresses (kube-scheduler's NodePorts)."""
+    everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
+    same_address = one[1] == other[1] or one[1] in everywhere or other[1] in everywhere
+    return one[0] == other[0] and one[2] == other[2] and same_address

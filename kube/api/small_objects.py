@@ -1,0 +1,248 @@
+"""The small objects: those we write (ConfigMap, Lease, Event) and those whose one or two fields matter.
+
+Decoded by `kube.http.client`, read through `kube.objects`.
+"""
+
+import msgspec
+
+from kube.api import salvage
+from kube.api.metadata import Moment, Object
+from kube.api.selectors import NodeSelector
+
+
+class ConfigMap(Object, frozen=True, kw_only=True):
+    """A ConfigMap's text data."""
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Namespace(Object, frozen=True, kw_only=True):
+    """A Namespace; its labels matter."""
+
+
+class PriorityClass(Object, frozen=True, kw_only=True, rename="camel"):
+    """A PriorityClass."""
+
+    value: int = 0
+    preemption_policy: str = ""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a Lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: Moment = None
+    renew_time: Moment = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True, kw_only=True):
+    """A Lease. `undecodable` says why a part of it could not be read, such as a time of the year 0; the rest counts:
+    an election goes by the holder and the resourceVersion.
+    """
+
+    counts_in_part = True
+    spec: LeaseSpec = LeaseSpec()
+    undecodable: str = msgspec.field(name=salvage.MARK, default="")
+
+
+class Reference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A pointer to an object, in Events."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = ""
+
+
+class Event(Object, frozen=True, kw_only=True, rename="camel"):
+    """An events.k8s.io/v1 Event. eventTime may be null on Events of old writers, which breaks the official models."""
+
+    reason: str = ""
+    action: str = ""
+    note: str = ""
+    type: str = ""
+    regarding: Reference = Reference()
+    related: Reference | None = None
+    reporting_controller: str = ""
+    event_time: Moment = None
+
+
+class ServicePort(msgspec.Struct, frozen=True, gc=False):
+    """A port of a Service or of an EndpointSlice."""
+
+    name: str | None = None
+    port: int | None = None
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Service."""
+
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Object, frozen=True, kw_only=True):
+    """A Service: its ports."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Endpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who answers behind a Service: a pod, as a rule."""
+
+    addresses: tuple[str, ...] = ()
+    target_ref: Reference | None = None
+
+
+class EndpointSlice(Object, frozen=True, kw_only=True):
+    """A part of a Service's endpoints; servers write `null` for none."""
+
+    endpoints: tuple[Endpoint, ...] | None = None
+    ports: tuple[ServicePort, ...] | None = None
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a PersistentVolumeClaim."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+
+
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
+    """A claim: which volume it is bound to."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+    @property
+    def volume_name(self) -> str:
+        """The bound PersistentVolume, "" while unbound."""
+        return self.spec.volume_name
+
+
+class VolumeNodeAffinity(msgspec.Struct, frozen=True, gc=False):
+    """Where a volume can be mounted."""
+
+    required: NodeSelector | None = None
+
+
+class CsiSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A volume as its CSI driver knows it."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeDirectory(msgspec.Struct, frozen=True, gc=False):
+    """A directory of a node; only that it is one matters."""
+
+
+class VolumeSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a PersistentVolume."""
+
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiSource | None = None
+    host_path: VolumeDirectory | None = None
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
+
+
+class PersistentVolume(Object, frozen=True, kw_only=True):
+    """A volume: the nodes it can be reached from, and the driver that attaches it."""
+
+    spec: VolumeSpec = VolumeSpec()
+
+    @property
+    def storage_class(self) -> str:
+        """spec.storageClassName, "" for none."""
+        return self.spec.storage_class_name
+
+    @property
+    def csi(self) -> CsiSource | None:
+        """How a CSI driver knows it; None for volumes of other kinds."""
+        return self.spec.csi
+
+    @property
+    def node_selector(self) -> NodeSelector | None:
+        """The nodes it can be mounted on, None for all."""
+        return None if self.spec.node_affinity is None else self.spec.node_affinity.required
+
+    @property
+    def one_node_at_a_time(self) -> bool:
+        """Whether it is attached to one node only: no mode of it is for many (kubernetes' isMultiAttachForbidden)."""
+        return bool(self.spec.access_modes) and not any(mode.endswith("Many") for mode in self.spec.access_modes)
+
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it is a directory of whichever node its pod runs on: every node has one of that name, and nothing
+        says which of them has the data.
+        """
+        return self.spec.host_path is not None and self.node_selector is None
+
+
+class DriverLimit(msgspec.Struct, frozen=True, gc=False):
+    """How many volumes of a driver a node can hold; absent means that nobody said."""
+
+    count: int | None = None
+
+
+class NodeDriver(msgspec.Struct, frozen=True, gc=False):
+    """A CSI driver as it runs on a node."""
+
+    name: str = ""
+    allocatable: DriverLimit | None = None
+
+
+class CsiNodeSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a CSINode."""
+
+    drivers: tuple[NodeDriver, ...] | None = None
+
+
+class CsiNode(Object, frozen=True, kw_only=True):
+    """The CSI drivers of the node of the same name; servers write `null` for none."""
+
+    spec: CsiNodeSpec = CsiNodeSpec()
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Volumes at most, by driver; drivers without a limit are absent."""
+        known = ((one.name, one.allocatable) for one in self.spec.drivers or ())
+        return {name: limit.count for name, limit in known if limit is not None and limit.count is not None}
+
+
+class ScaleSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a Scale; absent means 0."""
+
+    replicas: int = 0
+
+
+class ScaleStatus(msgspec.Struct, frozen=True, gc=False):
+    """status of a Scale."""
+
+    replicas: int = 0
+
+
+class Scale(Object, frozen=True, kw_only=True):
+    """The scale subresource of any kind that has one."""
+
+    spec: ScaleSpec = ScaleSpec()
+    status: ScaleStatus = ScaleStatus()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted."""
+        return self.spec.replicas
+
+    @property
+    def observed_replicas(self) -> int:
+        """Replicas that exist, ready or not."""
+        return self.status.replicas
+
+
+class ApiResource(msgspec.Struct, frozen=True, gc=False):
+    """A kind that an API version serves ("rollouts"), or a subresource of one ("rollouts/scale")."""
+
+    name: str
+    kind: str = ""

@@ -1,0 +1,217 @@
+"""What owns pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
+
+Decoded by `kube.http.client`; the descheduler counts a workload's replicas by them. All give spec_replicas,
+ready_replicas, available_replicas and selector. Read through `kube.objects`.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kube.api import pods
+from kube.api.metadata import Condition, Object, holding
+from kube.api.selectors import LabelSelector
+
+FAILING: Final = ("FailJob", "FailIndex")
+TERMINATED: Final = (143, 137)  # exit codes after SIGTERM and SIGKILL: 128 + the signal
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a ReplicaSet, Deployment or StatefulSet; only the last has a policy."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    pod_management_policy: str = ""
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """status of the same."""
+
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+
+
+class _Replicated(Object, frozen=True, kw_only=True):
+    status: WorkloadStatus = WorkloadStatus()
+
+    @property
+    def ready_replicas(self) -> int:
+        """Replicas that are Ready now."""
+        return self.status.ready_replicas
+
+    @property
+    def available_replicas(self) -> int:
+        """Replicas that have been Ready for minReadySeconds."""
+        return self.status.available_replicas
+
+
+class _Selecting(_Replicated, frozen=True, kw_only=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted; absent means 1, as the API defaults it."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def selector(self) -> LabelSelector | None:
+        """Which pods are its own."""
+        return self.spec.selector
+
+
+class ReplicaSet(_Selecting, frozen=True, kw_only=True):
+    """A ReplicaSet; its owner is usually a Deployment."""
+
+
+class Deployment(_Selecting, frozen=True, kw_only=True):
+    """A Deployment."""
+
+
+class StatefulSet(_Selecting, frozen=True, kw_only=True):
+    """A StatefulSet."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its controller makes a pod only while all pods of lower ordinals are Ready: OrderedReady, which is
+        the default. With Parallel it does not wait.
+        """
+        return self.spec.pod_management_policy != "Parallel"
+
+
+class ControllerSpec(msgspec.Struct, frozen=True, gc=False):
+    """spec of a ReplicationController: its selector is a plain label map."""
+
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+
+
+class ReplicationController(_Replicated, frozen=True, kw_only=True):
+    """A ReplicationController."""
+
+    spec: ControllerSpec = ControllerSpec()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Replicas wanted; absent means 1."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def selector(self) -> LabelSelector:
+        """Which pods are its own."""
+        return LabelSelector(match_labels=self.spec.selector)
+
+
+class ExitCodes(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """onExitCodes of a rule of a podFailurePolicy."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One of the onPodConditions of such a rule."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class FailureRule(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A rule of a podFailurePolicy: FailJob, FailIndex, Ignore or Count a failed pod that it matches."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+    on_pod_conditions: tuple[PodCondition, ...] | None = None
+
+    @property
+    def about_evictions(self) -> bool:
+        """The rule matches the condition DisruptionTarget=True, which the Eviction API sets."""
+        wanted = PodCondition(pods.DISRUPTION)
+        return wanted in (self.on_pod_conditions or ())
+
+    @property
+    def fails_when_terminated(self) -> bool:
+        """The rule fails the Job, or the index, for exit code 143 or 137, which SIGTERM and SIGKILL leave."""
+        codes = self.on_exit_codes
+        if codes is None or self.action not in FAILING:
+            return False
+        listed = [code in codes.values for code in TERMINATED]
+        return any(listed) if codes.operator == "In" else not all(listed)
+
+
+class FailurePolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """podFailurePolicy of a Job: the first rule that matches decides."""
+
+    rules: tuple[FailureRule, ...] = ()
+
+    def of_evicted(self) -> str:
+        """The action for an evicted pod, "" where no rule is about it (it counts towards the limit)."""
+        for rule in self.rules:
+            if rule.about_evictions or rule.fails_when_terminated:
+                return rule.action
+        return ""
+
+
+class JobSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """spec of a Job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    pod_failure_policy: FailurePolicy | None = None
+    selector: LabelSelector | None = None
+
+
+class JobStatus(msgspec.Struct, frozen=True, gc=False):
+    """status of a Job."""
+
+    active: int = 0
+    succeeded: int = 0
+    ready: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True, kw_only=True):
+    """A Job; its replicas are its parallelism, as long as so many are left to complete."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+    @property
+    def spec_replicas(self) -> int:
+        """Pods wanted now: none of a Job that is complete, failed or suspended. Without `completions` its pods end it:
+        once one has succeeded, no other is made.
+        """
+        if any(holding(self.status.conditions, kind) for kind in ("Complete", "Failed", "Suspended")):
+            return 0
+        at_a_time, done = 1 if self.spec.parallelism is None else self.spec.parallelism, self.status.succeeded
+        if self.spec.completions is not None:
+            return min(at_a_time, max(0, self.spec.completions - done))
+        return self.status.active if done else at_a_time
+
+    @property
+    def without_retry(self) -> bool:
+        """One evicted pod fails the Job, or its index: by backoffLimit (or backoffLimitPerIndex) 0, or by the
+        podFailurePolicy, which decides first.
+        """
+        action = self.spec.pod_failure_policy.of_evicted() if self.spec.pod_failure_policy is not None else ""
+        if action in (*FAILING, "Ignore"):
+            return action in FAILING
+        return 0 in (self.spec.backoff_limit, self.spec.backoff_limit_per_index)
+
+    @property
+    def ready_replicas(self) -> int:
+        """Pods Ready now."""
+        return self.status.ready or 0
+
+    @property
+    def available_replicas(self) -> int:
+        """As ready_replicas: a Job has no other notion."""
+        return self.ready_replicas
+
+    @property
+    def selector(self) -> LabelSelector | None:
+        """Which pods are its own."""
+        return self.spec.selector

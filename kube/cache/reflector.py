@@ -1,0 +1,278 @@
+"""List and watch one kind, and keep a current picture of it in memory.
+
+The extender's nodes and pods, the annotator's placements and heartbeat each are one Reflector over the door. The
+manners are those of client-go's reflector: paged list, watch from its resourceVersion with bookmarks, relist on 410,
+Retry-After honoured, full-jitter back-off from 0.8 to 30 s that only a watch of over 10 s resets, so that neither a
+dead apiserver nor one whose watches end at once is hammered.
+
+Its watches are shorter than client-go's (300 s). The apiserver sends a bookmark two seconds before the end of one that
+lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, whatever its connection says. The next goes
+on from the bookmark, which costs the apiserver a look at what came since, and no list.
+
+Three threads: the reader on the socket, the dispatcher that calls `on_change` in order from a bounded queue, and
+whoever calls `run`, which waits for the stop and then ends the other two within a second. A handler that takes
+microseconds may be called by the reader itself (`direct`): passing each change on to a sleeping thread costs more.
+
+The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
+a quarter, and the watch brings what happened since. If that fails, the next attempt is page by page, and so on in turn.
+
+Where time is simulated nothing may wait: there `catch_up` takes the place of `run`, on the caller's thread.
+"""
+
+import contextlib
+import functools
+import queue
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypedDict, TypeVar
+
+from kube import errors
+from kube.cache import store
+from kube.cache.store import Change
+from kube.door import KubeDoor, Watch
+from kube.kinds import Kind
+from kube.objects import Identified
+from runtime import clock as clocks
+from runtime import logs, loop
+
+log = logs.get(__name__)
+
+T = TypeVar("T", bound=Identified)
+OnChange = Callable[[T | None, T | None], None]
+Batch = Sequence[Change[T]] | threading.Event | None  # changes, "set this when you get here", or "end"
+
+PAGE_ITEMS = 500
+WATCH_SECONDS = (40.0, 50.0)  # spread, so that all watches of a fleet do not end together
+RESUMED_SECONDS = (12.0, 18.0)  # after a failure: that a short watch ends in its time soon says that contact is back
+BACKOFF_FLOOR_SECONDS = 0.8
+BACKOFF_CAP_SECONDS = 30.0
+LIVED_SECONDS = 10.0  # a watch that lived longer was healthy: its end resets the back-off
+QUEUED_BATCHES = 256
+FULL_WAIT_SECONDS = 0.2
+BATCH_CHANGES = 500
+JOIN_SECONDS = 1.0
+FOREVER = float("inf")
+_UNSTOPPED = threading.Event()  # nothing interrupts a turn on the caller's thread
+
+
+class _Selection(TypedDict):
+    namespace: str
+    label_selector: str
+    field_selector: str
+
+
+class Reflector(Generic[T]):
+    """See the module. Constructing starts nothing; `start` or `run` does, once."""
+
+    def __init__(
+        self,
+        door: KubeDoor,
+        kind: Kind[T],
+        *,
+        clock: clocks.Clock,
+        rng: random.Random,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        on_change: OnChange[T] | None = None,
+        queued_batches: int = QUEUED_BATCHES,
+        direct: bool = False,
+        cached_start: bool = False,
+    ) -> None:
+        self._door = door
+        self._kind = kind
+        self._handling = f"handle {kind.plural}"
+        self._clock = clock
+        self._rng = rng
+        self._selection = _Selection(namespace=namespace, label_selector=label_selector, field_selector=field_selector)
+        self._on_change = on_change
+        self._direct = direct or on_change is None
+        self._cached_start = cached_start
+        self._store: store.Store[T] = store.Store()
+        self._batches: queue.Queue[Batch[T]] = queue.Queue(queued_batches)
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._watch: Watch[T] | None = None
+        self._version = ""  # where to watch on; "" means list first
+        self._failures = 0
+        self._pause_seconds = 0.0
+        self._opened_seconds = FOREVER  # when the watch began
+        self._contact_seconds: float | None = None
+        self.synced = threading.Event()  # the first list is in the snapshot and went through on_change
+        self.problem: str | None = None  # why there is no contact now, for /readyz and logs
+        self.lists = 0  # lists done: more than one means relists
+
+    def start(self, stop: threading.Event) -> threading.Thread:
+        """Run on a thread of its own."""
+        return loop.start_thread(f"reflect-{self._kind.plural}", self.run, stop)
+
+    def run(self, stop: threading.Event) -> None:
+        """Reflect until `stop` is set; returns within about a second of it."""
+        reader = loop.start_thread(f"read-{self._kind.plural}", self._read, stop)
+        dispatcher = loop.start_thread(f"dispatch-{self._kind.plural}", self._dispatch, stop)
+        stop.wait()
+        with self._lock:
+            self._stopping = True
+            if self._watch is not None:
+                self._watch.close()
+        with contextlib.suppress(queue.Full):
+            self._batches.put_nowait(None)  # wakes the dispatcher; a full queue keeps it awake anyway
+        reader.join(JOIN_SECONDS)
+        dispatcher.join(JOIN_SECONDS)
+
+    def catch_up(self) -> None:
+        """One turn without threads and pauses: a list, if there is none to go on from, then what the watch has to tell.
+
+        For a door whose watches end when everything is told, as the simulated one's; `on_change` has been called for
+        all of it when this returns. A reflector is either run or caught up. What fails is logged and in `problem`;
+        where that means to list again, as after Gone, it is done once.
+        """
+        self._direct = True
+        self._turn()
+        if not self._version:
+            self._turn()
+
+    def _turn(self) -> None:
+        try:
+            if not self._version:
+                self._list(_UNSTOPPED)
+            self._follow(_UNSTOPPED)
+        except errors.KubeError as error:
+            self._failed(error)
+
+    def snapshot(self) -> Mapping[str, T]:
+        """Everything known at one moment, by "name" or "namespace/name"; the mapping never changes."""
+        return self._store.snapshot()
+
+    def get(self, key: str) -> T | None:
+        """One object as of now."""
+        return self._store.get(key)
+
+    @property
+    def generation(self) -> int:
+        """Grows with every change: the same number means the same snapshot."""
+        return self._store.generation
+
+    def age_seconds(self, monotonic_seconds: float | None = None) -> float:
+        """Seconds since the apiserver last sent a list, an event or a bookmark, or ended a watch in its time
+        (Clock.monotonic()); infinite before the first list. That a watch was accepted is no contact: a proxy may accept
+        watches and bring nothing.
+        """
+        if self._contact_seconds is None:
+            return FOREVER
+        now_seconds = self._clock.monotonic() if monotonic_seconds is None else monotonic_seconds
+        return max(0.0, now_seconds - self._contact_seconds)
+
+    def _read(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug of ours
+            loop.attempt(f"reflect {self._kind.plural}", functools.partial(self._cycle, stop))
+            if self._pause_seconds and self._clock.wait(stop, self._pause_seconds):
+                return
+
+    def _cycle(self, stop: threading.Event) -> None:
+        """One list, if there is none to go on from, and one watch; says how long to pause after it."""
+        self._opened_seconds = FOREVER
+        try:
+            if not self._version:
+                self._list(stop)
+            self._follow(stop)
+        except errors.KubeError as error:
+            self._failed(error)
+        else:
+            self._ended()
+
+    def _list(self, stop: threading.Event) -> None:
+        from_cache = self._cached_start and not self.lists and self._failures % 2 == 0
+        listing = self._door.list(self._kind, limit=PAGE_ITEMS, from_cache=from_cache, **self._selection)
+        self._touch()
+        changes = self._store.replace(listing.items)
+        self._version = listing.resource_version
+        self.lists += 1
+        for begin in range(0, len(changes), BATCH_CHANGES):
+            self._put(changes[begin : begin + BATCH_CHANGES], stop)
+        if not self.synced.is_set():
+            self._put(self.synced, stop)
+        log.debug("listed", kind=self._kind.plural, items=len(listing.items), changes=len(changes))
+
+    def _follow(self, stop: threading.Event) -> None:
+        watch = self._door.watch(
+            self._kind,
+            resource_version=self._version,
+            timeout_seconds=self._rng.uniform(*(RESUMED_SECONDS if self._failures else WATCH_SECONDS)),
+            **self._selection,
+        )
+        with self._lock:
+            self._watch = watch
+            if self._stopping:
+                watch.close()
+        self._opened_seconds = self._clock.monotonic()
+        try:
+            for event in watch:
+                self._touch()
+                if store.is_newer(event.resource_version, self._version):
+                    self._version = event.resource_version
+                if changes := self._store.apply(event):
+                    self._put(changes, stop)
+        finally:
+            watch.close()
+            with self._lock:
+                self._watch = None
+
+    def _touch(self) -> None:
+        self._contact_seconds = self._clock.monotonic()
+        self.problem = None
+
+    def _ended(self) -> None:
+        """The server ended the watch, as it does every few minutes; ending at once is a failure of sorts."""
+        if self._clock.monotonic() - self._opened_seconds > LIVED_SECONDS:
+            self._touch()
+            self._failures, self._pause_seconds = 0, 0.0
+            return
+        self._failures += 1
+        self._pause_seconds = self._backoff_seconds()
+
+    def _failed(self, error: errors.KubeError) -> None:
+        """After a broken connection or 429 watch on; after anything else, garbage too, list again."""
+        if self._clock.monotonic() - self._opened_seconds > LIVED_SECONDS:
+            self._failures = 0
+        self._failures += 1
+        wish_seconds = error.retry_after_seconds if isinstance(error, errors.ApiError) else None
+        self._pause_seconds = max(self._backoff_seconds(), wish_seconds or 0.0)
+        may_go_on = isinstance(error, errors.Unreachable | errors.TooManyRequests)
+        if isinstance(error, errors.Undecodable) or not may_go_on:
+            self._version = ""
+        self.problem = str(error)
+        log.warning(
+            "lost contact", kind=self._kind.plural, error=str(error), pause_seconds=round(self._pause_seconds, 1)
+        )
+
+    def _backoff_seconds(self) -> float:
+        """Anywhere between 0.8 s and min(30 s, 0.8 s * 2^failures)."""
+        ceiling_seconds = min(BACKOFF_CAP_SECONDS, BACKOFF_FLOOR_SECONDS * 2.0 ** min(self._failures, 16))
+        return self._rng.uniform(BACKOFF_FLOOR_SECONDS, ceiling_seconds)
+
+    def _put(self, batch: Batch[T], stop: threading.Event) -> None:
+        """Queue for the dispatcher.
+
+        Waits while it is behind, so that a slow handler slows the watch, not the memory.
+        """
+        if self._direct:
+            self._deliver(batch)
+            return
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._batches.put(batch, timeout=FULL_WAIT_SECONDS)
+                return
+
+    def _dispatch(self, stop: threading.Event) -> None:
+        while (batch := self._batches.get()) is not None and not stop.is_set():
+            self._deliver(batch)
+
+    def _deliver(self, batch: Batch[T]) -> None:
+        if isinstance(batch, threading.Event):
+            batch.set()
+        elif batch is not None and self._on_change is not None:
+            for change in batch:
+                loop.attempt(self._handling, functools.partial(self._on_change, change.old, change.new))

@@ -1,0 +1,1 @@
+"""HTTP client of the apiserver: requests, watch streams, decoding, and objects that fail to decode."""

@@ -1,0 +1,271 @@
+"""The real Kubernetes door: `kube.door.KubeDoor` and `ScalesDoor` over HTTP.
+
+`kube.config.connect` makes a Client; services, reflectors and the lease call it from any thread. It builds paths and
+bodies and decodes answers; `kube.http.transport` below it authenticates, sends, repeats by rule and raises
+`kube.errors`.
+"""
+
+import functools
+from collections.abc import Mapping
+from email import utils
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib import parse
+
+from kube import errors, kinds
+from kube.api.salvage import UndecodableObject
+from kube.door import EvictionAnswer, Listing
+from kube.http import decoding, watch_stream
+from kube.http.request import Request
+from kube.http.undecodable import Source, UndecodableObjects
+from kube.kinds import Kind
+from kube.objects import ApiResource, Identified, Scale
+
+if TYPE_CHECKING:
+    from kube.http.transport import Transport
+
+T = TypeVar("T", bound=Identified)
+Query = tuple[tuple[str, str], ...]
+
+LIST_SECONDS = 30.0  # until a busy apiserver begins with a list, or goes on with it
+WATCH_IDLE_SECONDS = 180.0  # a quiet watch gets a bookmark every 60 to 120 s: longer silence is a dead connection
+WATCH_END_SECONDS = 5.0  # a watch that is silent for so long past its end is dead, too
+DRY_RUN: Query = (("dryRun", "All"),)
+MANAGER: Query = (("fieldManager", "evenload"),)
+MERGE_PATCH = "application/merge-patch+json"
+EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard takes an Eviction up (decision 0029)
+
+
+class Place(NamedTuple):
+    """What listens in the cluster: a pod or a Service, and its port by name or number."""
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+    port: str
+    scheme: str = "http"
+
+    def __str__(self) -> str:
+        """`service monitoring/prometheus:9090`."""
+        return f"{self.kind.name.lower()} {self.namespace}/{self.name}:{self.port}"
+
+
+class Client:
+    """See KubeDoor for what each method promises; `undecodable` tells which objects could not be decoded."""
+
+    def __init__(
+        self,
+        transport: "Transport",
+        undecodable: UndecodableObjects,
+        *,
+        watch_idle_seconds: float = WATCH_IDLE_SECONDS,
+    ) -> None:
+        self._transport = transport
+        self.undecodable = undecodable
+        self._watch_idle_seconds = watch_idle_seconds
+
+    @property
+    def url(self) -> str:
+        """The apiserver's URL."""
+        return self._transport.url
+
+    def close(self) -> None:
+        """Close pooled connections."""
+        self._transport.close()
+
+    def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        from_cache: bool = False,
+    ) -> Listing[T]:
+        """All objects of a kind, in one answer or page by page."""
+        items: list[T] = []
+        undecodable: list[UndecodableObject] = []
+        selection = _selection(label_selector, field_selector) + ((("limit", str(limit)),) if limit else ())
+        token = ""
+        while True:
+            where = ("continue", token) if token else ("resourceVersion", "0")
+            query = selection + ((where,) if token or from_cache else ())
+            request = Request("GET", _path(kind, namespace), query=query, read_seconds=LIST_SECONDS, compressed=True)
+            decoded = functools.partial(decoding.page, self._transport.name(request), kind.type)
+            page = self._transport.take(request, decoded)
+            items.extend(page.items or ())
+            undecodable.extend(page.undecodable)
+            token = page.metadata.token
+            if not token:
+                self.undecodable.listed(Source(kind.name, namespace, label_selector, field_selector), undecodable)
+                return Listing(tuple(items), page.metadata.resource_version)
+
+    def watch(
+        self,
+        kind: Kind[T],
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float = 300,
+    ) -> watch_stream.HttpWatch[T]:
+        """Changes after `resource_version`."""
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", resource_version),
+            ("timeoutSeconds", str(int(timeout_seconds))),
+            *_selection(label_selector, field_selector),
+        )
+        idle_seconds = min(timeout_seconds + WATCH_END_SECONDS, self._watch_idle_seconds)
+        request = Request("GET", _path(kind, namespace), query=query, read_seconds=idle_seconds)
+        name, source = f"watch {self.url}{request.path}", Source(kind.name, namespace, label_selector, field_selector)
+        return watch_stream.HttpWatch(name, kind.type, self._transport.open(request), source, self.undecodable)
+
+    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
+        """One object."""
+        request = Request("GET", _path(kind, namespace, name))
+        found, lost = decoding.decoded(self._transport.name(request), kind.type, self._transport.send(request))
+        if lost is not None:
+            self.undecodable.read(kind.name, lost)
+        if found is None:
+            raise errors.Undecodable(
+                f"{self._transport.name(request)}: {kind.name} {name}: {lost.error if lost else ''}"
+            )
+        return found
+
+    def scale(self, kind: Kind[Scale], name: str, *, namespace: str) -> Scale:
+        """The scale of one object."""
+        request = Request("GET", _path(kind, namespace, name, "scale"))
+        return decoding.one(self._transport.name(request), Scale, self._transport.send(request))
+
+    def resources(self, api_version: str) -> tuple[ApiResource, ...]:
+        """What an API version serves."""
+        root = "apis" if "/" in api_version else "api"
+        request = Request("GET", _joined([root, *api_version.split("/")]))
+        return decoding.served(self._transport.name(request), self._transport.send(request))
+
+    def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
+        """Create from a whole body; apiVersion and kind are filled in."""
+        self._write("POST", _path(kind, namespace), _typed(kind, body), dry_run=dry_run)
+
+    def merge_patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """RFC 7396 merge patch."""
+        path = _path(kind, namespace, name, subresource)
+        self._write("PATCH", path, body, dry_run=dry_run, content_type=MERGE_PATCH)
+
+    def replace(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Mapping[str, object],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Put a whole body; apiVersion and kind are filled in."""
+        self._write("PUT", _path(kind, namespace, name, subresource), _typed(kind, body), dry_run=dry_run)
+
+    def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
+        """Delete, in the background for owned objects."""
+        options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        self._transport.send(Request("DELETE", _path(kind, namespace, name), body=options))
+
+    def evict(
+        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
+    ) -> EvictionAnswer:
+        """Ask for the eviction of exactly this pod, and of this version of it."""
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+        options: dict[str, object] = {"preconditions": preconditions} if preconditions else {}
+        if dry_run:
+            options["dryRun"] = ["All"]  # the apiserver wants body and query to agree
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace, "labels": EVICTED_BY},
+            "deleteOptions": options,
+        }
+        try:
+            answer = self._write("POST", _path(kinds.PODS, namespace, name, "eviction"), body, dry_run=dry_run)
+        except (errors.NotFound, errors.Conflict, errors.TooManyRequests) as refusal:
+            return EvictionAnswer(False, refusal.status, refusal.reason, refusal.message, refusal.retry_after_seconds)
+        return EvictionAnswer(True, decoding.accepted_status(answer), "", "")
+
+    # for diagnosis only (`evenload doctor`), and therefore not of the door: no service asks these
+
+    def review(self, kind: Kind[T], body: Mapping[str, object]) -> T:
+        """POST of a review (`kube.access`), which is answered and not stored."""
+        request = Request("POST", _path(kind, ""), body=_typed(kind, body))
+        return decoding.one(self._transport.name(request), kind.type, self._transport.send(request))
+
+    def server_time_seconds(self) -> float:
+        """The apiserver's clock by its Date header, in whole Unix seconds; Undecodable when it sends none."""
+        request = Request("GET", "/version")
+        stream = self._transport.open(request)
+        try:
+            return utils.parsedate_to_datetime(stream.header("Date")).timestamp()
+        except ValueError as error:
+            raise errors.Undecodable(f"{self._transport.name(request)}: no usable Date header ({error})") from error
+        finally:
+            stream.close()
+
+    def proxied(self, place: Place, path: str, *, query: Query = ()) -> bytes:
+        """GET `path` of what listens behind a pod or a Service, through the apiserver with the caller's own rights.
+
+        An answer that is not 2xx raises as the apiserver's own would; NotFound and ServerError may be either's.
+        """
+        name = f"{place.scheme + ':' if place.scheme == 'https' else ''}{place.name}:{place.port}"
+        request = Request("GET", f"{_path(place.kind, place.namespace, name, 'proxy')}{path}", query=query)
+        return self._transport.send(request)
+
+    def _write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object],
+        *,
+        dry_run: bool,
+        content_type: str = "application/json",
+    ) -> bytes:
+        query = MANAGER + (DRY_RUN if dry_run else ())
+        return self._transport.send(Request(method, path, query=query, body=body, content_type=content_type))
+
+
+def _path(kind: Kind[T], namespace: str, name: str = "", subresource: str = "") -> str:
+    """/apis/policy/v1/namespaces/shop/poddisruptionbudgets/web, every part escaped."""
+    scope = ["namespaces", namespace] if namespace and kind.namespaced else []
+    parts = [*scope, kind.plural, *([name] if name else []), *([subresource] if subresource else [])]
+    return _joined([*kind.path.split("/"), *parts])
+
+
+def _joined(parts: list[str]) -> str:
+    """The parts as a path. InvalidPath for one that would lead elsewhere: clients and proxies resolve "..", escaped or
+    not.
+    """
+    if any(part in ("", ".", "..") for part in parts):
+        raise errors.InvalidPath(f"no path of the API can be made of {parts!r}: expected names, neither empty nor dots")
+    return "".join(f"/{parse.quote(part, safe='')}" for part in parts)
+
+
+def _selection(label_selector: str, field_selector: str) -> Query:
+    pairs = (("labelSelector", label_selector), ("fieldSelector", field_selector))
+    return tuple((name, text) for name, text in pairs if text)
+
+
+def _typed(kind: Kind[T], body: Mapping[str, object]) -> dict[str, object]:
+    return {"apiVersion": kind.api_version, "kind": kind.name, **body}

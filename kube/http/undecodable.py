@@ -1,0 +1,132 @@
+"""The objects that could not be decoded: each named in the log once, counted by kind and reason, shown in /readyz.
+
+`kube.http.client` reports every list, watch event and single read; services list its `check`,
+`kube.http.client_metrics` exports it. A tenant may make any number of such objects: what is remembered and what is
+logged has limits.
+"""
+
+import collections
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kube.api.salvage import UndecodableObject
+from runtime import clock as clocks
+from runtime import health, logs
+
+log = logs.get(__name__)
+
+NAMED_MOST: Final = 4096  # objects remembered as logged and counted; the oldest go first
+LINES_A_MINUTE: Final = 20
+SHOWN_MOST: Final = 5
+
+
+class Source(NamedTuple):
+    """Source of objects: a kind under a selection."""
+
+    kind: str
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+class UndecodableObjects:
+    """Those of one door. Thread-safe."""
+
+    def __init__(self, clock: clocks.Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._now: dict[Source, dict[str, UndecodableObject]] = {}
+        self._named: collections.OrderedDict[tuple[str, str, str], None] = collections.OrderedDict()
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._minute = 0
+        self._lines = 0
+        self._unnamed = 0  # objects whose line was left out since the last line
+
+    def listed(self, source: Source, objects: Sequence[UndecodableObject]) -> None:
+        """A whole list: these could not be decoded, and no others of it."""
+        if not objects and source not in self._now:
+            return
+        with self._lock:
+            self._now[source] = {one.key: one for one in objects}
+            if not objects:
+                del self._now[source]
+            for one in objects:
+                self._name(source.kind, one)
+
+    def changed(self, source: Source, key: str, undecodable: UndecodableObject | None) -> None:
+        """A watch event about one object, which could be decoded (None) or could not."""
+        if undecodable is None and source not in self._now:
+            return  # nearly always
+        with self._lock:
+            here = self._now.setdefault(source, {})
+            here.pop(key, None)
+            if undecodable is not None:
+                here[key] = undecodable
+                self._name(source.kind, undecodable)
+            if not here:
+                del self._now[source]
+
+    def read(self, kind: str, undecodable: UndecodableObject) -> None:
+        """A single object that was asked for by name."""
+        with self._lock:
+            self._name(kind, undecodable)
+
+    def check(self) -> health.Check:
+        """A line of /readyz?verbose, and never a reason to be unready: the rest of the cluster is served."""
+        return health.Check("objects", lambda: None, self.line)
+
+    def line(self) -> str:
+        """How many objects cannot be decoded now, and the first of them."""
+        found = sorted(self._left_out())
+        if not found:
+            return "all decoded"
+        shown = [f"{kind} {one.key}{f' on {one.node}' if one.node else ''} ({one.reason})" for kind, one in found]
+        more = f" and {len(found) - SHOWN_MOST} more" if len(found) > SHOWN_MOST else ""
+        return f"{len(found)} cannot be decoded: {', '.join(shown[:SHOWN_MOST])}{more}"
+
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """Objects that could not be decoded, each once, by kind and reason."""
+        with self._lock:
+            return dict(self._counts)
+
+    def present(self) -> Mapping[str, int]:
+        """Objects that cannot be decoded now, by kind; 0 where some could not be before."""
+        kinds = {kind: 0 for kind, _ in self.counts()}
+        return kinds | collections.Counter(kind for kind, _ in self._left_out())
+
+    def _left_out(self) -> list[tuple[str, UndecodableObject]]:
+        with self._lock:
+            found = {(source.kind, key): one for source, here in self._now.items() for key, one in here.items()}
+        return [(kind, one) for (kind, _), one in found.items()]
+
+    def _name(self, kind: str, one: UndecodableObject) -> None:
+        """Count and log an object that is not remembered; at most LINES_A_MINUTE lines, which say what was left out."""
+        name = kind, one.key, one.uid
+        known = name in self._named
+        self._named[name] = None
+        self._named.move_to_end(name)
+        if known:
+            return
+        if len(self._named) > NAMED_MOST:
+            self._named.popitem(last=False)
+        self._counts[kind, one.reason] += 1
+        minute = int(self._clock.monotonic() // 60)
+        if minute != self._minute:
+            self._minute, self._lines = minute, 0
+        self._lines += 1
+        if self._lines > LINES_A_MINUTE:
+            self._unnamed += 1
+            return
+        log.warning(
+            "object cannot be decoded",
+            kind=kind,
+            name=one.key,
+            node=one.node,
+            uid=one.uid,
+            resource_version=one.resource_version,
+            reason=one.reason,
+            error=one.error,
+            unnamed=self._unnamed,
+        )
+        self._unnamed = 0

@@ -1,0 +1,1 @@
+"""Texts on the wire between the services: annotations, the heartbeat, ConfigMaps, timestamps."""

@@ -1,0 +1,233 @@
+"""crane-scheduler's policy in our terms: `DynamicSchedulerPolicy` v1alpha1 -> sections of a LoadPolicy and remarks.
+
+`evenload policy import` reads the file and prints both. What crane's own code makes of each field was read in
+gocrane/crane-scheduler (pkg/plugins/dynamic, pkg/controller/annotator); a remark says where the two systems differ
+for this file. A thing that has no equal is left out and named, never guessed.
+
+| crane | here |
+|---|---|
+| syncPolicy[].period, one for each metric | sync.period: the shortest of them, for all metrics |
+| a value is used for its period + 5 min | sync.staleAfter: that of the shortest period |
+| predicate[].maxLimitPecent, a share of one; 0 = off | filter.thresholds |
+| a pod that no node passes waits | filter.whenAllRejected: pending |
+| priority[].weight, of one mean, without the pod itself | score.weights, combine: mean, incomingPod: false |
+| hotValue[]: each full `count` in `timeRange` costs 10 of 100 points | hotSpots: 1 of 10 points |
+"""
+
+import collections.abc
+import dataclasses
+import re
+from typing import Final, NamedTuple, Protocol
+
+from policy import metrics
+from policy.schema import problems, units
+
+API_VERSION: Final = "scheduler.policy.crane.io/v1alpha1"
+KIND: Final = "DynamicSchedulerPolicy"
+EXTRA_ACTIVE_SECONDS: Final = 300.0  # crane's stats.go: a value counts this long after its period
+_METRIC: Final = re.compile(r"(cpu|mem)_usage_(max_avg|avg)_([1-9][0-9]{0,3})([smhd])")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LISTS: Final = {
+    "syncPolicy": ("name", "period"),
+    "predicate": ("name", "maxLimitPecent"),
+    "priority": ("name", "weight"),
+    "hotValue": ("timeRange", "count"),
+}
+_Row = collections.abc.Mapping[str, object]
+
+
+class _Reads(Protocol):
+    def __call__(self, value: object, /) -> float: ...
+
+
+class Remark(NamedTuple):
+    """Something of crane's file that has no equal here, or means something else: where, and what became of it."""
+
+    path: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Imported:
+    """Sections in the shape of our file (without apiVersion and kind), and what could not be said in them."""
+
+    sections: dict[str, object]
+    remarks: tuple[Remark, ...]
+
+
+class CraneError(ValueError):
+    """No DynamicSchedulerPolicy that crane itself would read; `problems` holds everything found wrong."""
+
+    def __init__(self, found: collections.abc.Iterable[Remark]) -> None:
+        self.problems = tuple(found)
+        super().__init__("\n".join(f"{problem.path}: {problem.message}" for problem in self.problems))
+
+
+def convert(tree: object) -> Imported:
+    """The policy of a parsed crane file. Raises CraneError with all that is wrong with it."""
+    if not isinstance(tree, dict):
+        raise CraneError([Remark("file", f"a mapping with apiVersion {API_VERSION} and kind {KIND} expected")])
+    reading = _Reading()
+    spec = reading.spec(tree)
+    rows = {key: reading.rows(spec, key) for key in _LISTS}
+    synced = reading.synced(rows["syncPolicy"])
+    sections: dict[str, object] = {"sync": reading.sync(synced)} if synced else {}
+    thresholds = reading.thresholds(rows["predicate"], synced)
+    weights = reading.weights(rows["priority"], synced)
+    if reading.extra:
+        sections["metrics"] = list(reading.extra.values())
+    sections["filter"] = {"thresholds": thresholds, "whenAllRejected": "pending"}
+    if any(weights.values()):
+        sections["score"] = {"weights": weights, "combine": "mean", "incomingPod": False}
+    else:
+        reading.remark("spec.priority", "no weight is left (crane then scores every node 0): the default weights hold")
+    sections["hotSpots"] = reading.hot_spots(rows["hotValue"])
+    if reading.problems:
+        raise CraneError(reading.problems)
+    return Imported(sections, tuple(reading.remarks))
+
+
+class _Reading:
+    """One file being converted: what was wrong, what had no equal, which metrics had to be added."""
+
+    def __init__(self) -> None:
+        self.problems: list[Remark] = []
+        self.remarks: list[Remark] = []
+        self.extra: dict[str, dict[str, object]] = {}
+        self._built_in = set(metrics.names(metrics.BUILT_IN))
+
+    def problem(self, path: str, message: str) -> None:
+        """Note something crane would not read either."""
+        self.problems.append(Remark(path, message))
+
+    def remark(self, path: str, message: str) -> None:
+        """Note something without an equal."""
+        self.remarks.append(Remark(path, message))
+
+    def spec(self, tree: _Row) -> _Row:
+        """The spec of the right kind of file."""
+        for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
+            if tree.get(key) != expected:
+                self.problem(key, f"{expected} expected, got {units.shown(tree.get(key))}")
+        self._unknown(tree, "", ("apiVersion", "kind", "metadata", "spec"))
+        spec = tree.get("spec")
+        if not isinstance(spec, dict):
+            self.problem("spec", "a mapping expected")
+            return {}
+        self._unknown(spec, "spec.", tuple(_LISTS))
+        return spec
+
+    def rows(self, spec: _Row, key: str) -> list[tuple[str, _Row]]:
+        """The entries of one list with their paths; entries of other shapes are problems."""
+        path, given = f"spec.{key}", spec.get(key)
+        if given is not None and not isinstance(given, list):
+            self.problem(path, "a list expected")
+        rows: list[tuple[str, _Row]] = []
+        for index, row in enumerate(given if isinstance(given, list) else []):
+            if isinstance(row, dict):
+                self._unknown(row, f"{path}[{index}].", _LISTS[key])
+                rows.append((f"{path}[{index}]", row))
+            else:
+                self.problem(f"{path}[{index}]", f"a mapping with {' and '.join(_LISTS[key])} expected")
+        return rows
+
+    def synced(self, rows: list[tuple[str, _Row]]) -> dict[str, float]:
+        """By crane's metric name its period in seconds; of several entries the first counts, as in crane."""
+        periods: dict[str, float] = {}
+        for path, row in rows:
+            period = self._value(path, row, "period", units.duration_seconds)
+            if period is not None:
+                periods.setdefault(self._name(path, row), period)
+        return {name: seconds for name, seconds in periods.items() if seconds > 0}
+
+    def sync(self, synced: dict[str, float]) -> dict[str, object]:
+        """One period for all metrics: the shortest."""
+        shortest = min(synced.values())
+        stale_after = max(shortest + EXTRA_ACTIVE_SECONDS, 2 * shortest)
+        if len(set(synced.values())) > 1:
+            text = units.duration_text(shortest)
+            self.remark("spec.syncPolicy", f"a period for each metric has no equal: all are read every {text}")
+        return {"period": units.duration_text(shortest), "staleAfter": units.duration_text(stale_after)}
+
+    def thresholds(self, rows: list[tuple[str, _Row]], synced: dict[str, float]) -> dict[str, float]:
+        """Our thresholds: of several limits on one metric the lowest is the one that held."""
+        limits: dict[str, float] = {}
+        for path, row in rows:
+            limit = self._value(path, row, "maxLimitPecent", units.number)
+            if limit and limit > 1:
+                self.remark(path, f"{limit:g} is over 1, the full node: the rule could never hold and is left out")
+            elif limit and (metric := self._metric(path, row, synced)) is not None:
+                limits[metric] = min(limit, limits.get(metric, limit))
+        return limits
+
+    def weights(self, rows: list[tuple[str, _Row]], synced: dict[str, float]) -> dict[str, float]:
+        """Our weights: several entries for one metric add up."""
+        weights: dict[str, float] = {}
+        for path, row in rows:
+            weight = self._value(path, row, "weight", units.weight)
+            metric = self._metric(path, row, synced) if weight else None
+            if weight and metric is not None:
+                weights[metric] = round(weights.get(metric, 0.0) + weight, 12)
+        return weights
+
+    def hot_spots(self, rows: list[tuple[str, _Row]]) -> list[dict[str, object]]:
+        """Our hot spots; of several with one time range the one that strikes first is kept."""
+        counts: dict[float, int] = {}
+        for path, row in rows:
+            window = self._value(path, row, "timeRange", units.duration_seconds)
+            count = row.get("count")
+            if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1_000_000:
+                self.problem(f"{path}.count", f"a whole number from 1 expected, got {units.shown(count)}")
+            elif window == 0:
+                self.remark(path, "without a timeRange crane counts nothing: it is left out")
+            elif window is not None:
+                if window in counts:
+                    self.remark(path, "a second penalty for one time range has no equal: the lower count is kept")
+                counts[window] = min(count, counts.get(window, count))
+        return [
+            {"window": units.duration_text(window), "pods": count, "penalty": 1} for window, count in counts.items()
+        ]
+
+    def _metric(self, path: str, row: _Row, synced: dict[str, float]) -> str | None:
+        """Our name of a row's metric; None, with a remark, where there is no equal."""
+        name = self._name(path, row)
+        found = _METRIC.fullmatch(name)
+        if found is None:
+            hint = "add it under metrics: with a PromQL query of your own, as a ratio of cpu or memory"
+            self.remark(path, f"the metric {units.shown(name)} has no equal and is left out; {hint}")
+            return None
+        if name not in synced:
+            self.remark(path, f"crane has no syncPolicy for {name} and never applied this; here it is in force")
+        return self._known(path, found)
+
+    def _known(self, path: str, found: re.Match[str]) -> str:
+        resource = metrics.CPU if found[1] == "cpu" else metrics.MEMORY
+        statistic = metrics.AVERAGE if found[2] == "avg" else metrics.MAXIMUM
+        ours = f"{resource}_{statistic}_{found[3]}{found[4]}"
+        if ours not in self._built_in and ours not in self.extra:
+            window = units.duration_text(float(found[3]) * _SECONDS[found[4]])
+            self.extra[ours] = {"name": ours, "resource": resource, "statistic": statistic, "window": window}
+            self.remark(path, f"{found[0]} becomes the extra metric {ours}, by our own query, not your recording rule")
+        return ours
+
+    def _name(self, path: str, row: _Row) -> str:
+        name = row.get("name")
+        if not isinstance(name, str) or not name:
+            self.problem(f"{path}.name", f"the name of a metric expected, got {units.shown(name)}")
+        return str(name)
+
+    def _value(self, path: str, row: _Row, key: str, read: _Reads) -> float | None:
+        """The value of a key; crane takes one that is not given as 0; None when it cannot be read."""
+        if row.get(key) is None:
+            return 0.0
+        try:
+            return read(row[key])
+        except ValueError as error:
+            self.problem(f"{path}.{key}", str(error))
+            return None
+
+    def _unknown(self, mapping: _Row, prefix: str, known: tuple[str, ...]) -> None:
+        for key in mapping:
+            if key not in known:
+                hint = problems.did_you_mean(str(key), known)
+                self.remark(f"{prefix}{key}", f"crane does not read this key{hint}; it is left out")

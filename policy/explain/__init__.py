@@ -1,0 +1,1 @@
+"""Policy sections as sentences for people."""

@@ -1,0 +1,151 @@
+"""A policy in sentences: what each section makes the services do, so that an operator sees what was understood.
+
+`evenload policy show` prints `read_back`; every section in force speaks, with its defaults, and what is switched off
+says so. The descheduler's section is in `policy.explain.descheduler_summary`.
+"""
+
+import collections.abc
+from typing import NamedTuple
+
+from policy import metrics
+from policy.contract import filter_opt_out
+from policy.explain import descheduler_summary, wording
+from policy.schema import load_policy, sections
+
+Sentences = collections.abc.Iterator[str]
+
+
+class Section(NamedTuple):
+    """A section of the file by its YAML key, and what it means: one sentence per rule."""
+
+    key: str
+    sentences: tuple[str, ...]
+
+
+def read_back(policy: load_policy.LoadPolicy) -> tuple[Section, ...]:
+    """All sections, in the order of the file."""
+    return (
+        Section("sync", tuple(_sync(policy.sync))),
+        Section("metrics", tuple(_metric(metric) for metric in policy.metrics_in_force)),
+        Section("filter", tuple(_filter(policy))),
+        Section("score", tuple(_score(policy))),
+        Section("hotSpots", tuple(_hot_spots(policy))),
+        Section("recentPods", tuple(_recent_pods(policy.recent_pods))),
+        Section("descheduler", tuple(descheduler_summary.read_back(policy))),
+    )
+
+
+def _sync(sync: load_policy.Sync) -> Sentences:
+    yield f"node load is read from Prometheus every {wording.within(sync.period_seconds)}, one query per metric"
+    yield f"a reading older than {wording.span(sync.stale_after_seconds)} is not used"
+    if sync.min_change_ratio > 0:
+        points = wording.count(round(sync.min_change_ratio * 100, 10), "percentage point")
+        yield f"a move of less than {points} is not written to the node, unless it crosses a limit"
+    else:
+        yield "every change is written to the node"
+
+
+def _metric(metric: metrics.Metric) -> str:
+    """What a metric measures, spelt out once, so that the other sections can be short."""
+    resource, window = wording.resource(metric.resource), wording.within(metric.window_seconds)
+    if metric.query is not None:
+        return f"{metric.name} is a ratio of {resource} by a query of your own: {metric.query}"
+    if metric.statistic == metrics.AVERAGE:
+        return f"{metric.name} is the average {resource} use of the last {window}"
+    averages = f"the {wording.long(metric.averaging_seconds)} averages of {resource} use in the last {window}"
+    which = "highest" if metric.statistic == metrics.MAXIMUM else wording.statistic(metric.statistic)
+    return f"{metric.name} is the {which} of {averages}"
+
+
+def _filter(policy: load_policy.LoadPolicy) -> Sentences:
+    rules = policy.filter
+    limits = [(metric, rules.thresholds.get(metric.name, 0.0)) for metric in policy.metrics_in_force]
+    limits = [(metric, limit) for metric, limit in limits if limit > 0]
+    for metric, limit in limits:
+        yield f"a node is skipped for new pods while its {wording.metric(metric)} is over {wording.percent(limit)}"
+    if not limits:
+        yield "no node is skipped for its load: no threshold is set"
+        return
+    if policy.recent_pods.enabled:
+        yield "the expected load of pods that arrived a moment ago counts towards these limits"
+    if rules.on_missing == "reject":
+        yield "a node whose reading is missing, stale or invalid is skipped as well"
+    else:
+        yield "a node whose reading is missing, stale or invalid is not skipped for that"
+    yield {
+        "pending": "when every node is skipped, the pod waits",
+        "coolest": "when every node is skipped, the coolest tenth (at least one) is kept and the decision is degraded",
+    }[rules.when_all_rejected]
+    yield _exempt(rules.exempt)
+    yield _opt_out(rules.exempt.opt_out)
+
+
+def _exempt(exempt: load_policy.Exempt) -> str:
+    who = ["pods of DaemonSets"] if exempt.daemon_sets else []
+    who += [f"pods in {wording.listed(sorted(exempt.namespaces))}"] if exempt.namespaces else []
+    who += [f"pods of priority {exempt.priority_at_least} or more"]
+    return f"no node is skipped for {wording.listed(who, 'or')}"
+
+
+def _opt_out(opt_out: sections.OptOut) -> str:
+    asking = f'pods annotated {filter_opt_out.KEY}: "{filter_opt_out.OFF}"'
+    if not opt_out.enabled:
+        return f"{asking} are filtered like all others"
+    but = f", except in {wording.listed(sorted(opt_out.except_namespaces))}" if opt_out.except_namespaces else ""
+    return f"no node is skipped for {asking}{but}, unless it was just relieved of their workload"
+
+
+def _score(policy: load_policy.LoadPolicy) -> Sentences:
+    score = policy.score
+    if score.combine == "mean":
+        yield f"a node scores 10 (idle) to 0 (full) by the weighted mean of {_shares(policy, metrics.RESOURCES)}"
+    else:
+        means = [_shares(policy, (resource,)) for resource in metrics.RESOURCES]
+        worse = wording.listed([f"the mean of {mean}" for mean in means if mean])
+        yield f"a node scores 10 (idle) to 0 (full) by the worse of {worse}"
+    if score.incoming_pod:
+        yield "the expected load of the pod being placed is added first"
+    else:
+        yield "the pod being placed does not count in it"
+    if score.spread == "stretch":
+        yield "scores are stretched over the full 0 to 10 between the fullest and the idlest candidate"
+
+
+def _shares(policy: load_policy.LoadPolicy, resources: collections.abc.Collection[metrics.Resource]) -> str:
+    """The metrics of `resources` that weigh anything, each with its share of their sum."""
+    weights = policy.score.weights
+    counted = [
+        (metric, weights[metric.name])
+        for metric in policy.metrics_in_force
+        if metric.resource in resources and weights.get(metric.name, 0.0) > 0
+    ]
+    total = sum(weight for _, weight in counted)
+    return wording.listed([f"{wording.metric(metric)} ({100 * weight / total:.3g} %)" for metric, weight in counted])
+
+
+def _hot_spots(policy: load_policy.LoadPolicy) -> Sentences:
+    counted = [spot for spot in policy.hot_spots if spot.penalty > 0]
+    for spot in sorted(counted, key=lambda spot: spot.window_seconds):
+        points, window = wording.count(spot.penalty, "point"), wording.within(spot.window_seconds)
+        pods = "pod" if spot.pods == 1 else f"{spot.pods} pods"
+        yield f"a node loses {points} for every {pods} placed on it in the last {window}"
+    if not counted:
+        yield "pods placed on one node in a row cost it no points"
+
+
+def _recent_pods(recent: load_policy.RecentPods) -> Sentences:
+    if not recent.enabled:
+        yield "pods that arrived a moment ago count only as far as the readings show them"
+        return
+    share, default = recent.usage_per_request, recent.default
+    yield (
+        f"a pod that the readings cannot show yet is expected to use {wording.percent(share.cpu)} of the CPU and "
+        f"{wording.percent(share.memory)} of the memory it requests, and counts less as each window fills"
+    )
+    if recent.owner_usage:
+        yield (
+            "where its owner has 3 measured replicas, or 1 that has been Ready for an hour, it is expected to use what "
+            "these use on average, and at least half of what it requests"
+        )
+    as_text = default.model_dump(mode="json", by_alias=True)
+    yield f"what it does not request is taken as {as_text['cpu']} of CPU and {as_text['memory']} of memory"

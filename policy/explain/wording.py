@@ -1,0 +1,105 @@
+"""The words in which a policy is read back to people: shares, spans of time, metrics, lists.
+
+`policy.explain.summary` and `policy.explain.descheduler_summary` build their sentences from these; nothing here decides
+anything.
+"""
+
+import collections.abc
+import re
+from typing import Final
+
+from policy import metrics
+from policy.schema import sections, units
+
+_UNITS: Final = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+_RESOURCES: Final = {metrics.CPU: "CPU", metrics.MEMORY: "memory"}
+_STATISTICS: Final = {metrics.AVERAGE: "average", metrics.MAXIMUM: "maximum"}
+_PERCENTILE: Final = re.compile(r"p([0-9]{1,2})([0-9]?)")
+
+
+def percent(ratio: float) -> str:
+    """`65 %` for 0.65; as many digits as the file gave."""
+    return f"{round(ratio * 100, 10):.12g} %"
+
+
+def number(value: float) -> str:
+    """A number without digits it does not need: 1, 0.5."""
+    return f"{value:.12g}"
+
+
+def count(amount: float, thing: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number(amount)} {thing}" + ("" if amount == 1 else "s")
+
+
+def span(seconds: float) -> str:
+    """`5 minutes`, `1 hour`; a Go duration where no single unit fits."""
+    amount, unit = _in_one_unit(seconds)
+    return count(amount, unit) if unit else units.duration_text(seconds)
+
+
+def within(seconds: float) -> str:
+    """A span after "the last": `5 minutes`, but `hour` for one hour."""
+    amount, unit = _in_one_unit(seconds)
+    return unit if amount == 1 and unit else span(seconds)
+
+
+def _in_one_unit(seconds: float) -> tuple[float, str]:
+    for size, unit in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return seconds / size, unit
+    return seconds, ""
+
+
+def resource(name: metrics.Resource) -> str:
+    """`CPU` or `memory`."""
+    return _RESOURCES[name]
+
+
+def metric(of: metrics.Metric) -> str:
+    """What a metric is, as a noun: `5-minute memory average`; one with a query of its own is called by its name."""
+    if of.query is not None:
+        return f"{of.name} ({resource(of.resource)}, own query)"
+    return f"{long(of.window_seconds)} {resource(of.resource)} {statistic(of.statistic)}"
+
+
+def long(seconds: float) -> str:
+    """A span before a noun: `5-minute`, `1-hour`."""
+    amount, unit = _in_one_unit(seconds)
+    return f"{number(amount)}-{unit}" if unit else units.duration_text(seconds)
+
+
+def statistic(name: str) -> str:
+    """`average`, `maximum`, `95th percentile`."""
+    found = _PERCENTILE.fullmatch(name)
+    if found is None:
+        return _STATISTICS.get(name, name)
+    return f"{_ordinal(found[1] + (f'.{found[2]}' if found[2] else ''))} percentile"
+
+
+def _ordinal(digits: str) -> str:
+    last_two, ends = digits[-2:], {"1": "st", "2": "nd", "3": "rd"}
+    if "." in digits or last_two in ("11", "12", "13"):
+        return f"{digits}th"
+    return digits + ends.get(digits[-1], "th")
+
+
+def listed(words: collections.abc.Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f" {last} ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
+
+
+def selector(of: sections.LabelSelector) -> str:
+    """A label selector as kubectl's -l writes it: `app=web,tier in (a,b),!canary`."""
+    parts = [f"{key}={value}" for key, value in of.match_labels.items()]
+    for expression in of.match_expressions:
+        values = f"({','.join(expression.values)})"
+        parts.append(
+            {
+                "In": f"{expression.key} in {values}",
+                "NotIn": f"{expression.key} notin {values}",
+                "Exists": expression.key,
+                "DoesNotExist": f"!{expression.key}",
+            }[expression.operator]
+        )
+    return ",".join(parts)

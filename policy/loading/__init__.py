@@ -1,0 +1,1 @@
+"""Policy file text -> models, with every problem located by line and column."""

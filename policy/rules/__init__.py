@@ -1,0 +1,1 @@
+"""Formulas of the policy: metrics, filter, score, hot-spot penalties, expected load."""

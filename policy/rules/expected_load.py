@@ -1,0 +1,124 @@
+"""Expected load of recent pods: what pods bound a moment ago will add to a node before the windows can show it.
+
+The extender estimates each pod once (`estimate`) and adds up, per node and metric, what the windows cannot show yet
+(`expected`). The same estimate is the incoming pod's own load (`incoming`). Formulas: docs/contract.md, expected load;
+the mean use of a pod's owner comes before the request (docs/decisions/0004-owners-mean-usage.md).
+"""
+
+import collections.abc
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import metrics
+from policy.contract import owner_usage
+from policy.schema import load_policy
+
+Floats = npt.NDArray[np.float64]
+
+OWNERS_MEAN: Final = "owner's mean"
+# Replicas that idle say nothing of what their like will use with work to do (docs/decisions/0019-owners-mean-floor.md).
+OWNERS_MEAN_FLOOR: Final = 0.5
+FLOOR: Final = f"{OWNERS_MEAN_FLOOR:.0%} of the request, over an owner's mean of less"
+REQUEST_RATIO: Final = "request ratio"
+DEFAULT: Final = "default"
+
+
+_NO_MEAN: Final = owner_usage.Mean(None, None, 0)
+
+
+class Load(NamedTuple):
+    """An amount of both resources."""
+
+    cpu_millicores: float
+    memory_bytes: float
+
+
+class Estimate(NamedTuple):
+    """The load expected of a pod, by what each resource was estimated, and over how many replicas there is a mean."""
+
+    load: Load
+    cpu_by: str
+    memory_by: str
+    replicas: int
+
+    def words(self, by: str) -> str:
+        """By what a resource was estimated, for explain."""
+        measured = by in (OWNERS_MEAN, FLOOR)
+        return f"{by} over {self.replicas} replica{'s' * (self.replicas != 1)}" if measured else by
+
+
+class RecentPod(NamedTuple):
+    """A pod bound at `at_seconds` (Unix) that is expected to use `load`."""
+
+    at_seconds: float
+    load: Load
+
+
+def estimate(request: Load, recent_pods: load_policy.RecentPods, mean: owner_usage.Mean | None = None) -> Estimate:
+    """est(p): max(the mean use of the owner's replicas, OWNERS_MEAN_FLOOR x the effective request) where a mean is
+    known, else usagePerRequest x the request, else the default; each resource by itself (a request of 0 is none).
+    """
+    share, default = recent_pods.usage_per_request, recent_pods.default
+    if mean is None or not recent_pods.owner_usage:
+        mean = _NO_MEAN
+    cpu, cpu_by = _estimated(mean.cpu_millicores, request.cpu_millicores, share.cpu, default.cpu_millicores)
+    memory, memory_by = _estimated(mean.memory_bytes, request.memory_bytes, share.memory, default.memory_bytes)
+    return Estimate(Load(cpu, memory), cpu_by, memory_by, mean.replicas)
+
+
+def _estimated(measured: float | None, request: float, share_ratio: float, default: float) -> tuple[float, str]:
+    if measured is not None:
+        least = OWNERS_MEAN_FLOOR * request
+        return (measured, OWNERS_MEAN) if measured >= least else (least, FLOOR)
+    return (share_ratio * request, REQUEST_RATIO) if request > 0 else (default, DEFAULT)
+
+
+def expected(
+    pods: collections.abc.Iterable[RecentPod],
+    allocatable: Load,
+    in_force: collections.abc.Sequence[metrics.Metric],
+    now_seconds: float,
+) -> Floats:
+    """Expected load of one node's recent pods [metrics], ratios: sum of est(p) * max(0, 1 - age / W_m) / allocatable.
+
+    A pod's share is at most 1 (a clock behind the binding). 0 for a resource the node does not offer: no pod that
+    requests it can land there anyway.
+    """
+    listed = list(pods)
+    ages = now_seconds - np.array([pod.at_seconds for pod in listed], dtype=np.float64)
+    loads = np.array([pod.load for pod in listed], dtype=np.float64).reshape(len(listed), 2)
+    node = np.zeros(len(listed), dtype=np.intp)
+    by_node = expected_by_node(node, ages, loads, np.array([allocatable], dtype=np.float64), in_force)
+    return np.asarray(by_node[0], dtype=np.float64)
+
+
+def expected_by_node(
+    node: npt.NDArray[np.intp],
+    age_seconds: Floats,
+    load: Floats,
+    allocatable: Floats,
+    in_force: collections.abc.Sequence[metrics.Metric],
+) -> Floats:
+    """The same for many nodes [nodes, metrics]: `node` [pods] row numbers, `age_seconds` [pods], `load` [pods, 2] and
+    `allocatable` [nodes, 2] in the order of `Load`.
+    """
+    columns = np.zeros((len(allocatable), len(in_force)))
+    for at, metric in enumerate(in_force):
+        resource = metrics.RESOURCES.index(metric.resource)
+        unseen = load[:, resource] * np.clip(1.0 - age_seconds / metric.averaging_seconds, 0.0, 1.0)
+        total = np.bincount(node, weights=unseen, minlength=len(allocatable)).astype(np.float64)
+        columns[:, at] = _ratio(total, allocatable[:, resource])
+    return columns
+
+
+def incoming(load: Load, allocatable: Floats, in_force: collections.abc.Sequence[metrics.Metric]) -> Floats:
+    """The incoming pod's own expected load on every node [nodes, metrics], for `incomingPod: true`."""
+    columns = [metrics.RESOURCES.index(metric.resource) for metric in in_force]
+    amounts = np.asarray(load, dtype=np.float64)
+    return _ratio(np.broadcast_to(amounts, allocatable.shape), allocatable)[:, columns]
+
+
+def _ratio(amount: Floats, capacity: Floats) -> Floats:
+    return np.divide(amount, capacity, where=capacity > 0, out=np.zeros(np.shape(amount)))

@@ -1,0 +1,246 @@
+"""The score: how good each candidate node is, an integer from 0 (full) to 10 (idle).
+
+The extender compiles the policy's weights once (`weighing`) and asks `scores` per request, or keeps `bases` per node
+and only calls `rank`. The `Breakdown` returned holds every factor for explain. All arrays are [nodes] or [nodes,
+metrics] with the columns of `metrics_in_force`; NaN in the readings means missing, stale or invalid.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import metrics
+from policy.schema import load_policy
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+MAX_SCORE: Final = 10
+# The base of every node when no candidate has one: any number, as it is the same for all.
+NEUTRAL_BASE: Final = 5.0
+# Sums of binary fractions miss the half by less than this; round half up is meant on the decimal number.
+_DECIMALS: Final = 9
+
+
+class Weighing(NamedTuple):
+    """The policy's score, compiled: a weight per column, and the columns of which each mean is taken.
+
+    `groups` is one group of all columns for `combine: mean`, one per resource for `combine: worst`; `weighted` are
+    their columns of a weight over 0, for the groups that have any; `points` [metrics, 1] are those that a node without
+    load gets from each metric.
+    """
+
+    weights: Floats
+    groups: tuple[tuple[int, ...], ...]
+    weighted: tuple[tuple[int, ...], ...]
+    points: Floats
+    stretch: bool
+    incoming_pod: bool
+
+
+class Ranking(NamedTuple):
+    """What becomes of the candidates' bases: `base` after the cap, the median and the stretched range, `neutral` where
+    the median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off,
+    `raw` the clamped result, `scores` its integers. All [nodes].
+    """
+
+    base: Floats
+    neutral: Mask
+    capped: Mask
+    penalty: Floats
+    raw: Floats
+    scores: Integers
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Every factor of the scores of one request.
+
+    `incoming` [nodes, metrics] is what the pod itself adds, 0 where the policy does not want it; `predicted` [nodes,
+    metrics] is u' (reading + recent pods + incoming pod); `terms` [nodes, metrics] are the points
+    each metric gives to the mean it belongs to, NaN where unusable; `own_base` [nodes] is the base from the node's
+    own readings, NaN for a node that has none; `degraded` [nodes] marks nodes with an unusable metric of a weight
+    over 0.
+    """
+
+    weights: Floats
+    values: Floats
+    expected: Floats
+    incoming: Floats
+    predicted: Floats
+    terms: Floats
+    own_base: Floats
+    degraded: Mask
+    ranking: Ranking
+
+    @property
+    def scores(self) -> Integers:
+        """One integer 0..10 per node, in the order asked."""
+        return self.ranking.scores
+
+    @property
+    def any_degraded(self) -> bool:
+        """Whether the decision as a whole is degraded."""
+        return bool(self.degraded.any())
+
+
+def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metrics.Metric]) -> Weighing:
+    """Compile a policy's score for the columns `in_force`; a metric without a weight has weight 0."""
+    weights = np.array([score.weights.get(metric.name, 0.0) for metric in in_force], dtype=np.float64)
+    everything = (tuple(range(len(in_force))),)
+    by_resource = tuple(
+        tuple(column for column, metric in enumerate(in_force) if metric.resource == resource)
+        for resource in metrics.RESOURCES
+    )
+    groups = by_resource if score.combine == "worst" else everything
+    with_weight = [list(group) for group in groups if weights[list(group)].any()]
+    points = np.zeros((len(weights), 1))
+    for group in with_weight:
+        points[group, 0] = MAX_SCORE * (weights[group] / weights[group].sum())
+    weighted = tuple(tuple(column for column in group if weights[column] > 0) for group in with_weight)
+    return Weighing(weights, groups, weighted, points, score.spread == "stretch", score.incoming_pod)
+
+
+def scores(
+    values: Floats, expected: Floats, penalty: Floats, compiled: Weighing, *, incoming: Floats | None = None
+) -> Breakdown:
+    """Score every node: round(clamp(base - penalty, 0, 10)), half up.
+
+    `values` [nodes, metrics] ratios with NaN = unusable, `expected` [nodes, metrics] the load of recent pods,
+    `penalty` [nodes] hot points, `incoming` [nodes, metrics] the incoming pod's own expected load, added only if the
+    policy says `incomingPod: true`.
+    """
+    added = incoming if compiled.incoming_pod and incoming is not None else np.zeros_like(expected)
+    predicted = values + expected + added
+    terms, own_base = _terms(predicted, compiled)
+    complete = whole(values, compiled)
+    ranking = rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
+    return Breakdown(compiled.weights, values, expected, added, predicted, terms, own_base, ~complete, ranking)
+
+
+def ranking(
+    values: Floats, expected: Floats, penalty: Floats, compiled: Weighing, *, incoming: Floats | None = None
+) -> Ranking:
+    """The ranking of `scores`, the same to the bit, without its factors: for who asks thousands of times."""
+    predicted = values + expected
+    if compiled.incoming_pod and incoming is not None:
+        predicted += incoming
+    own_base, all_whole = _bases(predicted, compiled)
+    complete = None if all_whole else whole(values, compiled)
+    return rank(own_base, penalty, whole=complete, stretch=compiled.stretch)
+
+
+def whole(values: Floats, compiled: Weighing) -> Mask:
+    """Which nodes [nodes] have every metric of a weight over 0; `values` [nodes, metrics], NaN = unusable."""
+    return np.asarray(~np.isnan(values[:, compiled.weights > 0]).any(axis=1), dtype=np.bool_)
+
+
+def bases(predicted: Floats, compiled: Weighing) -> Floats:
+    """Base of every node by its own readings, 0..10: 10 * sum(w_m * (1 - min(1, u'_m))) / sum(w_m) over usable m; NaN
+    if none.
+
+    `predicted` is u' [nodes, metrics]. With `combine: worst` it is the lower of the two resources' means, over those
+    that have one.
+    """
+    return _bases(predicted, compiled)[0]
+
+
+def _bases(predicted: Floats, compiled: Weighing) -> tuple[Floats, bool]:
+    """The same, and whether every node has every metric of a weight."""
+    found = _whole_bases(predicted, compiled)
+    all_whole = not np.count_nonzero(np.isnan(found))
+    return (found if all_whole else _terms(predicted, compiled)[1]), all_whole
+
+
+def _whole_bases(predicted: Floats, compiled: Weighing) -> Floats:
+    """`bases` of the nodes that have every metric of a weight, the same to the bit, and NaN for the others. Here each
+    step of numpy counts: it is asked of a few rows with every placement, and of all candidates with every pod.
+    """
+    points = np.maximum(predicted.T, 0.0)
+    np.minimum(points, 1.0, out=points)
+    np.subtract(1.0, points, out=points)
+    np.multiply(points, compiled.points, out=points)
+    means = [_summed(points[column] for column in group) for group in compiled.weighted]
+    return functools.reduce(np.minimum, means) if means else np.full(len(predicted), np.nan)
+
+
+def _summed(columns: collections.abc.Iterable[Floats]) -> Floats:
+    """The sum from left to right: the order of numpy's own sums depends on how many there are and lie in memory."""
+    return functools.reduce(np.add, columns)
+
+
+def _terms(predicted: Floats, compiled: Weighing) -> tuple[Floats, Floats]:
+    usable = ~np.isnan(predicted)
+    headroom = 1.0 - np.clip(np.where(usable, predicted, 1.0), 0.0, 1.0)
+    weights = np.where(usable, compiled.weights, 0.0)
+    terms = np.full(predicted.shape, np.nan)
+    means = np.full((len(predicted), len(compiled.groups)), np.nan)
+    for at, group in enumerate(compiled.groups):
+        columns = np.array(group, dtype=np.intp)
+        mine = weights.take(columns, axis=1)  # unlike [:, columns] row by row in memory: sums of a row have one order
+        total = mine.sum(axis=1)
+        share = np.divide(mine, total[:, None], where=total[:, None] > 0, out=np.zeros_like(mine))
+        points = MAX_SCORE * share * headroom.take(columns, axis=1)
+        terms[:, columns] = np.where(usable[:, columns], points, np.nan)
+        means[:, at] = np.where(total > 0, _summed(points.T), np.nan)
+    return terms, np.fmin.reduce(means, axis=1, initial=np.nan)
+
+
+def rank(own_base: Floats, penalty: Floats, *, whole: Mask | None = None, stretch: bool = False) -> Ranking:
+    """Scores of the candidates of one request from their bases and penalties, both [nodes] on the 0..10 scale.
+
+    No node is the best only because it lacks a metric: see `_under_the_best_whole`; `whole` [nodes] are those that
+    lack none (None: all). A node without a base (NaN) then gets the median of those that have one, before penalties. If
+    no candidate has one, all score the same: penalties are left aside, too.
+    `stretch` maps the bases linearly so that the worst is 0 and the best is 10 before penalties; equal bases stay as
+    they are.
+    """
+    neutral = np.isnan(own_base)
+    without = np.count_nonzero(neutral)
+    if without == len(own_base):
+        base = np.full(len(own_base), NEUTRAL_BASE)
+        return Ranking(base, neutral, np.zeros_like(neutral), np.zeros(len(base)), base, _round_half_up(base))
+    base = own_base if whole is None else _under_the_best_whole(own_base, whole)
+    capped = base < own_base
+    if without:
+        base = np.where(neutral, np.median(base[~neutral]), base)
+    if stretch:
+        base = _stretched(base)
+    raw, rounded = clamped(base, penalty)
+    return Ranking(base, neutral, capped, penalty, raw, rounded)
+
+
+def _under_the_best_whole(own_base: Floats, whole: Mask) -> Floats:
+    """The bases, those of nodes that lack a metric of a weight scaled to at most the best of the others.
+
+    That is base * most / top where top > most: most is the best base of a whole node, top that of a node that is not.
+    One factor for all of them keeps their order, and uses all integers that are left where whole nodes are nearly full.
+    """
+    partly = ~whole & ~np.isnan(own_base)
+    most, top = (own_base[each].max(initial=-np.inf) for each in (whole, partly))
+    if not top > most > -np.inf:
+        return own_base
+    return np.where(partly, most * (own_base / top), own_base)  # in this order never over `most`, not by a bit
+
+
+def clamped(base: Floats, penalty: Floats) -> tuple[Floats, Integers]:
+    """The last step for nodes that have a base: clamp(base - penalty, 0, 10), and the same rounded half up."""
+    raw = np.minimum(np.maximum(base - penalty, 0.0), float(MAX_SCORE))
+    return raw, _round_half_up(raw)
+
+
+def _stretched(base: Floats) -> Floats:
+    worst, best = base.min(), base.max()
+    if best - worst < 10.0**-_DECIMALS:
+        return base
+    stretched: Floats = MAX_SCORE * (base - worst) / (best - worst)
+    return stretched
+
+
+def _round_half_up(raw: Floats) -> Integers:
+    return np.floor(raw.round(_DECIMALS) + 0.5).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Policy file sections as frozen models with defaults, units and cross-field checks."""

@@ -1,0 +1,217 @@
+"""Combinations of the policy that no single field can judge: what each pair of settings must mean together.
+
+`policy.loading.loader` calls `combinations` on a model whose fields are valid each by itself, and gives every finding
+its place in the text; what it finds is refused. `policy.schema.lint` judges what works and is hardly meant. A new check
+is a generator of findings, listed in `_CHECKS`.
+"""
+
+import collections.abc
+import re
+import zoneinfo
+from typing import Final, NamedTuple
+
+from policy import metrics
+from policy.schema import descheduler_section, load_policy, problems, sections, units
+
+
+class Finding(NamedTuple):
+    """An impossible combination: where, what, and the other fields it was judged by (besides `path` itself)."""
+
+    path: problems.Path
+    message: str
+    rests_on: tuple[problems.Path, ...] = ()
+
+
+Findings = collections.abc.Iterator[Finding]
+
+# A statistic our own queries can compute; p95 is the 95th percentile, p999 the 99.9th.
+_KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
+_MIN_PERIODS_UNTIL_STALE: Final = 2
+# Nobody scrapes more often than this, and a pod says in whole seconds when it was placed.
+_LEAST_SECONDS: Final = 1.0
+_LEAST: Final = units.duration_text(_LEAST_SECONDS)
+# A maximum or percentile is evaluated in steps of a quarter of the averages that it is over
+# (`promql.queries.node_queries`).
+STEPS_PER_AVERAGE: Final = 4
+# Comparing two names takes 50 us, and a file may hold thousands of each: nobody sees more hints than problems.
+_HINTS: Final = problems.MAX_SHOWN
+_COMPARED: Final = 100
+_LISTED: Final = 12
+
+
+def combinations(policy: load_policy.LoadPolicy) -> tuple[Finding, ...]:
+    """Every impossible combination in the policy."""
+    return tuple(finding for check in _CHECKS for finding in check(policy))
+
+
+def _too_often(policy: load_policy.LoadPolicy) -> Findings:
+    often: tuple[tuple[problems.Path, float, str], ...] = (
+        (("sync", "period"), policy.sync.period_seconds, "eight queries over all nodes are asked each time"),
+        (("descheduler", "interval"), policy.descheduler.interval_seconds, "a run reads all nodes and what they use"),
+    )
+    for path, seconds, reason in often:
+        if seconds < _LEAST_SECONDS:
+            yield Finding(path, f"must be at least {_LEAST}: {reason}, and nobody scrapes more often")
+    for index, spot in enumerate(policy.hot_spots):
+        if spot.window_seconds < _LEAST_SECONDS:
+            message = f"must be at least {_LEAST}: a pod says in whole seconds when it was placed"
+            yield Finding(("hotSpots", index, "window"), message)
+
+
+def _sync(policy: load_policy.LoadPolicy) -> Findings:
+    least = _MIN_PERIODS_UNTIL_STALE * policy.sync.period_seconds
+    if policy.sync.stale_after_seconds < least:
+        needed = units.duration_text(least)
+        message = f"must be at least twice sync.period ({needed}), or one late sync makes all stale"
+        yield Finding(("sync", "staleAfter"), message, (("sync", "period"),))
+
+
+def _metrics(policy: load_policy.LoadPolicy) -> Findings:
+    built_in = {metric.name: metric for metric in metrics.BUILT_IN}
+    seen: set[str] = set()
+    for index, entry in enumerate(policy.metrics):
+        path: problems.Path = ("metrics", index)
+        if entry.name in seen:
+            yield Finding((*path, "name"), f"metric {entry.name} is listed twice")
+        seen.add(entry.name)
+        overridden = built_in.get(entry.name)
+        if overridden is not None and overridden.resource != entry.resource:
+            message = f"{entry.name} is a metric of {overridden.resource}: give yours another name"
+            yield Finding((*path, "resource"), message)
+        if entry.window_seconds < _LEAST_SECONDS:
+            yield Finding((*path, "window"), f"must be at least {_LEAST}")
+        if entry.query is None and not _KNOWN_STATISTIC.fullmatch(entry.statistic):
+            message = f"{entry.statistic} is known only with a query of your own; built in are avg, max and p1 to p999"
+            hint = problems.did_you_mean(entry.statistic, ("avg", "max"))
+            yield Finding((*path, "statistic"), message + hint)
+
+
+def _steps(policy: load_policy.LoadPolicy) -> Findings:
+    """Maxima and percentiles whose window most evaluations would miss: their values would come and go."""
+    entries = {entry.name: at for at, entry in enumerate(policy.metrics)}
+    averages = {entry.resource: at for at, entry in reversed([*enumerate(policy.metrics)]) if entry.statistic == "avg"}
+    for metric in policy.metrics_in_force:
+        step_seconds = metric.averaging_seconds / STEPS_PER_AVERAGE
+        if metric.query is not None or not _LEAST_SECONDS <= metric.window_seconds < step_seconds:
+            continue
+        behind: problems.Path = ("metrics", averages.get(metric.resource, 0), "window")
+        own: problems.Path = ("metrics", entries[metric.name], "window") if metric.name in entries else behind
+        average, step = units.duration_text(metric.averaging_seconds), units.duration_text(step_seconds)
+        message = (
+            f"{metric.name} looks back {units.duration_text(metric.window_seconds)} at averages over {average}, which "
+            f"are evaluated every {step}: most of the time it would find none; expected at least {step}"
+        )
+        yield Finding(own, message, (behind,))
+
+
+def _named(policy: load_policy.LoadPolicy) -> Findings:
+    in_force = metrics.names(policy.metrics_in_force)
+    known = frozenset(in_force)
+    maps: tuple[tuple[problems.Path, collections.abc.Iterable[str]], ...] = (
+        (("filter", "thresholds"), policy.filter.thresholds),
+        (("score", "weights"), policy.score.weights),
+        (("descheduler", "thresholds"), policy.descheduler.thresholds),
+    )
+    for path, keys in maps:
+        for at, name in enumerate(name for name in keys if name not in known):
+            hint = _hint(name, in_force) if at < _HINTS else ""
+            yield Finding((*path, name), f"no metric of this name{hint}", (("metrics",),))
+
+
+def _hint(name: str, in_force: tuple[str, ...]) -> str:
+    listed = [*in_force[:_LISTED], "..."] if len(in_force) > _LISTED else in_force
+    return problems.did_you_mean(name, in_force[:_COMPARED]) or f"; in force: {', '.join(listed)}"
+
+
+def _weights(policy: load_policy.LoadPolicy) -> Findings:
+    if not any(policy.score.weights.values()):
+        yield Finding(("score", "weights"), "all weights are 0: at least one metric must count")
+
+
+def _hot_spots(policy: load_policy.LoadPolicy) -> Findings:
+    seen: dict[float, str] = {}
+    for index, spot in enumerate(policy.hot_spots):
+        if spot.window_seconds in seen:
+            yield Finding(("hotSpots", index, "window"), f"the window {seen[spot.window_seconds]} is listed twice")
+        seen.setdefault(spot.window_seconds, spot.window)
+
+
+def _bands(policy: load_policy.LoadPolicy) -> Findings:
+    for name, band in policy.descheduler.thresholds.items():
+        if band.evict_until_ratio >= band.evict_above_ratio:
+            path = ("descheduler", "thresholds", name, "evictUntil")
+            above = f"{band.evict_above_ratio:g}"
+            yield Finding(path, f"must be lower than evictAbove ({above}), or a relieved node is overloaded again")
+
+
+def _pauses(policy: load_policy.LoadPolicy) -> Findings:
+    cooldown, breaker = policy.descheduler.cooldown, policy.descheduler.breaker
+    path: problems.Path
+    growing: dict[str, descheduler_section.Growing] = {
+        "returned": cooldown.returned,
+        "ineffective": cooldown.ineffective,
+    }
+    for name, rest in growing.items():
+        if rest.max_seconds < rest.initial_seconds:
+            path = ("descheduler", "cooldown", name)
+            yield Finding((*path, "max"), "must not be shorter than initial", ((*path, "initial"),))
+    if breaker.max_seconds < breaker.backoff_seconds:
+        path = ("descheduler", "breaker")
+        yield Finding((*path, "max"), "must not be shorter than backoff", ((*path, "backoff"),))
+
+
+def _windows(policy: load_policy.LoadPolicy) -> Findings:
+    for index, window in enumerate(policy.descheduler.windows):
+        path: problems.Path = ("descheduler", "windows", index)
+        if window.begins == window.ends:
+            yield Finding((*path, "to"), 'is the same as from: the whole day is from "00:00" to "24:00"')
+        if window.begins == "24:00":
+            yield Finding((*path, "from"), 'a window begins from "00:00" to "23:59"')
+        if len(set(window.days)) != len(window.days):
+            yield Finding((*path, "days"), "a day is listed twice")
+        if not _is_time_zone(window.time_zone):
+            yield Finding(
+                (*path, "timeZone"), f"{units.shown(window.time_zone)} is no IANA time zone such as Europe/Berlin"
+            )
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, KeyError, OSError):  # OSError: a directory of the database, such as America
+        return False
+    return True
+
+
+def _selectors(policy: load_policy.LoadPolicy) -> Findings:
+    protect = policy.descheduler.protect
+    yield from _selector(("descheduler", "protect", "labelSelector"), protect.label_selector)
+    if protect.namespace_selector is not None:
+        yield from _selector(("descheduler", "protect", "namespaceSelector"), protect.namespace_selector)
+    for index, rule in enumerate(policy.descheduler.flow):
+        yield from _selector(("descheduler", "flow", index, "match", "labelSelector"), rule.match.label_selector)
+
+
+def _selector(path: problems.Path, selector: sections.LabelSelector) -> Findings:
+    for index, expression in enumerate(selector.match_expressions):
+        needs_values = expression.operator in ("In", "NotIn")
+        if needs_values != bool(expression.values):
+            message = (
+                f"{expression.operator} needs at least one" if needs_values else f"{expression.operator} takes none"
+            )
+            yield Finding((*path, "matchExpressions", index, "values"), message)
+
+
+_CHECKS: Final = (
+    _too_often,
+    _sync,
+    _metrics,
+    _steps,
+    _named,
+    _weights,
+    _hot_spots,
+    _bands,
+    _pauses,
+    _windows,
+    _selectors,
+)

@@ -1,0 +1,89 @@
+"""Settings of a policy that work and are hardly meant: warnings, each with its reason.
+
+`policy.loading.loader` gives them their places in the text: `evenload policy validate` prints them, the services log
+them when a policy comes into force. Nothing is refused for them; what cannot work is judged by `policy.schema.checks`.
+"""
+
+import itertools
+from typing import Final
+
+from policy import metrics
+from policy.schema import load_policy, problems, units
+from policy.schema.checks import Finding, Findings
+
+# Most clusters scrape every 15 s to 1 min.
+_QUICK_SCRAPE_SECONDS: Final = 15.0
+_SCRAPES_IN_AVERAGE: Final = 4  # as `annotator.diagnostics.scrapes` expects of what it measures
+_OFTEN_SECONDS: Final = 5.0
+_NOTHING_NEW: Final = "most clusters scrape every 15s to 1m, and between two scrapes there is nothing new"
+_ROUNDING: Final = 1e-9
+
+
+def doubts(policy: load_policy.LoadPolicy) -> tuple[Finding, ...]:
+    """The doubtful settings in the policy, as many as a log should hold."""
+    return tuple(itertools.islice((finding for check in _CHECKS for finding in check(policy)), problems.MAX_SHOWN))
+
+
+def _period(policy: load_policy.LoadPolicy) -> Findings:
+    period_seconds, path = policy.sync.period_seconds, ("sync", "period")
+    built_in = [metric for metric in policy.metrics_in_force if metric.query is None]
+    shortest = min(built_in, key=lambda metric: metric.window_seconds, default=None)
+    if period_seconds < _OFTEN_SECONDS:
+        yield Finding(path, f"is short: {_NOTHING_NEW}, at eight queries over all nodes each time")
+    elif shortest is not None and period_seconds > shortest.window_seconds:
+        window = units.duration_text(shortest.window_seconds)
+        message = f"is longer than the window of {shortest.name} ({window}): load between two syncs is in no reading"
+        yield Finding(path, message)
+
+
+def _windows(policy: load_policy.LoadPolicy) -> Findings:
+    in_force = {metric.name: metric for metric in policy.metrics_in_force}
+    least = units.duration_text(_SCRAPES_IN_AVERAGE * _QUICK_SCRAPE_SECONDS)
+    for index, entry in enumerate(policy.metrics):
+        metric, path = in_force[entry.name], ("metrics", index, "window")
+        if metric.query is not None:
+            continue
+        if metric.statistic == metrics.AVERAGE and metric.window_seconds < _SCRAPES_IN_AVERAGE * _QUICK_SCRAPE_SECONDS:
+            message = (
+                f"is short: at least {_SCRAPES_IN_AVERAGE} scrapes are needed for an average that one failed scrape"
+            )
+            yield Finding(
+                path, f"{message} does not empty, which takes {least} at a scrape every 15s, and longer at fewer"
+            )
+        elif metric.window_seconds < metric.averaging_seconds:
+            average = units.duration_text(metric.averaging_seconds)
+            yield Finding(
+                path, f"is shorter than the averages it is over ({average}): it says hardly more than one does"
+            )
+
+
+def _rests(policy: load_policy.LoadPolicy) -> Findings:
+    interval_seconds = policy.descheduler.interval_seconds
+    if interval_seconds < _OFTEN_SECONDS:
+        message = f"is short: {_NOTHING_NEW}, at a reading of all nodes each time"
+        yield Finding(("descheduler", "interval"), message)
+    if policy.descheduler.breaker.backoff_seconds < interval_seconds:
+        message = f"is shorter than descheduler.interval ({units.duration_text(interval_seconds)})"
+        yield Finding(("descheduler", "breaker", "backoff"), f"{message}: an open breaker holds back no run")
+    returned = policy.descheduler.cooldown.returned
+    if returned.window_seconds < returned.initial_seconds:
+        message = "is shorter than initial: a return is forgotten before the next one can come, so that nothing grows"
+        yield Finding(("descheduler", "cooldown", "returned", "window"), message)
+
+
+def _weights(policy: load_policy.LoadPolicy) -> Findings:
+    """Weights of one resource against the other, where `combine` is what a file that does not name it gets."""
+    score = policy.score
+    if score.combine != "worst" or "combine" in score.model_fields_set:
+        return
+    totals = dict.fromkeys(metrics.RESOURCES, 0.0)
+    for metric in policy.metrics_in_force:
+        totals[metric.resource] += score.weights.get(metric.name, 0.0)
+    less, more = sorted(totals.values())
+    if less > 0 and more - less > _ROUNDING * more:
+        sums = " and ".join(f"{resource} {total:.3g}" for resource, total in totals.items())
+        message = f"{sums} in all say nothing: combine is worst, its default, and takes each resource by itself"
+        yield Finding(("score", "weights"), f"{message}; write combine: mean to weigh them, or combine: worst")
+
+
+_CHECKS: Final = (_period, _windows, _rests, _weights)

@@ -1,0 +1,155 @@
+"""What is wrong with a policy file: every problem with its line, column and path, in words an operator can act on.
+
+`policy.loading.loader` collects `Problem`s from the text and from the model and raises them together as one
+`PolicyError`; `explain` turns an error of the model library into our own sentence, with a "did you mean" where a known
+word is close.
+"""
+
+import collections.abc
+import dataclasses
+import difflib
+import types
+import typing
+from typing import Final
+
+import pydantic
+import pydantic_core
+
+from policy.schema import units
+
+Path = tuple[str | int, ...]
+
+MAX_SHOWN: Final = 50
+_YAML_1_1_BOOLEANS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
+_EXPECTED: Final = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "string_type": "a text",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "finite_number": "a finite number",
+}
+_COMPARED: Final = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "more than"),
+    "less_than": ("lt", "less than"),
+}
+_PATTERNS: Final = {
+    "^[a-z][a-z0-9_]": "a name of lower-case letters, digits and _ such as cpu_p95_30m",
+    "^(([01][0-9]": 'a time of day of two digits each, in quotes, such as "08:30"',
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing wrong with a file: where (line and column from 1, path of keys) and what."""
+
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def text(self, source: str) -> str:
+        """`file:line:column: path: message`."""
+        return ": ".join(part for part in (f"{source}:{self.line}:{self.column}", self.path, self.message) if part)
+
+
+class PolicyError(ValueError):
+    """A policy file that was refused; `problems` holds everything found wrong, in the order of the text."""
+
+    def __init__(self, source: str, problems: collections.abc.Iterable[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [problem.text(self.source) for problem in self.problems[:MAX_SHOWN]]
+        hidden = len(self.problems) - MAX_SHOWN
+        return "\n".join([*lines, f"{self.source}: and {hidden} more problems"] if hidden > 0 else lines)
+
+
+def path_text(path: Path) -> str:
+    """`filter.thresholds.cpu_avg_5m`, `hotSpots[0].pods`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{units.shown_key(part)}" for part in path).removeprefix(
+        "."
+    )
+
+
+def did_you_mean(word: str, known: collections.abc.Iterable[str]) -> str:
+    """`; did you mean "thresholds"` for the closest known word, or nothing."""
+    choices = {choice.lower(): choice for choice in known}
+    close = difflib.get_close_matches(word.lower()[:64], choices, n=1, cutoff=0.6)
+    return f'; did you mean "{choices[close[0]]}"' if close else ""
+
+
+def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Iterable[str]) -> str:
+    """Our sentence for one validation error; `known_keys` are the keys of the mapping an unknown key was found in."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        key = str(error["loc"][-1])
+        keys = sorted(known_keys)
+        return f"unknown key {units.shown(key)}" + (did_you_mean(key, keys) or f"; known here: {', '.join(keys)}")
+    if kind == "missing":
+        return "is required"
+    if kind == "literal_error":
+        return _not_one_of(str(context["expected"]), given)
+    if given is None and kind != "policy":
+        return f"is empty: give {_EXPECTED.get(kind, 'a value')} or remove the key"
+    return _compared(kind, given, context) or _mistyped(kind, given, context) or error["msg"]
+
+
+def _not_one_of(expected: str, given: object) -> str:
+    choices = [choice.strip("' ") for choice in expected.replace(" or ", ", ").split(",")]
+    hint = did_you_mean(given, choices) if isinstance(given, str) else ""
+    return f"{' or '.join(choices)} expected, got {_quoted(given)}{hint}"
+
+
+def _compared(kind: str, given: object, context: dict[str, typing.Any]) -> str:
+    if kind not in _COMPARED:
+        return ""
+    key, words = _COMPARED[kind]
+    return f"{units.shown(given)} is out of range: {words} {context[key]} expected"
+
+
+def _mistyped(kind: str, given: object, context: dict[str, typing.Any]) -> str:
+    if kind == "string_pattern_mismatch":
+        for start, expected in _PATTERNS.items():
+            if str(context["pattern"]).startswith(start):
+                return f"{expected} expected, got {units.shown(given)}"
+    if kind == "too_short" or kind == "string_too_short":
+        return "must not be empty"
+    if kind == "bool_type" and isinstance(given, str) and given.lower() in _YAML_1_1_BOOLEANS:
+        return f"{given} is a text here: write true or false"
+    if kind == "string_type" and isinstance(given, int | float | bool):
+        return f'a text expected, got {units.shown(given)}; write it in quotes: "{units.shown(given)}"'
+    return f"{_EXPECTED[kind]} expected, got {_quoted(given)}" if kind in _EXPECTED else ""
+
+
+def _quoted(given: object) -> str:
+    if isinstance(given, dict):
+        return "a mapping"
+    return "a list" if isinstance(given, list | tuple) else units.shown(given)
+
+
+def known_keys(model: type[pydantic.BaseModel], path: Path) -> tuple[str, ...]:
+    """The keys of the model's section that `path` leads into (the path of a key in it)."""
+    section: object = model
+    for part in path[:-1]:
+        section = _inside(section, part)
+    if not (isinstance(section, type) and issubclass(section, pydantic.BaseModel)):
+        return ()
+    return tuple(field.alias or name for name, field in section.model_fields.items())
+
+
+def _inside(section: object, part: str | int) -> object:
+    if isinstance(section, type) and issubclass(section, pydantic.BaseModel):
+        fields = {field.alias or name: field.annotation for name, field in section.model_fields.items()}
+        return fields.get(str(part))
+    if isinstance(section, types.GenericAlias):
+        arguments = section.__args__
+        return arguments[1] if section.__origin__ is dict else arguments[0]
+    return None

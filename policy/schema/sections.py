@@ -1,0 +1,64 @@
+"""What every section of the policy file is: frozen, strict about unknown keys, read by its YAML keys only.
+
+`policy.schema.load_policy` and `policy.schema.descheduler_section` build their models on `Section`; `LabelSelector` and
+`OptOut` are the sections both use.
+"""
+
+import collections.abc
+from typing import Literal
+
+import pydantic
+
+from policy.schema import units
+
+
+class Section(pydantic.BaseModel):
+    """A mapping of the policy file: keys not given keep their defaults, keys not known are errors."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=False)
+
+
+class LabelExpression(Section):
+    """One row of a selector's matchExpressions."""
+
+    key: units.Text = pydantic.Field(description="The label's name.")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = pydantic.Field(description="How it is compared.")
+    values: tuple[pydantic.StrictStr, ...] = pydantic.Field(default=(), description="With what, for In and NotIn.")
+
+    def matches(self, labels: collections.abc.Mapping[str, str]) -> bool:
+        """Kubernetes' reading: NotIn and DoesNotExist hold for a label that is absent."""
+        found = labels.get(self.key)
+        if self.operator == "In":
+            return found is not None and found in self.values
+        if self.operator == "NotIn":
+            return found is None or found not in self.values
+        return (found is not None) == (self.operator == "Exists")
+
+
+class LabelSelector(Section):
+    """A Kubernetes label selector; the empty one matches every pod."""
+
+    match_labels: dict[str, pydantic.StrictStr] = pydantic.Field(
+        default_factory=dict, alias="matchLabels", description="Labels a pod must carry with exactly these values."
+    )
+    match_expressions: tuple[LabelExpression, ...] = pydantic.Field(
+        default=(), alias="matchExpressions", description="Further conditions, all of which must hold."
+    )
+
+    def matches(self, labels: collections.abc.Mapping[str, str]) -> bool:
+        """Whether every condition holds for a pod's labels."""
+        exact = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return exact and all(expression.matches(labels) for expression in self.match_expressions)
+
+
+class OptOut(Section):
+    """Whether pods may opt out by an annotation of their own."""
+
+    enabled: units.Flag = pydantic.Field(default=True, description="Whether such annotations count at all.")
+    except_namespaces: tuple[units.Text, ...] = pydantic.Field(
+        default=(), alias="exceptNamespaces", description="Namespaces whose pods may not opt out."
+    )
+
+    def allowed_in(self, namespace: str) -> bool:
+        """Whether it counts what pods of the namespace say."""
+        return self.enabled and namespace not in self.except_namespaces

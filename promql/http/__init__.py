@@ -1,0 +1,1 @@
+"""HTTP client of Prometheus: credentials, response limits, JSON decoding, circuit breaker."""

@@ -1,0 +1,61 @@
+"""May a pod be evicted? The rule of the real apiserver's eviction subresource over disruption budgets.
+
+`writing.Writer.evict` asks before it deletes. The order is the real one's: a pod that does no work needs no leave; more
+than one budget is an error; a pod that is not Ready may go where the budget's policy or its head-room says so; all else
+costs one of `disruptionsAllowed`, which is written down with the pod's name until the budgets' controller has seen it.
+"""
+
+from collections.abc import Callable
+
+from kube import kinds
+from kube.objects import DisruptionBudget, Pod
+from simulator.apiserver import refusals
+from simulator.apiserver.state import State
+from simulator.apiserver.storage import Body, Shelf, Version
+
+Rewrite = Callable[[Shelf, Version, Body], None]
+ALWAYS_ALLOW = "AlwaysAllow"
+
+
+def permit(state: State, pod: Version, rewrite: Rewrite, *, dry_run: bool) -> None:
+    """Return where the pod may be evicted, having charged its budget; TooManyRequests names the budget."""
+    read = pod.decoded(kinds.PODS.type)
+    if read.finished or read.phase == "Pending" or read.deleting:
+        return
+    shelf = state.shelf(kinds.BUDGETS)
+    budgets = [one for one in shelf.within(read.namespace) if _covers(one.decoded(kinds.BUDGETS.type), read)]
+    if len(budgets) > 1:
+        raise refusals.several_budgets(read.key)
+    for version in budgets:
+        budget = version.decoded(kinds.BUDGETS.type)
+        if not read.ready and _spares_the_unready(budget):
+            return
+        _check(budget)
+        if not dry_run:
+            rewrite(shelf, version, {"status": _charged(version, read.name, state.stamp())})
+
+
+def _covers(budget: DisruptionBudget, pod: Pod) -> bool:
+    return budget.selector is not None and budget.selector.matches(pod.labels)
+
+
+def _spares_the_unready(budget: DisruptionBudget) -> bool:
+    """Whether a pod that is not Ready anyway may go without being counted."""
+    if budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW:
+        return True
+    return budget.current_healthy >= budget.desired_healthy > 0
+
+
+def _check(budget: DisruptionBudget) -> None:
+    if budget.observed_generation < budget.generation:
+        why = f"{budget.name} is not up to date: its status speaks of an older generation"
+        raise refusals.budget(why, refusals.REPEAT_SECONDS)
+    if budget.disruptions_allowed <= 0:
+        healthy = f"{budget.current_healthy} pods are healthy and {budget.desired_healthy} have to be"
+        raise refusals.budget(f"{budget.name} allows none now, {healthy}")
+
+
+def _charged(budget: Version, pod: str, stamp: str) -> Body:
+    status: Body = budget.body["status"]
+    noted = {**(status.get("disruptedPods") or {}), pod: stamp}
+    return {**status, "disruptionsAllowed": status["disruptionsAllowed"] - 1, "disruptedPods": noted}

@@ -1,0 +1,208 @@
+"""Where the simulated apiserver keeps the objects of one resource: as they are now, and what happened to them.
+
+`server` puts in, `door` reads lists, `watching` follows the log. Bodies are plain JSON that nobody changes once it is
+here; a struct is made of one only when somebody asks for it, once per type and version, and everybody gets the same.
+"""
+
+import bisect
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube.door import EventType
+from kube.http import decoding
+from kube.kinds import Kind
+from kube.objects import Identified
+
+T = TypeVar("T", bound=Identified)
+Body = dict[str, Any]
+KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a real apiserver's watch cache
+
+
+@functools.cache
+def _maker(type_: type[T]) -> "Callable[[Body], T]":
+    """What makes the struct of a body."""
+    if "RawType" in repr(msgspec.inspect.type_info(type_)):  # some fields keep their text, which a body has not
+        return lambda body: decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
+    return functools.partial(msgspec.convert, type=type_)
+
+
+class Version:
+    """An object as it was at one resourceVersion. `body` and its `metadata` are never changed."""
+
+    __slots__ = ("_known", "body", "key", "metadata", "number")
+
+    def __init__(self, key: str, number: int, body: Body) -> None:
+        self.key = key
+        self.number = number
+        self.body = body
+        self.metadata: Body = body["metadata"]
+        self._known: dict[object, Any] = {}  # structs by type, and what predicates said, which are the services' few
+
+    def selected(self, matches: "Callable[[Version], bool]") -> bool:
+        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        try:
+            found: bool = self._known[matches]
+        except KeyError:
+            found = self._known[matches] = matches(self)
+        return found
+
+    def decoded(self, type_: type[T]) -> T:
+        """The struct of a type; msgspec.ValidationError where the body breaks it."""
+        try:
+            found: T = self._known[type_]  # lists of thousands come by here
+        except KeyError:
+            found = self._known[type_] = _maker(type_)(self.body)
+        return found
+
+    def readable(self, type_: type[T]) -> T | None:
+        """As the real door decodes it: in part or None where the struct refuses the body (`decoding.decoded`)."""
+        try:
+            return self.decoded(type_)
+        except msgspec.ValidationError:
+            return decoding.decoded("simulated apiserver", type_, msgspec.json.encode(self.body)).object
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """metadata.labels."""
+        found: Mapping[str, str] = self.metadata.get("labels") or {}
+        return found
+
+    @property
+    def uid(self) -> str:
+        """metadata.uid."""
+        return str(self.metadata["uid"])
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """An entry of the log: None as old is an addition, None as new a deletion; `last` is what a deleted object was,
+    at the version of its deletion.
+    """
+
+    number: int
+    old: Version | None
+    new: Version | None
+    last: Version | None = None
+
+    @property
+    def key(self) -> str:
+        """Of the object."""
+        version = self.new or self.old
+        return "" if version is None else version.key
+
+    @property
+    def type(self) -> EventType:
+        """As a watch calls it that sees everything."""
+        if self.old is None:
+            return "ADDED"
+        return "DELETED" if self.new is None else "MODIFIED"
+
+
+class Shelf:
+    """The objects of one resource in the order of their keys, and its log."""
+
+    def __init__(self, kind: Kind[Any], subresources: frozenset[str], *, kept_changes: int = KEPT_CHANGES) -> None:
+        self.kind = kind
+        self.subresources = subresources
+        self._kept_changes = kept_changes
+        self._objects: dict[str, Version] = {}
+        self._keys: list[str] = []
+        self._log: list[Change] = []
+        self._numbers: list[int] = []  # of the log's changes
+        self._lists: dict[object, tuple[Any, ...]] = {}  # what was listed since the last change
+        self._shown: dict[object, tuple[int, dict[str, Any]]] = {}  # what was listed before it, and until where
+        self._dropped = 0  # changes that are no longer kept
+        self._oldest_number = 0  # of the newest of those: no watch may begin before it
+
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        for kept in (self._objects, self._keys, self._log, self._numbers, self._lists, self._shown):
+            kept.clear()
+
+    def get(self, key: str) -> Version | None:
+        """An object as it is now."""
+        return self._objects.get(key)
+
+    def within(self, namespace: str) -> list[Version]:
+        """The objects of a namespace ("" is all) in the order of their keys."""
+        return list(map(self._objects.__getitem__, self._keys_within(namespace)))
+
+    def _keys_within(self, namespace: str) -> list[str]:
+        if not namespace:
+            return self._keys
+        begin = bisect.bisect_left(self._keys, f"{namespace}/")
+        return self._keys[begin : bisect.bisect_left(self._keys, f"{namespace}0", begin)]  # "0" comes after "/"
+
+    def listed(self, type_: type[T], namespace: str, matches: "Callable[[Version], bool] | None") -> tuple[T, ...]:
+        """The structs of a namespace's objects of which a predicate holds (None is all), in the order of their keys."""
+        asked = (type_, namespace, matches)
+        found = self._lists.get(asked)
+        if found is None:
+            shown = map(self._shown_now(type_, matches).get, self._keys_within(namespace))
+            found = self._lists[asked] = tuple([one for one in shown if one is not None])
+        return found
+
+    def _shown_now(self, type_: type[T], matches: "Callable[[Version], bool] | None") -> dict[str, T]:
+        """The structs of objects of which a predicate holds, by key: those of the last list, with what changed since.
+        Of thousands few change between two lists.
+        """
+        position, shown = self._shown.get((type_, matches), (-1, {}))
+        keys: Iterable[str]
+        if position < self._dropped:  # never listed, or too long ago
+            keys, shown = self._keys, {}
+        else:
+            keys = {change.key for change in self.since(position)}
+        for key in keys:
+            version = self._objects.get(key)
+            matching = version is not None and (matches is None or version.selected(matches))
+            found = version.readable(type_) if version is not None and matching else None
+            if found is not None:
+                shown[key] = found
+            else:
+                shown.pop(key, None)
+        self._shown[type_, matches] = self._dropped + len(self._log), shown
+        return shown
+
+    def record(self, change: Change) -> None:
+        """Take a change: the newest there is."""
+        new = change.new
+        if new is None or change.old is None:
+            self._place(change)
+        else:
+            self._objects[new.key] = new
+        self._log.append(change)
+        self._numbers.append(change.number)
+        if self._lists:
+            self._lists.clear()
+        if len(self._log) >= 2 * self._kept_changes:
+            self._forget(self._kept_changes)
+
+    def _forget(self, changes: int) -> None:
+        """Drop the oldest changes."""
+        self._dropped += changes
+        self._oldest_number = self._numbers[changes - 1]
+        del self._log[:changes]
+        del self._numbers[:changes]
+
+    def _place(self, change: Change) -> None:
+        """An object comes or goes."""
+        if change.new is not None:
+            bisect.insort(self._keys, change.new.key)
+            self._objects[change.new.key] = change.new
+        elif change.old is not None:
+            del self._objects[change.old.key]
+            del self._keys[bisect.bisect_left(self._keys, change.old.key)]
+
+    def position(self, number: int) -> int | None:
+        """Where in the log the changes after a resourceVersion begin; None when they are no longer all there."""
+        if number < self._oldest_number:
+            return None
+        return self._dropped + bisect.bisect_right(self._numbers, number)
+
+    def since(self, position: int) -> list[Change]:
+        """The changes from a position of the log on; LookupError when they are no longer all there."""
+        if position < self._dropped:
+            raise LookupError(position)
+        return self._log[position - self._dropped :]

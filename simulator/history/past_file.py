@@ -1,0 +1,120 @@
+"""A past in one file, to be replayed without the Prometheus it came from.
+
+`evenload whatif --save` writes it, `--history` of `simulate`, `whatif` and `tune` reads it: numpy's .npz with the use
+of pods and nodes, and MessagePack with everything else (JSON has no infinity). Nothing in it is code, and what is not
+such a file is refused with the file's name.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from simulator import load_curves
+from simulator.history.rebuilding import Past
+from simulator.results.outcome import Timeline
+from simulator.scenario import Machine, Owner, Replica, Scenario, Usage
+
+VERSION = 1
+_ARRAYS = ("cpu_millicores", "memory_bytes", "node_cpu_ratio", "node_memory_ratio")
+
+_WRONG = (*load_curves.UNREADABLE, AttributeError, msgspec.MsgspecError)
+
+
+class HistoryError(Exception):
+    """A file that is no recorded past; the text names it, what is wrong, and how to get one."""
+
+
+class _Document(msgspec.Struct):
+    """Everything but the arrays."""
+
+    version: int
+    name: str
+    start_seconds: float
+    step_seconds: float
+    steps: int
+    machines: tuple[Machine, ...]
+    owners: tuple[Owner, ...]
+    replicas: tuple[Replica, ...]
+    assumptions: tuple[str, ...]
+    measured_nodes: tuple[str, ...]
+
+
+def save(past: Past, path: Path) -> None:
+    """Write the file; OSError when it cannot be."""
+    scenario = past.scenario
+    document = _Document(
+        VERSION,
+        scenario.name,
+        scenario.start_seconds,
+        scenario.step_seconds,
+        scenario.steps,
+        scenario.machines,
+        scenario.owners,
+        scenario.replicas,
+        scenario.assumptions,
+        past.measured.nodes,
+    )
+    arrays = (
+        scenario.usage.cpu_millicores,
+        scenario.usage.memory_bytes,
+        past.measured.cpu_ratio,
+        past.measured.memory_ratio,
+    )
+    told = np.frombuffer(msgspec.msgpack.encode(document), np.uint8)
+    packed = io.BytesIO()  # first, as it takes a while: an older file of the name is not lost meanwhile
+    named: dict[str, Any] = dict(zip(_ARRAYS, arrays, strict=True))
+    np.savez_compressed(packed, document=told, **named)
+    path.write_bytes(packed.getbuffer())
+
+
+def load(path: Path) -> Past:
+    """Read the file; HistoryError when it is not what `save` wrote, or damaged."""
+    try:
+        with load_curves.opened(path) as given:
+            document = msgspec.msgpack.decode(given["document"].tobytes(), type=_Document)
+            arrays = {name: np.asarray(given[name], np.float32) for name in _ARRAYS}
+        return _past(document, arrays)
+    except _WRONG as error:
+        raise HistoryError(
+            f"{path}: not a recorded history ({load_curves.unreadable(error)}); "
+            "expected a file that `evenload whatif --save` wrote"
+        ) from error
+
+
+def _past(document: _Document, arrays: dict[str, Any]) -> Past:
+    if document.version != VERSION:
+        raise ValueError(f"version {document.version}, expected {VERSION}")
+    usage = Usage(arrays["cpu_millicores"], arrays["memory_bytes"])
+    scenario = Scenario(
+        name=document.name,
+        start_seconds=document.start_seconds,
+        step_seconds=document.step_seconds,
+        steps=document.steps,
+        machines=document.machines,
+        owners=document.owners,
+        replicas=document.replicas,
+        usage=usage,
+        assumptions=document.assumptions,
+    )
+    _check(scenario)
+    measured = arrays["node_cpu_ratio"], arrays["node_memory_ratio"]
+    if any(one.shape != (document.steps, len(document.measured_nodes)) for one in measured):
+        raise ValueError(f"measured nodes of shape {measured[0].shape}, expected steps x nodes")
+    timeline = Timeline(document.start_seconds, document.step_seconds, document.measured_nodes, *measured)
+    return Past(scenario, timeline)
+
+
+def _check(scenario: Scenario) -> None:
+    """Every index of a replica lies in what it points to."""
+    size, steps = len(scenario.usage.cpu_millicores), scenario.steps
+    if not (scenario.step_seconds > 0 and steps > 0 and len(scenario.usage.memory_bytes) == size):
+        raise ValueError("no steps, or use of different lengths for CPU and memory")
+    for replica in scenario.replicas:
+        first = max(0.0, (replica.arrives_seconds - scenario.start_seconds) // scenario.step_seconds)
+        last = min(steps, (replica.leaves_seconds - scenario.start_seconds) / scenario.step_seconds)
+        inside = replica.offset + first >= 0 and replica.offset + last <= size
+        if not (0 <= replica.owner < len(scenario.owners) and inside):
+            raise ValueError(f"replica {replica.ordinal} of owner {replica.owner} points outside of the file")

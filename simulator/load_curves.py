@@ -1,0 +1,268 @@
+"""Load curves that look like the real ones: seeded, without any trace data in the repository.
+
+A curve is the load of one owner (a Deployment, a job) over days in steps of five minutes, CPU and memory together, each
+relative to its own mean. `simulator.contention` turns a curve and a pod's mean into millicores and bytes, and
+`simulator.workloads.demo_plan` draws the means. The statistics are those of 251 jobs of the Google cell of May 2011
+(CC-BY 4.0): distribution of the means, spread inside a series, autocorrelation at five minutes, an hour and a day,
+correlation of CPU with memory, and the small daily swing of the whole fleet. A trace file of the same form can be
+played instead of the generator.
+"""
+
+import contextlib
+import functools
+import math
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Complexes = npt.NDArray[np.complex128]
+
+STEP_SECONDS = 300.0
+DAY_STEPS = 288
+MOST_PERCENT = 1000.0  # a job of more than ten machines is no job but a wrong scale
+GAP_CODES = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
+
+# Quantiles of the mean of a job in percent of the machine, at these shares of the jobs; straight in log space between.
+SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 0.99, 1.0)
+CPU_MEANS_PERCENT = (5.0, 7.0, 12.0, 18.3, 28.5, 49.0, 66.0, 80.0)
+MEMORY_MEANS_PERCENT = (5.0, 6.0, 8.3, 12.2, 22.0, 56.0, 85.0, 92.0)
+MEANS_CORRELATION = 0.25
+# Standard deviation inside a series: median in points of percent, and the spread of its logarithm between series
+# (measured inside ten days: 3.7 and 0.7; drawn a little wider, because ten days do not see all of the slow part).
+CPU_DEVIATION_PERCENT, CPU_DEVIATION_SPREAD = 4.3, 0.75
+MEMORY_DEVIATION_PERCENT, MEMORY_DEVIATION_SPREAD = 0.7, 1.0
+CPU_MEMORY_CORRELATION = 0.45
+DAILY_SWING_RATIO = 0.16  # peak to trough of the fleet, as a share of its mean; half of it is the amplitude
+FLOOR_RATIO = 0.05  # no job falls under this share of its mean
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Shares of variance that remember for days, for an hour or two, and not at all: they give the autocorrelation.
+
+    acf(k steps) = slow * exp(-k / slow_steps) + middle * exp(-k / middle_steps) + the rest only at k = 0
+    """
+
+    slow: float
+    slow_steps: float
+    middle: float
+    middle_steps: float
+
+
+CPU_MIXTURE = Mixture(slow=0.60, slow_steps=5.0 * DAY_STEPS, middle=0.32, middle_steps=14.2)
+MEMORY_MIXTURE = Mixture(slow=0.58, slow_steps=5.0 * DAY_STEPS, middle=0.36, middle_steps=25.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What an owner uses on average, as shares of one whole machine."""
+
+    cpu_ratio: float
+    memory_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Load of one owner relative to its mean: `cpu[i]`, `memory[i]` hold during step i; after its end it repeats.
+
+    `means` are what a trace says of the means themselves; a pod's own profile decides.
+    """
+
+    cpu: Floats
+    memory: Floats
+    step_seconds: float = STEP_SECONDS
+    means: Means | None = None
+
+    def step_at(self, at_seconds: float, lag_steps: int = 0) -> int:
+        """The index of the step in force `at_seconds` after the start of the trace's clock."""
+        return (math.floor(at_seconds / self.step_seconds) - lag_steps) % len(self.cpu)
+
+
+FLAT = Curve(np.ones(1, np.float32), np.ones(1, np.float32))
+
+
+def draw_means(rng: np.random.Generator) -> Means:
+    """Draws the mean CPU and memory of one job; big CPU users tend a little to be big memory users."""
+    first, other = rng.standard_normal(2)
+    second = MEANS_CORRELATION * first + math.sqrt(1 - MEANS_CORRELATION**2) * other
+    return Means(_quantile(CPU_MEANS_PERCENT, first) / 100, _quantile(MEMORY_MEANS_PERCENT, second) / 100)
+
+
+def _quantile(values: tuple[float, ...], normal: float) -> float:
+    share = 0.5 * (1 + math.erf(normal / math.sqrt(2)))
+    return math.exp(float(np.interp(share, SHARES, np.log(values))))
+
+
+@functools.lru_cache(maxsize=20_000)
+def generate(seed: int, steps: int = 2 * DAY_STEPS) -> Curve:
+    """The curve of owner `seed`: mean 1, periodic, spread in proportion to a mean drawn for the same seed.
+
+    The deviation inside a series is drawn in points of percent of a machine, so an owner with a small mean swings
+    relatively more; `owner_means(seed)` gives the mean that goes with it.
+    """
+    rng = np.random.default_rng((seed, 1))
+    means = owner_means(seed)
+    shocks = rng.standard_normal((2, 3, steps))
+    rho = CPU_MEMORY_CORRELATION
+    shocks[1] = rho * shocks[0] + math.sqrt(1 - rho**2) * shocks[1]
+    spreads = rng.standard_normal(2)
+    cpu_points = CPU_DEVIATION_PERCENT * math.exp(CPU_DEVIATION_SPREAD * spreads[0])
+    memory_points = MEMORY_DEVIATION_PERCENT * math.exp(MEMORY_DEVIATION_SPREAD * spreads[1])
+    daily = 0.5 * DAILY_SWING_RATIO * np.sin(2 * np.pi * np.arange(steps) / DAY_STEPS)
+    return Curve(
+        _around_one(_mix(shocks[0], CPU_MIXTURE) * (cpu_points / 100 / means.cpu_ratio) + daily),
+        _around_one(_mix(shocks[1], MEMORY_MIXTURE) * (memory_points / 100 / means.memory_ratio) + daily / 4),
+    )
+
+
+def owner_means(seed: int) -> Means:
+    """The means that belong to the curve of `seed`."""
+    return draw_means(np.random.default_rng((seed, 0)))
+
+
+def _around_one(deviation: npt.NDArray[np.float64]) -> Floats:
+    raised = np.maximum(1.0 + np.clip(deviation, -1.0, 4.0), FLOOR_RATIO)
+    return np.asarray(raised / raised.mean(), np.float32)
+
+
+def _mix(shocks: npt.NDArray[np.float64], mixture: Mixture) -> npt.NDArray[np.float64]:
+    """Three noises of unit variance -> one of unit variance with the mixture's autocorrelation."""
+    steps = shocks.shape[1]
+    slow = _smooth(shocks[0], _transfer(mixture.slow_steps, steps))
+    middle = _smooth(shocks[1], _transfer(mixture.middle_steps, steps))
+    white = math.sqrt(1 - mixture.slow - mixture.middle)
+    mixed = math.sqrt(mixture.slow) * slow + math.sqrt(mixture.middle) * middle + white * shocks[2]
+    return np.asarray(mixed, np.float64)
+
+
+def _smooth(noise: npt.NDArray[np.float64], transfer: Complexes) -> npt.NDArray[np.float64]:
+    return np.asarray(np.fft.irfft(np.fft.rfft(noise) * transfer, len(noise)), np.float64)
+
+
+@functools.lru_cache(maxsize=64)
+def _transfer(memory_steps: float, steps: int) -> Complexes:
+    """Frequency response of x[i] = x[i-1] * exp(-1 / memory_steps) + noise on a circle, scaled to unit variance.
+
+    A circle, so that a curve repeats without a jump, and so that one owner costs one FFT instead of a loop.
+    """
+    response = 1 / (1 - math.exp(-1 / memory_steps) * np.exp(-2j * np.pi * np.arange(steps // 2 + 1) / steps))
+    kernel = np.fft.irfft(response, steps)
+    return np.asarray(response / math.sqrt(float(np.sum(kernel**2))), np.complex128)
+
+
+# What numpy and zipfile raise for files that are cut off, of another kind, or hold something else.
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, zlib.error, zipfile.BadZipFile)
+
+
+class TraceError(ValueError):
+    """A trace file that cannot be played; the message names the file, what is wrong and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What a trace file says: percent of a machine [jobs, steps], NaN where there is no sample.
+
+    `memory_percent` is None in a file without `mem`.
+    """
+
+    cpu_percent: Floats
+    memory_percent: Floats | None
+    step_seconds: float
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
+    """The arrays of an .npz file; raises one of UNREADABLE for any other, in words that are not numpy's own."""
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ValueError("no .npz archive")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        yield stored
+
+
+def unreadable(error: Exception) -> str:
+    """What is wrong with a file of arrays: numpy's own sentence on objects recommends to run what is in them."""
+    return "it holds objects instead of numbers" if "allow_pickle" in str(error) else str(error)
+
+
+def read_samples(path: pathlib.Path) -> Samples:
+    """Reads an .npz with codes `cpu`, `mem` [jobs, steps], their `cpu_scale`, `mem_scale`, and `step` in seconds.
+
+    The top code of the integer type means "no sample". Raises TraceError.
+    """
+    try:
+        with opened(path) as stored:
+            cpu = _decode(stored["cpu"], float(stored["cpu_scale"]))
+            memory = _decode(stored["mem"], float(stored["mem_scale"])) if "mem" in stored else None
+            step_seconds = float(stored["step"])
+    except UNREADABLE as error:
+        raise TraceError(
+            f"{path}: not a trace file ({unreadable(error)}); expected .npz with cpu, cpu_scale, mem, mem_scale, step"
+        ) from error
+    shapes = [cpu.shape, *([] if memory is None else [memory.shape])]
+    if cpu.ndim != 2 or len(set(shapes)) > 1 or 0 in cpu.shape or not 0 < step_seconds < math.inf:
+        shown = ", ".join(map(str, shapes))
+        raise TraceError(
+            f"{path}: shapes {shown} of cpu and mem, step {step_seconds}: expected equal [jobs, steps], step > 0"
+        )
+    for name, values in (("cpu", cpu), ("mem", memory)):
+        most = 0.0 if values is None else float(np.max(values, initial=0.0, where=np.isfinite(values)))
+        if most > MOST_PERCENT:
+            raise TraceError(
+                f"{path}: {name} reaches {most:g} % of a machine, expected at most {MOST_PERCENT:g}: scale?"
+            )
+    return Samples(cpu, memory, step_seconds)
+
+
+def read_trace(path: pathlib.Path) -> tuple[Curve, ...]:
+    """The curves of a trace file, for playing in a loop: steps without a sample repeat the last one before them.
+
+    Jobs without any sample are left out. Raises TraceError.
+    """
+    samples = read_samples(path)
+    cpu = samples.cpu_percent
+    memory = np.ones_like(cpu) if samples.memory_percent is None else samples.memory_percent
+    curves = (_played(cpu[job], memory[job], samples.step_seconds) for job in range(len(cpu)))
+    found = tuple(curve for curve in curves if curve is not None)
+    if not found:
+        raise TraceError(f"{path}: no job has a sample above zero; there is nothing to play")
+    return found
+
+
+def _decode(codes: npt.NDArray[np.generic], scale: float) -> Floats:
+    gap = GAP_CODES.get(codes.dtype)
+    if gap is None:
+        raise ValueError(f"codes are {codes.dtype}, expected uint8 or uint16")
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale is {scale}, expected a finite number over 0")
+    values = codes.astype(np.float32) * np.float32(scale)
+    values[codes == gap] = np.nan
+    return values
+
+
+def _played(cpu: Floats, memory: Floats, step_seconds: float) -> Curve | None:
+    filled = [_fill(values) for values in (cpu, memory)]
+    relative = [_relative(values) for values in filled]
+    if relative[0] is None or relative[1] is None:
+        return None
+    cpu_ratio, memory_ratio = (float(values.mean()) / 100 for values in filled)
+    return Curve(relative[0], relative[1], step_seconds, Means(cpu_ratio, memory_ratio))
+
+
+def _fill(values: Floats) -> Floats:
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return values[:0]
+    latest = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    return values[known[np.maximum(latest, 0)]]
+
+
+def _relative(values: Floats) -> Floats | None:
+    mean = float(values.mean()) if len(values) else 0.0
+    return np.asarray(values / mean, np.float32) if mean > 0 else None

@@ -1,0 +1,78 @@
+"""The peers by name, and how each is put beside a simulated scheduler. `world` is handed one as `Setup.peer`."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from kube.kinds import PODS
+from runtime.clock import Clock
+from simulator.apiserver import ApiServer
+from simulator.peers import crane, koordinator, trimaran
+from simulator.peers.formula import Formula
+from simulator.peers.observations import Book, Seen
+from simulator.peers.oracle import Oracle
+from simulator.peers.port import Peer
+from simulator.scenario import Scenario
+from simulator.scheduling.extenders import ExtenderPort
+
+WEIGHT = 2  # as Evenload's extender ships: what is compared is the formulas, not how loud they are
+
+
+class Owners(Protocol):
+    """The part of `simulator.controllers.owners.Owners` that is needed here."""
+
+    def replica_of(self, pod_key: str) -> int | None:
+        """Which replica a pod fills, by its index in the scenario."""
+
+
+class Stage(Protocol):
+    """What there is to see in a run (`world.setup.Simulated`); only the oracle looks at what a scheduler cannot see."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What happens."""
+
+    @property
+    def api(self) -> ApiServer:
+        """The apiserver, which tells of every pod."""
+
+    @property
+    def book(self) -> Book:
+        """The truth of use."""
+
+    @property
+    def clock(self) -> Clock:
+        """Virtual time."""
+
+    @property
+    def owners(self) -> Owners:
+        """Which pod fills which replica."""
+
+
+Join = Callable[[Stage], ExtenderPort]
+
+
+def by(formula: Callable[[], Formula], weight: int = WEIGHT) -> Join:
+    """A peer that decides by a formula."""
+
+    def join(stage: Stage) -> ExtenderPort:
+        seen = Seen(stage.scenario, stage.book, stage.clock)
+        stage.api.subscribe(PODS, seen.pod_changed)
+        return Peer(formula(), seen, weight=weight)
+
+    return join
+
+
+def oracle(stage: Stage) -> ExtenderPort:
+    """The one that knows the next hour."""
+    knowing = Oracle(stage.scenario, stage.owners.replica_of, stage.clock)
+    stage.api.subscribe(PODS, knowing.pod_changed)
+    return knowing
+
+
+PEERS: Mapping[str, Join] = {
+    "crane": by(crane.Crane),
+    "target-load-packing": by(trimaran.TargetLoadPacking),
+    "risk-balancing": by(trimaran.RiskBalancing),
+    "koordinator": by(koordinator.LoadAware),
+    "oracle": oracle,
+}

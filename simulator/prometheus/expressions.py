@@ -1,0 +1,150 @@
+"""What an expression asks: recognised by building what the services build, with the durations that it holds.
+
+No parser of PromQL: `Book.meaning` tries the functions of `promql.queries.node_queries` and
+`promql.queries.pod_queries` and compares texts, once for each text. So a change of a query there is either understood
+here or refused, never misread.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from policy import metrics as load_metrics
+from policy.schema.load_policy import LoadPolicy
+from promql import errors
+from promql.queries import node_queries, pod_queries
+from promql.queries.node_queries import Window
+
+
+class NodeTime(NamedTuple):
+    """`node_queries.data_time`."""
+
+    resource: str
+
+
+class Scrapes(NamedTuple):
+    """`node_queries.scrapes`."""
+
+    window_seconds: float
+
+
+class KnownShare(NamedTuple):
+    """`node_queries.known_share`."""
+
+    seconds: float
+
+
+class PodMean(NamedTuple):
+    """`pod_queries.cpu_cores` or `memory_bytes`."""
+
+    resource: str
+    window_seconds: float
+
+
+class PodTime(NamedTuple):
+    """`pod_queries.data_time`."""
+
+    resource: str
+
+
+Question = Window | NodeTime | Scrapes | KnownShare | PodMean | PodTime
+
+SHORTEST_SECONDS = 0.001  # that PromQL can say
+_DURATION = re.compile(r"([0-9]+)(ms|s)\b")
+_QUANTILE = re.compile(r"quantile_over_time\((0\.[0-9]+), ")
+_PER_SECOND = {"s": 1, "ms": 1000}
+_PODS_MEAN = {load_metrics.CPU: pod_queries.cpu_cores, load_metrics.MEMORY: pod_queries.memory_bytes}
+
+
+def own(policy: LoadPolicy) -> dict[str, Window]:
+    """The policy's own `query` texts, each taken for what its metric says it measures, the recording rules' among them.
+
+    Whether such a query really measures that, nobody can say without its Prometheus. One of a statistic that only its
+    author knows is not in it.
+    """
+    windows = {metric.query: window(metric) for metric in policy.metrics_in_force if metric.query is not None}
+    return {text: found for text, found in windows.items() if found is not None}
+
+
+def window(metric: load_metrics.Metric) -> Window | None:
+    """What a metric measures; None for a statistic that only its author knows."""
+    if not _is_built(metric.statistic):
+        return None
+    return Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
+
+
+def unknown(policy: LoadPolicy) -> tuple[str, ...]:
+    """The names of the metrics that have no readings here: own queries of statistics that only their author knows."""
+    known = own(policy)
+    return tuple(
+        metric.name for metric in policy.metrics_in_force if metric.query is not None and metric.query not in known
+    )
+
+
+def _is_built(statistic: str) -> bool:
+    try:
+        return statistic == load_metrics.AVERAGE or bool(node_queries.over_time(statistic, ""))
+    except ValueError:
+        return False
+
+
+class Book:
+    """Meanings by text. `selector` is what node queries carry, `own` further texts that mean a window of a node."""
+
+    def __init__(self, selector: str = "", own: Mapping[str, Window] | None = None) -> None:
+        self._selector = selector
+        self._meanings: dict[str, Question] = dict(own or {})
+
+    def meaning(self, expression: str) -> Question:
+        """What the expression asks; BadQuery for one that no service builds."""
+        found = self._meanings.get(expression)
+        if found is None:
+            found = next((question for question, text in self._candidates(expression) if text == expression), None)
+            if found is None:
+                raise errors.BadQuery(_unknown(expression, self._selector))
+            self._meanings[expression] = found
+        return found
+
+    def _candidates(self, expression: str) -> Iterator[tuple[Question, str]]:
+        selector = self._selector
+        seconds = {int(digits) / _PER_SECOND[unit] for digits, unit in _DURATION.findall(expression)} - {0.0}
+        for resource in load_metrics.RESOURCES:
+            yield NodeTime(resource), node_queries.data_time(resource, selector=selector)
+            yield PodTime(resource), pod_queries.data_time(resource)
+            for span in seconds:
+                yield PodMean(resource, span), _PODS_MEAN[resource](span)
+                yield Scrapes(span), node_queries.scrapes(resource, span, selector=selector)
+        for span in seconds:
+            yield KnownShare(span), node_queries.known_share(span, selector=selector)
+        for window in _windows(expression, seconds):
+            yield window, node_queries.expression(window, selector=selector)
+
+
+def _windows(expression: str, seconds: set[float]) -> Iterator[Window]:
+    for resource in load_metrics.RESOURCES:
+        for span in seconds:
+            yield Window(resource, load_metrics.AVERAGE, span, span)
+        for statistic, span, averaging in itertools.product(_statistics(expression), seconds, seconds):
+            window = Window(resource, statistic, span, averaging)
+            if node_queries.step_seconds(window) >= SHORTEST_SECONDS:
+                yield window
+
+
+def _statistics(expression: str) -> list[str]:
+    """The maximum, and the percentile that the text names: 0.5 is p50, 0.05 is p5, 0.999 is p999."""
+    found = _QUANTILE.search(expression)
+    digits = found[1].removeprefix("0.") if found else ""
+    percentiles = (
+        [f"p{digits.lstrip('0')}" if digits.startswith("0") else f"p{digits:0<2}"] if digits.strip("0") else []
+    )
+    return [load_metrics.MAXIMUM, *percentiles]
+
+
+def _unknown(expression: str, selector: str) -> str:
+    text = " ".join(expression.split())
+    return (
+        f"the simulated Prometheus does not know `{text[:100]}{'…' if len(text) > 100 else ''}`; expected what the "
+        f"services build: windows, data times, scrape counts and known shares of node windows with the selector "
+        f"{selector!r}, windows and data times of promql.queries.pod_queries, or the `query` of a metric of the policy"
+    )

@@ -1,0 +1,1 @@
+"""Outcomes of simulated runs: figures, comparisons, tables."""

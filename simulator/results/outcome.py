@@ -1,0 +1,85 @@
+"""What a simulated run came to: the figures, every node's load over time, the evictions, and why pods went where.
+
+`world` makes one per policy and seed; `cli` prints them side by side and draws them.
+"""
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.results.figures import Figures
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timeline:
+    """Load of every node [steps, nodes] as ratios of its capacity; NaN before it joined and after it left."""
+
+    start_seconds: float
+    step_seconds: float
+    nodes: tuple[str, ...]
+    cpu_ratio: Floats
+    memory_ratio: Floats
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands when a step is over, for whoever watches it: a bar, or the demo's live table.
+
+    Loads are those of the step just over, per node [nodes] as in `Timeline`; `pods_bound` counts bindings, those of
+    replacements included, as `Figures.pods_bound` does.
+    """
+
+    steps_done: int
+    steps: int
+    at_seconds: float
+    cpu_ratio: Floats
+    memory_ratio: Floats
+    pods_bound: int
+    pods_pending: int
+    evictions: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moved:
+    """An eviction: from where and why, and where the replacement landed ("" while it waits)."""
+
+    at_seconds: float
+    pod: str
+    workload: str
+    node: str
+    metric: str
+    value: float
+    threshold: float
+    target: float
+    projected: float
+    landed_on: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a pod went where it went, as the extender explained it at that moment (`body` is its JSON)."""
+
+    at_seconds: float
+    pod: str
+    node: str
+    body: dict[str, object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run. `variant` names the policy ("plain" without Evenload); `unplaced` are pods that never found a node,
+    `violations` sentences about broken disruption budgets, `assumptions` what a reader has to know.
+    """
+
+    variant: str
+    seed: int
+    figures: Figures
+    timeline: Timeline
+    moved: tuple[Moved, ...] = ()
+    explained: tuple[Explained, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()

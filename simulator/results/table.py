@@ -1,0 +1,80 @@
+"""The final table, variants side by side, for people (rich) and for scripts (JSON).
+
+`cluster.demo` prints its two phases here and `cli.simulate` its policies. It shows what was measured in this run and
+nothing else, with the seed and settings that repeat it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from rich import box, console, table, text
+
+from simulator.results.comparison import Comparison, Line
+
+STYLES = {"better": "green", "worse": "bold red", "mixed": "yellow", "same": "dim", "": "dim"}
+
+
+def print_table(
+    found: Comparison, settings: Mapping[str, object], out: console.Console, *, title: str = "the same arrivals"
+) -> None:
+    """Prints the table, the settings, and in one sentence a variant how many figures got better and which worse."""
+    out.print(shown(found, title))
+    settled = ", ".join(f"{name} {value}" for name, value in settings.items())
+    out.print(settled, style="dim", highlight=False, markup=False, soft_wrap=True)
+    for variant in found.variants[1:]:
+        name = f"{variant}: " if len(found.variants) > 2 else ""
+        out.print(f"{name}{found.summary(variant)}", highlight=False, markup=False, soft_wrap=True)
+    if note := footnote(found):
+        out.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def shown(found: Comparison, title: str) -> table.Table:
+    """The table alone; over several seeds every value is `median (least-greatest)`."""
+    grid = table.Table(title=text.Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("figure")
+    for variant in found.variants:
+        grid.add_column(text.Text(variant), justify="right")
+        if variant != found.baseline:
+            grid.add_column("")
+    for line in found.lines:
+        grid.add_row(line.figure.name, *_cells(line, found))
+    return grid
+
+
+def _cells(line: Line, found: Comparison) -> list[text.Text]:
+    cells = [text.Text(line.text(found.baseline))]
+    for variant in found.variants[1:]:
+        verdict = line.verdict(variant, found.baseline)
+        cells += [text.Text(line.text(variant)), text.Text(verdict.words, style=STYLES[verdict.word])]
+    return cells
+
+
+def footnote(found: Comparison) -> str:
+    """What a reader must know before judging the utilisation at scheduling; "" where nothing was evicted."""
+    evicted = next(line for line in found.lines if line.figure.key == "evictions")
+    moved = {name: evicted.text(name) for name in found.variants[1:] if any(evicted.values[name])}
+    if not moved:
+        return ""
+    who = ", ".join(f"{count} ({name})" if len(found.variants) > 2 else count for name, count in moved.items())
+    return (
+        f"{who} evicted pod{' was' if who == '1' else 's were'} scheduled a second time, later and on a fuller "
+        "cluster, which is in the effectiveness figures and raises *_utilization_total_avg."
+    )
+
+
+def to_json(found: Comparison, settings: Mapping[str, object]) -> str:
+    """Two variants of one seed as JSON: settings, and per figure the value of each, unit and verdict."""
+    baseline, variant = found.variants
+    body = {
+        "settings": dict(settings),
+        "figures": {
+            line.figure.name: {
+                baseline: round(line.values[baseline][0], 6),
+                variant: round(line.values[variant][0], 6),
+                "unit": line.figure.unit,
+                "verdict": line.verdict(variant, baseline).word or None,
+            }
+            for line in found.lines
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(body)).decode()

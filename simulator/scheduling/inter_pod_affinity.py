@@ -1,0 +1,138 @@
+"""InterPodAffinity: pods that must, or would rather, be near to other pods or away from them.
+
+`filtering` asks `failed` for what is required, by the pod and by those that are there already; `scoring` asks `scores`
+for what is preferred. Pods of equal labels are matched once (`crowds`).
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go, scoring.go; the weight of a
+required term of a pod that is there, hardPodAffinityWeight, is 1).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kube.objects import Pod
+from simulator.scheduling import pod_groups
+from simulator.scheduling.columns import Columns
+from simulator.scheduling.node_order import Bools, Ints
+from simulator.scheduling.pod_groups import Crowd, Term
+from simulator.scheduling.state import State
+
+BEST = 100.0
+
+
+class Failed(NamedTuple):
+    """Rows away from what the pod must be near to, rows near to what it must be away from, and rows near to what must
+    be away from it.
+    """
+
+    unattracted: Bools
+    repelled: Bools
+    unwelcome: Bools
+
+
+def failed(state: State, pod: Pod) -> Failed | None:
+    """What required terms forbid; None where no term has anything to say."""
+    own = [term for term in pod_groups.of_pod(pod) if term.required]
+    theirs = [term for term in state.terms.about(pod, state.namespaces) if term.required and term.sign < 0]
+    if not own and not theirs:
+        return None
+    nowhere = np.zeros(len(state.columns.names), np.bool_)
+    unattracted = _unattracted(state, pod, [term for term in own if term.sign > 0])
+    repelled, unwelcome = nowhere.copy(), nowhere.copy()
+    for term in own:
+        if term.sign < 0:
+            repelled |= _near(state.columns, term, _places(state, pod, [term]))
+    for term in theirs:
+        there = np.zeros(len(nowhere), np.int64)
+        state.columns.placed(term.places, there)
+        unwelcome |= _near(state.columns, term, there)
+    return Failed(unattracted, repelled, unwelcome)
+
+
+def _unattracted(state: State, pod: Pod, terms: list[Term]) -> Bools:
+    """Every term needs a pod that meets all of them in its domain. The first of a group that is attracted to itself
+    may go anywhere with the labels.
+    """
+    columns = state.columns
+    unlabelled, far = np.zeros((2, len(columns.names)), np.bool_)
+    there = _places(state, pod, terms) if terms else np.zeros(0, np.int64)
+    alone = bool(terms) and all(pod_groups.means(one.term, pod.namespace, pod, state.namespaces) for one in terms)
+    for term in terms:
+        unlabelled |= ~columns.topology(term.term.topology_key).labelled
+        near = _near(columns, term, there)
+        far |= ~near
+        alone = alone and not near.any()
+    return unlabelled if alone else unlabelled | far
+
+
+def scores(state: State, pod: Pod, rows: Ints) -> Ints | None:
+    """0 to 100 for each of the rows; None where no term has anything to say.
+
+    raw = sum of the weights of terms over the pods in the row's domains, those of anti-affinity negative;
+    score = 100 x (raw - least) / (most - least), cut off, 0 where all are equal.
+    """
+    own = [term for term in pod_groups.of_pod(pod) if not term.required]
+    theirs = [term for term in state.terms.about(pod, state.namespaces) if not term.required or term.sign > 0]
+    if not own and not theirs:
+        return None
+    raw = np.zeros(len(state.columns.names), np.int64)
+    for term in own:
+        raw += _weighed(state.columns, term, _places(state, pod, [term]))
+    for term in theirs:
+        there = np.zeros(len(raw), np.int64)
+        state.columns.placed(term.places, there)
+        raw += _weighed(state.columns, term, there)
+    return _normalised(raw[rows])
+
+
+def _normalised(raw: Ints) -> Ints:
+    least, most = raw.min(), raw.max()
+    if least == most:
+        return np.zeros(len(raw), np.int64)
+    shares: npt.NDArray[np.float64] = BEST * ((raw - least) / np.float64(most - least))
+    return shares.astype(np.int64)
+
+
+def _weighed(columns: Columns, term: Term, there: Ints) -> Ints:
+    topology = columns.topology(term.term.topology_key)
+    found: Ints = topology.sums(there)[topology.codes] * (term.sign * term.weight)
+    return found
+
+
+def _near(columns: Columns, term: Term, there: Ints) -> Bools:
+    """Rows in whose domain of the term any of the pods stands."""
+    topology = columns.topology(term.term.topology_key)
+    found: Bools = (topology.sums(there) > 0)[topology.codes]
+    return found
+
+
+def _places(state: State, pod: Pod, terms: list[Term]) -> Ints:
+    """Pods that meet all these terms of the pod, by row."""
+    found = np.zeros(len(state.columns.names), np.int64)
+    for crowd in _meant(state, pod, terms):
+        state.columns.placed(crowd.places, found)
+    return found
+
+
+def _meant(state: State, pod: Pod, terms: list[Term]) -> list[Crowd]:
+    selectors = [one.term.label_selector for one in terms if one.term.label_selector is not None]
+    if len(selectors) < len(terms):
+        return []
+    meant = [
+        namespace
+        for namespace in _namespaces(state, pod, terms)
+        if all(
+            one.term.means_namespace(pod.namespace, namespace, pod_groups.namespace_labels(state.namespaces, namespace))
+            for one in terms
+        )
+    ]
+    return [crowd for namespace in meant for crowd in state.crowds.meant(namespace, selectors)]
+
+
+def _namespaces(state: State, pod: Pod, terms: list[Term]) -> list[str]:
+    """Namespaces that may be meant: only a namespace selector needs more than the few that are named."""
+    first = terms[0].term
+    if first.namespace_selector is not None:
+        return list(state.crowds.namespaces)
+    return list(first.namespaces) or [pod.namespace]

@@ -1,0 +1,182 @@
+"""PodTopologySpread: how evenly a pod's kind stands over zones, hosts or whatever it names, as a filter and a score.
+
+`filtering` asks `failed` for hard rules (DoNotSchedule), `scoring` asks `scores` for soft ones (ScheduleAnyway). A pod
+without rules of its own gets the scheduler's: hosts with skew 3 and zones with skew 5, both soft, over the pods of its
+owner; because of these defaults no pod is "signable", so that kube-scheduler 1.36 never batches pods of the default
+profile (KEP-5598).
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/podtopologyspread (common.go, filtering.go, scoring.go).
+Services, which may select pods too, are not modelled.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kube.api import selectors
+from kube.objects import LabelSelector, Pod, TopologySpread
+from simulator.scheduling.columns import Columns, Topology
+from simulator.scheduling.node_order import Bools, Ints
+from simulator.scheduling.state import State
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+DEFAULTS = (TopologySpread(3, HOSTNAME, SOFT), TopologySpread(5, ZONE, SOFT))
+BEST = 100
+Floats = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with the selector it works by: `rule`'s own and matchLabelKeys, or the owner's for a default rule."""
+
+    rule: TopologySpread
+    selector: LabelSelector | None
+
+    def itself(self, pod: Pod) -> bool:
+        """Whether the pod is one of those it counts."""
+        return self.selector is not None and self.selector.matches(pod.labels)
+
+
+class Failed(NamedTuple):
+    """Rows without the label of a rule, and rows that would make the skew too large, whichever comes first."""
+
+    unlabelled: Bools
+    skewed: Bools
+
+
+def failed(state: State, pod: Pod) -> Failed | None:
+    """What hard rules forbid; None for a pod without any.
+
+    matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
+    fewer domains than minDomains the least is 0.
+    """
+    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
+    if not rules:
+        return None
+    columns = state.columns
+    unlabelled, skewed = np.zeros((2, len(columns.names)), np.bool_)
+    labelled = _labelled(columns, rules)
+    for rule in rules:
+        topology = columns.topology(rule.rule.topology_key)
+        unlabelled |= ~topology.labelled & ~skewed
+        skewed |= _skewed(state, pod, rule, topology, labelled) & ~unlabelled
+    return Failed(unlabelled, skewed)
+
+
+def _skewed(state: State, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:
+    counted = _counted(state.columns, pod, rule.rule, labelled)
+    matching = topology.sums(_matching(state, pod, rule.selector), counted)
+    domains = np.unique(topology.codes[counted])
+    least = int(matching[domains].min()) if len(domains) >= (rule.rule.min_domains or 1) else 0
+    skew = matching[topology.codes] + int(rule.itself(pod)) - least
+    found: Bools = skew > rule.rule.max_skew
+    return found
+
+
+def scores(state: State, pod: Pod, rows: Ints) -> Ints | None:
+    """0 to 100 for each of the rows, more where fewer of its kind are; None for a pod without soft rules.
+
+    raw = round(sum over rules of matching x ln(domains + 2) + maxSkew - 1);
+    score = 100 x (most + least - raw) // most, 100 if most is 0, 0 for nodes without all labels of its own rules.
+    """
+    if not pod.topology_spread:
+        return _by_default(state, pod, rows)
+    rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == SOFT]
+    if not rules:
+        return None
+    labelled = _labelled(state.columns, rules)
+    eligible = labelled[rows]
+    found = np.zeros(len(rows), np.int64)
+    if eligible.any():
+        scored = rows[eligible]
+        raw = sum(
+            _raw(state.columns, pod, rule.rule, _matching(state, pod, rule.selector), scored=scored, eligible=labelled)
+            for rule in rules
+        )
+        found[eligible] = _normalised(_rounded(np.asarray(raw)))
+    return found
+
+
+def _by_default(state: State, pod: Pod, rows: Ints) -> Ints | None:
+    """The scheduler's own rules, over the pods that the owner selects; a node may lack the label of one."""
+    owner = pod.owner
+    selector = state.selectors.get((pod.namespace, owner.kind, owner.name)) if owner is not None else None
+    if selector is None:
+        return None
+    matching = _matching(state, pod, selector)
+    hosts, zones = (_raw(state.columns, pod, rule, matching, scored=rows, eligible=None) for rule in DEFAULTS)
+    return _normalised(_rounded(hosts + zones))
+
+
+def _raw(
+    columns: Columns, pod: Pod, rule: TopologySpread, matching: Ints, *, scored: Ints, eligible: Bools | None
+) -> Floats:
+    """One rule's part, by scored row; nothing for a node without the label."""
+    topology = columns.topology(rule.topology_key)
+    if not topology.numbers:
+        return np.zeros(len(scored))
+    if rule.topology_key == HOSTNAME:
+        domains, found = len(scored), columns.at(matching, scored)
+    else:
+        codes = columns.at(topology.codes, scored)
+        domains = topology.domains(codes)
+        found = topology.sums(matching, _counted(columns, pod, rule, eligible))[codes]
+    weighted: Floats = found * np.float64(math.log(domains + 2)) + (rule.max_skew - 1)
+    return weighted if topology.whole else np.where(topology.labelled[scored], weighted, 0.0)
+
+
+def _normalised(raw: Ints) -> Ints:
+    most, least = int(raw.max()), int(raw.min())
+    return BEST * (most + least - raw) // most if most else np.full(len(raw), BEST, np.int64)
+
+
+def _rounded(amounts: Floats) -> Ints:
+    """Half away from zero, as Go rounds; amounts are never negative."""
+    whole = np.floor(amounts)
+    return (whole + (amounts - whole >= 0.5)).astype(np.int64)
+
+
+def _matching(state: State, pod: Pod, selector: LabelSelector | None) -> Ints:
+    """Pods of its namespace that are selected, by row; a selector that would match everybody counts nobody."""
+    found = np.zeros(len(state.columns.names), np.int64)
+    if selector is not None and (selector.match_labels or selector.match_expressions):
+        for crowd in state.crowds.meant(pod.namespace, (selector,)):
+            state.columns.placed(crowd.staying, found)
+    return found
+
+
+def _counted(columns: Columns, pod: Pod, rule: TopologySpread, eligible: Bools | None) -> Bools | None:
+    """Of the eligible rows (None for all) those whose pods and domain count, by nodeAffinityPolicy and
+    nodeTaintsPolicy.
+    """
+    barred = columns.barred(pod)
+    if rule.node_affinity_policy == "Honor" and barred.unselected is not None:
+        eligible = ~barred.unselected if eligible is None else eligible & ~barred.unselected
+    if rule.node_taints_policy == "Honor" and barred.tainted is not None:
+        eligible = ~barred.tainted if eligible is None else eligible & ~barred.tainted
+    return eligible
+
+
+def _labelled(columns: Columns, rules: list[Rule]) -> Bools:
+    """Rows that have the labels of all rules."""
+    found = np.ones(len(columns.names), np.bool_)
+    for rule in rules:
+        found &= columns.topology(rule.rule.topology_key).labelled
+    return found
+
+
+def _own(rule: TopologySpread, pod: Pod) -> Rule:
+    keys = {key: pod.labels[key] for key in rule.match_label_keys if key in pod.labels}
+    return Rule(rule, _joined(rule.label_selector, keys) if rule.label_selector is not None else None)
+
+
+def _joined(selector: LabelSelector, labels: Mapping[str, str]) -> LabelSelector:
+    """The selector, and the labels as well (what the selector already says of them stays a condition)."""
+    if not labels:
+        return selector
+    said = tuple(selectors.Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
+    return LabelSelector(dict(labels), (*said, *selector.match_expressions))

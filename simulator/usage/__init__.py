@@ -1,0 +1,1 @@
+"""True resource usage of simulated nodes and pods over the virtual time."""

@@ -1,0 +1,1 @@
+"""Sources of scenarios: generators, traces, load curves, owners."""

@@ -1,0 +1,154 @@
+"""kube-scheduler's side of the extender: the requests it would send, to the real application in this process.
+
+`scheduling.scheduler` asks an `InProcess` where the real one would send HTTP. Body in, body out: what the extender
+reads and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application of
+`extender.service`, with its fast path. Only the socket is missing.
+"""
+
+import collections.abc
+import io
+from collections.abc import Callable
+from wsgiref import types as wsgi
+
+import msgspec
+import numpy as np
+
+from kube.objects import Pod
+from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.node_order import Ints
+
+Names = collections.abc.Sequence[str]
+
+
+class Refusal(RuntimeError):
+    """The extender did not answer 200: a bug, as nothing it is sent here is malformed."""
+
+
+class _Filtered(msgspec.Struct, frozen=True):
+    names: list[str] | None = msgspec.field(name="NodeNames", default=None)
+    failed: dict[str, str] | None = msgspec.field(name="FailedNodes", default=None)
+    unresolvable: dict[str, str] | None = msgspec.field(name="FailedAndUnresolvableNodes", default=None)
+
+
+class _HostPriority(msgspec.Struct, frozen=True):
+    host: str = msgspec.field(name="Host")
+    score: int = msgspec.field(name="Score")
+
+
+class _MetaPod(msgspec.Struct, frozen=True):
+    uid: str = msgspec.field(name="UID")
+
+
+class _MetaVictims(msgspec.Struct, frozen=True):
+    pods: list[_MetaPod] = msgspec.field(name="Pods", default_factory=list)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _Preempted(msgspec.Struct, frozen=True):
+    victims: dict[str, _MetaVictims] = msgspec.field(name="NodeNameToMetaVictims", default_factory=dict)
+
+
+class InProcess:
+    """An `ExtenderPort` over a WSGI application; `weight` is the stanza's."""
+
+    def __init__(self, application: wsgi.WSGIApplication, *, weight: int) -> None:
+        self._weight = weight
+        self._application = application
+        self._pod: Pod | None = None  # whose JSON is at hand: prioritize follows filter
+        self._opening = b""
+        self._asked: Names = ()  # as given the last time, and what it holds: callers' sequences stay as they are
+        self._names: list[str] = []
+        self._listed = b"[]"
+
+    @property
+    def weight(self) -> int:
+        """How much its scores count."""
+        return self._weight
+
+    def filter(self, pod: Pod, names: Names) -> Filtered:
+        """Which of the nodes may take the pod."""
+        found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
+        passed = names if found.names == self._names else found.names or ()  # the same object: nobody looks for rows
+        return Filtered(passed, found.failed or {}, found.unresolvable or {})
+
+    def prioritize(self, pod: Pod, names: Names) -> Ints:
+        """0 to 10 for each node; one that is not named has 0."""
+        found = _SCORES.decode(self._post("/prioritize", self._args(pod, names)))
+        scores = {one.host: one.score for one in found}
+        return np.array([scores.get(name, 0) for name in names], np.int64)
+
+    def preempt(
+        self, pod: Pod, victims: collections.abc.Mapping[str, Victims]
+    ) -> collections.abc.Mapping[str, Victims]:
+        """The nodes on which victims may be made."""
+        given = {
+            name: _MetaVictims([_MetaPod(each.uid) for each in one.pods], one.violations)
+            for name, one in victims.items()
+        }
+        body = b'{"Pod":%b,"NodeNameToMetaVictims":%b}' % (_ENCODER.encode(pod), _ENCODER.encode(given))
+        left = _PREEMPTED.decode(self._post("/preempt", body)).victims
+        return {name: one for name, one in victims.items() if name in left}
+
+    def explain(self, pod: Pod, names: Names) -> dict[str, object]:
+        """POST /explain at this moment."""
+        found: dict[str, object] = msgspec.json.decode(self._post("/explain", self._args(pod, names)))
+        return found
+
+    def _args(self, pod: Pod, names: Names) -> bytes:
+        if pod is not self._pod:
+            self._pod, self._opening = pod, b'{"Pod":%b,"Nodes":null,"NodeNames":' % _ENCODER.encode(pod)
+        if names is not self._asked and list(names) != self._names:
+            self._names, self._listed = list(names), _ENCODER.encode(names)
+        self._asked = names
+        return b"%b%b}" % (self._opening, self._listed)
+
+    def _post(self, path: str, body: bytes) -> bytes:
+        said: list[str] = []
+
+        def begin(status: str, _headers: object, _error: object = None, /) -> Callable[[bytes], object]:
+            said.append(status)
+            return _unwritten
+
+        environ: wsgi.WSGIEnvironment = {
+            **_ENVIRON,
+            "PATH_INFO": path,
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+        }
+        reply = self._application(environ, begin)
+        try:
+            answer = b"".join(reply)
+        finally:
+            getattr(reply, "close", _nothing)()
+        if not said[0].startswith("200 "):
+            raise Refusal(f"the extender answered {path} with {said[0]}: {answer[:200]!r}; 200 expected")
+        return answer
+
+
+def _nothing() -> None:
+    """For replies that need not be closed."""
+
+
+def _unwritten(_data: bytes) -> None:
+    """The write() of WSGI that nobody uses."""
+
+
+_ENVIRON: wsgi.WSGIEnvironment = {
+    "REQUEST_METHOD": "POST",
+    "SCRIPT_NAME": "",
+    "QUERY_STRING": "",
+    "CONTENT_TYPE": "application/json",
+    "SERVER_NAME": "extender",
+    "SERVER_PORT": "8900",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.errors": io.StringIO(),
+    "wsgi.multithread": False,
+    "wsgi.multiprocess": False,
+    "wsgi.run_once": False,
+}
+_ENCODER = msgspec.json.Encoder()
+_FILTERED = msgspec.json.Decoder(_Filtered)
+_SCORES = msgspec.json.Decoder(list[_HostPriority])
+_PREEMPTED = msgspec.json.Decoder(_Preempted)

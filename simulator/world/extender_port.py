@@ -1,0 +1,106 @@
+"""kube-scheduler's questions put to the extender's own functions, without a request around them, and what happens to
+pods told to its view, without a watch.
+
+`running` gives a `Direct` to the scheduler's model unless a run goes through all doors (`asking.InProcess`): what a pod
+may use and how good each node is say `extender.verbs.verbs`, as for every request; JSON, WSGI, the memory of decisions
+and the metrics are left out. The view counts the whole pods that everybody here has, instead of what a watch would
+decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from extender import protocol
+from extender.service import Service
+from extender.state import pod_cache, usage_estimates
+from extender.state.cluster_view import Candidates
+from extender.verbs import explain, verbs
+from kube.objects import Pod
+from policy.contract import owner_usage
+from runtime.clock import Clock
+from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.node_order import Ints
+
+
+class _Filtered(NamedTuple):
+    """What came of a question: the nodes that the pod may go to, as the answer names them and as they stand."""
+
+    pod: Pod
+    passed: Sequence[str]
+    left: Candidates
+
+
+class Direct:
+    """An `ExtenderPort` over a view; `weight` is the stanza's."""
+
+    def __init__(self, extender: Service, clock: Clock, *, weight: int) -> None:
+        self._extender, self._seen = extender, extender.view
+        self._clock, self._weight = clock, weight
+        self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
+        self._means: owner_usage.Published | None = None  # the same of owners
+        self._filtered: _Filtered | None = None  # the last answer
+
+    @property
+    def weight(self) -> int:
+        """How much its scores count."""
+        return self._weight
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed or went; the extender hears of it in its time, as from its watch of living pods."""
+        old, new = _living(old), _living(new)
+        if old is None or new is None:
+            if old is not None or (new is not None and new.node_name):  # what waits for a node counts nowhere
+                self._news.append((old, new))
+        elif not pod_cache.counts_alike(old, new):
+            self._news.append((old, new))
+
+    def usage_changed(self, published: owner_usage.Published) -> None:
+        """The annotator would have written owners' means; the same holds for them."""
+        self._means = published
+
+    def catch_up(self, *, others: bool) -> None:
+        """Tell the extender what has happened by now: of pods, of owners, and what its watches have of `others`."""
+        if others:
+            self._extender.catch_up(pods=False)
+        news, self._news = self._news, []
+        for old, new in news:
+            self._seen.pod_changed(old, new, self._clock.now())
+        means, self._means = self._means, None
+        if means is not None:
+            self._seen.usage_published(usage_estimates.Read(means, ""), self._clock.now())
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        """Which of the nodes may take the pod."""
+        candidates = self._candidates(pod, names)
+        left, judged = verbs.judge(candidates, pod)
+        passed = left.names if judged.rejected else names
+        self._filtered = _Filtered(pod, passed, left)
+        return Filtered(passed, {}, judged.rejected)
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Ints:
+        """0 to 10 for each node. Of all that passed the filter a moment ago the candidates are at hand."""
+        last, self._filtered = self._filtered, None
+        same = last is not None and last.pod is pod and last.passed is names
+        candidates = last.left if same and last is not None else self._candidates(pod, names)
+        return verbs.rank(candidates, pod, self._seen.mean(pod, self._clock.now())).scores
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The nodes on which victims may be made."""
+        left, _ = verbs.judge(self._candidates(pod, tuple(victims)), pod)
+        return {name: victims[name] for name in left.names}
+
+    def explain(self, pod: Pod, names: Sequence[str]) -> dict[str, object]:
+        """POST /explain at this moment."""
+        body = protocol.encode(explain.explain(self._seen, pod, tuple(names), self._clock.now()))
+        found: dict[str, object] = msgspec.json.decode(body)
+        return found
+
+    def _candidates(self, pod: Pod, names: Sequence[str]) -> Candidates:
+        return self._seen.candidates(tuple(names), self._clock.now(), besides=pod.uid)
+
+
+def _living(pod: Pod | None) -> Pod | None:
+    """What a watch of pods that have not ended sees of a pod (`extender.service.LIVING`)."""
+    return None if pod is None or pod.finished else pod

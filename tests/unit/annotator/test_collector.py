@@ -1,0 +1,245 @@
+"""What is held of nodes after answers and failures."""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotator.collect import collector, queries
+from annotator.collect.last_good_values import EMPTY, Book, Held
+from policy import metrics
+from promql import door, errors, readings
+from promql.queries import identity
+
+CPU, CPU_MAX, MEMORY = metrics.BUILT_IN[0], metrics.BUILT_IN[1], metrics.BUILT_IN[3]
+DOWN = errors.Unreachable("down")
+NOW = 1000.0
+
+
+def asked(
+    metric: metrics.Metric,
+    values: Mapping[str, float] | None,
+    *,
+    refused: Mapping[str, str] | None = None,
+) -> collector.Asked:
+    if values is None:
+        return collector.Asked(metric, None, DOWN)
+    return collector.Asked(metric, readings.NodeValues(values, refused or {}, ()))
+
+
+def fold(book: Book, *answers: collector.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
+    folded = collector.fold(book, answers, ("a", "b"), now_seconds=now, keep_seconds=240.0)
+    return {node: {name: value.ratio for name, value in values_of(folded, node).items()} for node in folded.nodes}
+
+
+def values_of(book: Book, node: str) -> dict[str, Held]:
+    """What a book holds of one node."""
+    row = book.nodes.index(node)
+    pairs = zip(book.ratios[row].tolist(), book.confirmed_seconds[row].tolist(), strict=True)
+    return {name: Held(*pair) for name, pair in zip(book.metrics, pairs, strict=True) if not math.isnan(pair[0])}
+
+
+def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> Book:
+    return Book.of({node: {name: Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios))
+
+
+def test_an_answer_confirms_the_nodes_in_it() -> None:
+    book = collector.fold(EMPTY, [asked(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
+    assert {node: values_of(book, node) for node in book.nodes} == {"a": {CPU.name: Held(0.3, NOW)}, "b": {}}
+
+
+def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
+    before = held(NOW - 100, cpu_avg_5m=0.3)
+    after = collector.fold(before, [asked(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
+    assert values_of(after, "a")[CPU.name] == Held(0.3, NOW - 100)
+
+
+def test_a_kept_value_goes_before_it_is_stale() -> None:
+    assert fold(held(NOW - 240, cpu_avg_5m=0.3), asked(CPU, None))["a"] == {}
+
+
+def test_a_node_absent_from_a_whole_answer_is_missing_at_once() -> None:
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {"b": 0.1}))["a"] == {}
+
+
+def test_a_refused_value_is_missing_at_once() -> None:
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {}, refused={"a": "nan"}))["a"] == {}
+
+
+def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
+    answers = [asked(CPU, {"b": 0.2}), asked(CPU_MAX, {"a": 0.9, "b": 0.3}), asked(MEMORY, {"a": 0.4, "b": 0.4})]
+    assert fold(EMPTY, *answers) == {
+        "a": {MEMORY.name: 0.4},
+        "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4},
+    }
+
+
+def test_a_maximum_is_at_least_the_current_average() -> None:
+    assert fold(EMPTY, asked(CPU, {"a": 0.8}), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU.name: 0.8, CPU_MAX.name: 0.8}
+
+
+def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
+    assert fold(EMPTY, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
+
+
+def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is_no_matter() -> None:
+    longer = metrics.Metric("cpu_avg_1h", "cpu", metrics.AVERAGE, 3600.0, 3600.0)
+    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {}))["a"] == {CPU.name: 0.5}
+    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {"a": 0.2}))["a"] == {CPU.name: 0.5, longer.name: 0.2}
+    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5, CPU.name: 0.5}
+    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {}))["a"] == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        pytest.param(readings.NodeValues({}, {}, ()), False, id="nothing at all"),
+        pytest.param(readings.NodeValues({}, {"a": "nan"}, ()), True, id="a value that is refused"),
+        pytest.param(readings.NodeValues({}, {}, ("db-1",)), True, id="a series of another machine"),
+    ],
+)
+def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(
+    answer: readings.NodeValues, counts: bool
+) -> None:
+    (judged,) = collector.doubted([collector.Asked(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
+    assert (judged.error is None) is counts
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), asked(CPU, None))
+
+
+NODES, METRICS = ("a", "b", "c"), (CPU, CPU_MAX, MEMORY)
+BOOKS = st.dictionaries(
+    st.sampled_from(["a", "b", "gone"]),
+    st.dictionaries(
+        st.sampled_from([metric.name for metric in METRICS]),
+        st.builds(Held, st.floats(0, 1.5), st.sampled_from([NOW - 300, NOW - 240, NOW - 30])),
+    ),
+)
+ANSWERS = st.tuples(
+    st.none() | st.dictionaries(st.sampled_from(NODES), st.floats(0, 1.5)),
+    st.dictionaries(st.sampled_from(NODES), st.just("nan")),
+)
+
+
+def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.Asked]) -> dict[str, Held]:
+    """The rules of the module, said of one node by itself."""
+    found: dict[str, Held] = {}
+    for metric, answer, _ in answers:
+        kept = before.get(metric.name)
+        if answer is not None and node in answer.values:
+            found[metric.name] = Held(answer.values[node], NOW)
+        elif answer is None and kept is not None:
+            found |= {metric.name: kept} if NOW - kept.confirmed_seconds < 240.0 else {}
+    if CPU.name not in found and answers[0].answer is not None:
+        found.pop(CPU_MAX.name, None)
+    if CPU.name in found and CPU_MAX.name in found:
+        average, maximum = found[CPU.name], found[CPU_MAX.name]
+        found[CPU_MAX.name] = maximum._replace(ratio=max(average.ratio, maximum.ratio))
+    return found
+
+
+@given(before=BOOKS, given_answers=st.tuples(ANSWERS, ANSWERS, ANSWERS))
+def test_all_nodes_at_once_are_what_each_is_by_itself(
+    before: dict[str, dict[str, Held]],
+    given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...],
+) -> None:
+    answers = [
+        asked(metric, values, refused={node: why for node, why in refused.items() if node not in (values or {})})
+        for metric, (values, refused) in zip(METRICS, given_answers, strict=True)
+    ]
+    book = Book.of(before, [metric.name for metric in reversed(METRICS)])
+    folded = collector.fold(book, answers, NODES, now_seconds=NOW, keep_seconds=240.0)
+    assert {node: values_of(folded, node) for node in folded.nodes} == {
+        node: of_one_node(before.get(node, {}), node, answers) for node in NODES
+    }
+
+
+@pytest.mark.parametrize(
+    ("period", "stale_after", "expected"),
+    [
+        pytest.param(30.0, 300.0, 240.0, id="two periods before staleAfter"),
+        pytest.param(120.0, 300.0, 150.0, id="but at least half of it"),
+    ],
+)
+def test_how_long_an_unconfirmed_value_is_kept(period: float, stale_after: float, expected: float) -> None:
+    assert collector.keep_seconds(period, stale_after) == expected
+
+
+DIRECTORY = identity.build([identity.NodeAddress("a", ("10.0.0.1",))])
+LABEL = identity.SeriesLabels(node_selector='job="x"')
+
+
+def test_every_metric_is_asked_once_for_all_nodes() -> None:
+    seen: list[str] = []
+
+    def query(_metric: metrics.Metric, expression: str) -> door.Answer:
+        seen.append(expression)
+        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+
+    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert seen == [queries.expression(metric, selector='job="x"') for metric in metrics.BUILT_IN]
+    assert all(one.answer is not None and one.answer.values == {"a": 0.25} for one in answers)
+
+
+def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
+    seen: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        seen.append(metric.name)
+        return door.Answer(())
+
+    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, failed_before=(CPU.name,))
+    assert seen[-1] == CPU.name
+    assert [one.metric for one in answers] == list(metrics.BUILT_IN)
+
+
+def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:
+    own = metrics.Metric("cpu_own", "cpu", "anything", 60.0, 60.0, query="node:cpu:ratio")
+    assert queries.expression(own, selector='job="x"') == "node:cpu:ratio"
+
+
+@pytest.mark.parametrize(
+    ("error", "tried"),
+    [
+        pytest.param(errors.Unreachable("no route"), 1, id="nobody there: the rest is not tried"),
+        pytest.param(errors.BadQuery("parse error"), 6, id="one bad query costs only itself"),
+    ],
+)
+def test_a_failure_is_held_against_the_metric(error: errors.PromqlError, tried: int) -> None:
+    seen: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        seen.append(metric.name)
+        raise error
+
+    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert len(seen) == tried
+    assert [one.error for one in answers] == [error] * 6
+
+
+def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        if metric.name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
+            raise errors.Unreachable("did not answer within 10 s")
+        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+
+    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert [one.metric.name for one in answers if one.error] == [metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D]
+
+
+def test_two_answers_that_do_not_come_in_a_row_end_the_asking() -> None:
+    tried: list[str] = []
+
+    def query(metric: metrics.Metric, _expression: str) -> door.Answer:
+        tried.append(metric.name)
+        if len(tried) > 1:
+            raise DOWN
+        return door.Answer(())
+
+    answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
+    assert tried == [metrics.CPU_AVG_5M, metrics.CPU_MAX_1H, metrics.CPU_MAX_1D]
+    assert [one.error for one in answers] == [None, *[DOWN] * 5]

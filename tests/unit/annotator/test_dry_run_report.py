@@ -1,0 +1,64 @@
+"""The lines of --once: every write of a dry run, marked as such, and one JSON document on request."""
+
+import json
+import threading
+
+import prometheus_client
+import pytest
+
+from annotator import dry_run_report, metrics, node_sync, sync_outcome
+from annotator.collect import queries
+from annotator.publish import node_writer
+from kube import errors
+from policy.schema import load_policy
+from promql.queries import identity
+from tests import builders, clocks, fake_kube_writes, fake_prometheus
+
+POLICY = load_policy.defaults()
+
+
+def synced(*, dry_run: bool, refused: str = "") -> tuple[sync_outcome.Outcome, node_writer.Writer]:
+    """One sync over two nodes; the apiserver refuses writes to `refused`."""
+    clock, kube, prometheus = clocks.ManualClock(), fake_kube_writes.FakeKubeWrites(), fake_prometheus.FakePrometheus()
+    for metric in POLICY.metrics_in_force:
+        prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
+    if refused:
+        kube.fail(refused, errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no rights"))
+    telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), clock.now)
+    writer = node_writer.Writer(kube, telemetry, clock=clock, stop=threading.Event(), dry_run=dry_run)
+    settings = node_sync.Settings("ours", identity.SeriesLabels())
+    annotator = node_sync.Annotator(prometheus, writer, settings, clock=clock, telemetry=telemetry)
+    nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
+    return annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(POLICY, "hash")), writer
+
+
+def test_every_write_of_a_dry_run_is_a_line_that_says_so() -> None:
+    lines = dry_run_report.lines(*synced(dry_run=True), "text")
+    assert [line.split("{")[0] for line in lines[:2]] == ["DRY RUN Node node-1 ", "DRY RUN Node node-2 "]
+    body = json.loads(lines[0].removeprefix("DRY RUN Node node-1 "))
+    assert json.loads(body["metadata"]["annotations"]["evenload.io/load"])["m"]["cpu_avg_5m"] == 0.2
+    assert "DRY RUN ConfigMap evenload-heartbeat" in lines[-1]
+
+
+def test_a_write_that_the_apiserver_refuses_is_shown_as_one_that_would_fail() -> None:
+    lines = dry_run_report.lines(*synced(dry_run=True, refused="node-1"), "text")
+    assert "would fail" in lines[0]
+    assert "no rights" in lines[0]
+
+
+def test_a_real_sync_is_silent_as_text() -> None:
+    assert dry_run_report.lines(*synced(dry_run=False), "text") == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_json_is_one_document(dry_run: bool) -> None:
+    (line,) = dry_run_report.lines(*synced(dry_run=dry_run, refused="node-1"), "json")
+    document = json.loads(line)
+    assert document["dryRun"] is dry_run
+    assert document["patches"] == {"failed": 1, "written": 1}
+    assert document["problems"] == ["node annotations not written: PATCH: 403 Forbidden: no rights"]
+    if dry_run:
+        assert [write["name"] for write in document["writes"][:2]] == ["node-1", "node-2"]
+        assert "no rights" in document["writes"][0]["error"]
+    else:
+        assert "writes" not in document

@@ -1,0 +1,175 @@
+"""Which pods are placements, and when an event is a scheduling result."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotator.placements import hot_counts
+from kube.cache import store
+from kube.pods.compact import Pod
+from policy.schema import load_policy
+from runtime import clock
+from tests import builders
+
+AT = clock.from_rfc3339(builders.SCHEDULED)
+HOT_SPOTS = load_policy.defaults().hot_spots
+
+
+def owner(kind: str) -> dict[str, object]:
+    return {"kind": kind, "name": "x", "uid": "u", "apiVersion": "apps/v1", "controller": True}
+
+
+def meta(**values: object) -> builders.Mutator:
+    return lambda body: body["metadata"].update(values)
+
+
+def placements(pods: Iterable[Pod]) -> list[tuple[str, float]]:
+    """The node and the time of each that is one."""
+    found = [hot_counts.binding(pod) for pod in pods]
+    return [(placed.node, placed.at_seconds) for placed in found if placed is not None]
+
+
+COUNTS = builders.lean_pod("web-1", node="node-1")
+DOES_NOT_COUNT = {
+    "an unbound pod": builders.lean_pod("p", node=""),
+    "a finished pod": builders.lean_pod("p", node="n", mutate=lambda body: body["status"].update(phase="Succeeded")),
+    "a terminating pod": builders.lean_pod("p", node="n", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z")),
+    "a DaemonSet's pod": builders.lean_pod("p", node="n", owner=("DaemonSet", "agent")),
+    "a placeholder": builders.lean_pod("p", node="n", mutate=builders.placeholder),
+    "a static pod": builders.decoded(builders.mirror_body(), Pod),
+    "a pod nobody scheduled": builders.lean_pod(
+        "p", node="n", mutate=lambda body: body["status"].update(conditions=[])
+    ),
+}
+
+
+def test_a_bound_pod_is_a_placement_at_its_scheduling() -> None:
+    assert hot_counts.binding(COUNTS) == ("node-1", COUNTS.uid, AT)
+
+
+@pytest.mark.parametrize("pod", DOES_NOT_COUNT.values(), ids=DOES_NOT_COUNT.keys())
+def test_what_says_nothing_of_crowding_does_not_count(pod: Pod) -> None:
+    assert hot_counts.binding(pod) is None
+
+
+def test_placements_are_counted_per_window_and_age_out() -> None:
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
+    counted = hot_counts.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 90)
+    assert counted.of("node-1") == {"1m": 0, "5m": 3, "30m": 3}
+    assert counted.of("node-2") == {"1m": 0, "5m": 0, "30m": 0}
+    later = hot_counts.hot_counts(placements(pods), HOT_SPOTS, now_seconds=AT + 3600)
+    assert later.of("node-1") == {"1m": 0, "5m": 0, "30m": 0}
+
+
+def test_without_hot_spots_nothing_is_counted_not_even_a_placement_of_a_clock_ahead() -> None:
+    counted = hot_counts.hot_counts(placements([COUNTS]), (), now_seconds=AT - 1)
+    assert counted.of("node-1") == {}
+
+
+def test_pods_wait_until_they_have_a_node_or_end() -> None:
+    ended = builders.lean_pod("p", mutate=lambda body: body["status"].update(phase="Failed"))
+    leaving = builders.lean_pod("p", mutate=meta(deletionTimestamp="2026-11-21T04:00:00Z"))
+    assert hot_counts.waiting([builders.lean_pod("p"), builders.lean_pod("q"), COUNTS, ended, leaving]) == 2
+
+
+def test_placeholders_are_counted_as_long_as_they_hold_room_or_wait_for_it() -> None:
+    def ended(body: builders.Body) -> None:
+        builders.placeholder(body)
+        body["status"].update(phase="Failed")
+
+    def leaving(body: builders.Body) -> None:
+        builders.placeholder(body)
+        body["metadata"].update(deletionTimestamp="2026-11-21T04:00:00Z")
+
+    pods = [
+        *(builders.lean_pod("p", node="n", mutate=builders.placeholder) for _ in range(3)),
+        builders.lean_pod("p", node="", mutate=builders.placeholder),
+        builders.lean_pod("p", node="n", mutate=leaving),
+        builders.lean_pod("p", node="n", mutate=ended),
+        builders.lean_pod("p", node="n", mutate=meta(labels={"evenload.io/placeholder": "false"})),
+        COUNTS,
+    ]
+    assert hot_counts.placeholders(pods) == {("order", "placed"): 3, ("order", "waiting"): 1}
+    assert hot_counts.placeholders([COUNTS]) == {}
+
+
+def test_placeholders_that_only_soak_up_free_room_are_counted_apart_from_those_that_order_nodes() -> None:
+    def of(preset: str) -> builders.Mutator:
+        def put(body: builders.Body) -> None:
+            builders.placeholder(body)
+            body["metadata"].update(annotations={"evenload.io/placeholder-preset": preset})
+
+        return put
+
+    pods = [
+        builders.lean_pod("a", node="n", mutate=of("order")),
+        builders.lean_pod("b", node="", mutate=of("soak")),
+        builders.lean_pod("c", node="", mutate=of("soak")),
+        builders.lean_pod("d", node="n", mutate=of("soak")),
+        builders.lean_pod("e", node="", mutate=of("of my own")),
+    ]
+    assert hot_counts.placeholders(pods) == {
+        ("order", "placed"): 1,
+        ("order", "waiting"): 1,
+        ("soak", "placed"): 1,
+        ("soak", "waiting"): 2,
+    }
+
+
+def placed(name: str, node: str, age_seconds: int, phase: str) -> builders.Body:
+    def stamped(body: builders.Body) -> None:
+        body["metadata"]["uid"] = name
+        for condition in body["status"]["conditions"]:
+            condition["lastTransitionTime"] = clock.to_rfc3339(AT - age_seconds)
+
+    return builders.pod_body(name, node=node, phase=phase, mutate=stamped)
+
+
+PODS = st.dictionaries(
+    st.sampled_from([f"p{number}" for number in range(12)]),
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(-5, 2000), st.sampled_from(["Running", "Failed"])),
+)
+
+
+@given(first=PODS, second=PODS)
+def test_counts_are_those_of_the_pods_there_are_whoever_counts_and_whatever_was_before(
+    first: dict[str, tuple[str, int, str]], second: dict[str, tuple[str, int, str]]
+) -> None:
+    """Pods come, finish and vanish under a watch; a process started anew lists them: both count what is there."""
+    watching: store.Store[Pod] = store.Store()
+    for version, pods in ((1, first), (2, second)):
+        made = [placed(name, *facts) for name, facts in pods.items()]
+        for body in made:
+            body["metadata"]["resourceVersion"] = str(version)
+        watching.replace([builders.decoded(body, Pod) for body in made])
+    anew: store.Store[Pod] = store.Store()
+    anew.replace([builders.decoded(placed(name, *facts), Pod) for name, facts in reversed(second.items())])
+    shown = [placements(one.snapshot().values()) for one in (watching, anew)]
+    every = [hot_counts.hot_counts(placed, HOT_SPOTS, now_seconds=AT) for placed in shown]
+    seen, rebuilt = ({node: hot.of(node) for node in hot.placed_seconds} for hot in every)
+    ages = {
+        node: [age for on, age, phase in second.values() if on == node and phase == "Running" and age < 1800]
+        for node in ("a", "b")
+    }
+    expected = {
+        node: {text: sum(age < span for age in found) for text, span in (("1m", 60), ("5m", 300), ("30m", 1800))}
+        for node, found in ages.items()
+        if found
+    }
+    assert seen == rebuilt == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "since", "is_result"),
+    [
+        pytest.param(builders.lean_pod("p", node=""), COUNTS, AT - 5, True, id="the binding of a pod seen waiting"),
+        pytest.param(None, COUNTS, AT + 0.5, True, id="a pod first seen bound, in the second we began"),
+        pytest.param(None, COUNTS, AT + 60, False, id="a pod bound before we began"),
+        pytest.param(COUNTS, COUNTS, AT - 5, False, id="a later change of a bound pod"),
+        pytest.param(COUNTS, None, AT - 5, False, id="a deletion"),
+    ],
+)
+def test_a_scheduling_result_is_told_once(old: Pod | None, new: Pod | None, since: float, is_result: bool) -> None:
+    assert (hot_counts.scheduling_result(old, new, since_seconds=since) is not None) == is_result

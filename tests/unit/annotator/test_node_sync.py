@@ -1,0 +1,602 @@
+"""One sync end to end over the two doors: what is read, held, written and renewed."""
+
+import functools
+import json
+from typing import Any
+
+import prometheus_client
+import pytest
+
+from annotator import metrics, node_sync
+from annotator.collect import queries
+from annotator.sync_outcome import Outcome
+from kube import errors as kube_errors
+from kube.objects import Node
+from kube.pods.compact import Pod
+from policy.contract import heartbeat, load_annotation, timestamps
+from policy.schema import load_policy
+from promql import door, errors
+from promql.queries import identity, node_queries
+from tests import builders, clocks, fake_kube_writes, fake_prometheus
+
+POLICY = load_policy.defaults()
+EXPRESSIONS = {metric.name: queries.expression(metric) for metric in POLICY.metrics_in_force}
+
+
+def with_uid(uid: str, body: dict[str, Any]) -> None:
+    body["metadata"]["uid"] = uid
+
+
+class Bench:
+    """An annotator between a fake Prometheus and a recorder; `sync` feeds its writes back as the next state."""
+
+    def __init__(self, *, nodes: int = 2) -> None:
+        self.clock = clocks.ManualClock()
+        self.prometheus = fake_prometheus.FakePrometheus()
+        self.kube = fake_kube_writes.FakeKubeWrites()
+        self.registry = prometheus_client.CollectorRegistry()
+        telemetry = metrics.Telemetry(self.registry, self.clock.now)
+        settings = node_sync.Settings("ours", identity.SeriesLabels())
+        self.annotator = node_sync.Annotator(
+            self.prometheus, self.kube, settings, clock=self.clock, telemetry=telemetry
+        )
+        self.texts: dict[str, str] = {}
+        self.names = [f"node-{index}" for index in range(1, nodes + 1)]
+        self.uids: dict[str, str] = {}
+
+    def load(self, **ratios: float) -> None:
+        """Every metric answers these ratios per node (node_1=0.3)."""
+        values = {f"10.0.0.{name.rpartition('_')[2]}:9100": ratio for name, ratio in ratios.items()}
+        for expression in EXPRESSIONS.values():
+            self.prometheus.answer(expression, values)
+
+    def load_by_name(self, **ratios: float) -> None:
+        """The same, with series that carry the nodes' names."""
+        for expression in EXPRESSIONS.values():
+            self.prometheus.answer(expression, {name.replace("_", "-"): ratio for name, ratio in ratios.items()})
+
+    def nodes(self) -> list[Node]:
+        return [
+            builders.node(
+                name,
+                address=f"10.0.0.{index}",
+                annotations={load_annotation.KEY: self.texts[name]} if name in self.texts else None,
+                mutate=functools.partial(with_uid, self.uids.get(name, f"uid-{name}")),
+            )
+            for index, name in enumerate(self.names, 1)
+        ]
+
+    def sync(self, *pods: Pod) -> Outcome:
+        done = len(self.kube.patches)
+        world = node_sync.World(self.nodes(), {pod.key: pod for pod in pods})
+        outcome = self.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
+        for name, body in self.kube.patches[done:]:
+            self.texts[name] = body["metadata"]["annotations"][load_annotation.KEY]
+        return outcome
+
+    def reading(self, name: str) -> load_annotation.Reading:
+        return load_annotation.decode(self.texts[name])
+
+    def heartbeat(self) -> heartbeat.Heartbeat:
+        return heartbeat.decode(self.kube.config_maps["ours/evenload-heartbeat"])
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_sync_writes_every_node_once_and_vouches_for_the_texts(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    outcome = bench.sync()
+    assert outcome.whole
+    assert len(bench.prometheus.asked) == 6 + 2, "one per metric, two for owners"
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    assert bench.heartbeat() == (heartbeat.Heartbeat(bench.clock.now(), "hash", 2, heartbeat.digest(bench.texts)))
+
+
+def test_a_sync_exports_how_load_is_spread_and_the_lines_it_is_measured_against(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") is None
+    bench.sync()
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1") == 0.7
+    assert bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="0.5") == 0.5
+    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+    assert bench.value("evenload_policy_threshold_ratio", metric="memory_avg_5m", line="evict_until") == 0.6
+
+
+def test_a_load_that_is_stale_is_exported_no_more(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Refused("401: the token has expired"))
+    found = []
+    for _ in range(2):
+        bench.clock.advance(POLICY.sync.stale_after_seconds - 1)
+        bench.sync()
+        found.append(bench.value("evenload_node_load_ratio", metric="cpu_max_1h", quantile="1"))
+    assert found == [0.7, None]
+    assert bench.value("evenload_policy_threshold_ratio", metric="cpu_avg_5m", line="filter") == 0.65
+
+
+def test_placeholders_are_counted_at_every_sync_also_while_nothing_can_be_read(bench: Bench) -> None:
+    pods = [placeholder("a", "node-1"), placeholder("b", "")]
+    bench.annotator.sync(
+        node_sync.World(bench.nodes(), {pod.key: pod for pod in pods}), node_sync.Rulebook(POLICY, "hash")
+    )
+    kinds = [(preset, state) for preset in ("order", "soak") for state in ("placed", "waiting")]
+    told = [bench.value("evenload_annotator_placeholders", preset=preset, state=state) for preset, state in kinds]
+    assert told == [1, 1, 0, 0]
+
+
+def placeholder(name: str, node: str) -> Pod:
+    """A placeholder, on a node or waiting for one."""
+    return builders.lean_pod(name, node=node, mutate=builders.placeholder)
+
+
+def test_no_sync_ever_asks_more_than_eight_queries(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    asked = []
+    for _ in range(45):
+        before = len(bench.prometheus.asked)
+        bench.sync()
+        asked.append(len(bench.prometheus.asked) - before)
+        bench.clock.advance(30)
+    assert (min(asked), max(asked)) == (6, 8)
+    assert SCRAPES in bench.prometheus.asked
+
+
+def test_a_quiet_sync_writes_the_heartbeat_and_no_node(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}
+    assert bench.heartbeat().at_seconds == bench.clock.now()
+
+
+def test_a_restarted_annotator_rewrites_nothing(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = Bench()
+    successor.texts = bench.texts
+    successor.load(node_1=0.3, node_2=0.7)
+    assert successor.sync().patches == {}
+    assert successor.heartbeat().digest == bench.heartbeat().digest
+
+
+def test_without_any_answer_nothing_is_written_and_nothing_renewed(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    before = bench.heartbeat()
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Unreachable("Prometheus at http://p cannot be reached"))
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert outcome.read_nothing
+    assert outcome.problems() == [
+        "Prometheus at http://p cannot be reached",
+        "6 of 6 queries failed, the first as above",
+    ]
+    assert bench.heartbeat() == before
+    assert len(bench.kube.patches) == 2
+
+
+def test_a_failing_metric_holds_the_heartbeat_back_and_is_dropped_before_it_is_stale(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    first = bench.clock.now()
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    for _ in range(8):
+        bench.clock.advance(29)
+        assert not bench.sync().whole
+        assert bench.heartbeat().at_seconds == first
+        assert bench.reading("node-1").values["cpu_max_1d"] == 0.3
+    bench.clock.advance(29)
+    bench.sync()
+    assert bench.heartbeat().at_seconds == bench.clock.now()
+    assert "cpu_max_1d" not in bench.reading("node-1").values
+    assert bench.clock.now() - first < POLICY.sync.stale_after_seconds
+
+
+def test_a_node_whose_series_vanish_is_missing_not_idle(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.load(node_1=0.3)
+    outcome = bench.sync()
+    assert bench.reading("node-2").values == {}
+    assert outcome.without_values == ("node-2",)
+    assert not outcome.whole
+    assert bench.value("evenload_annotator_nodes", state="unmatched") == 1.0
+    assert outcome.problems() == [
+        "1 of 2 nodes matched; node-2 has no series: no target with instance 10.0.0.2 or node-2"
+    ]
+
+
+def test_refused_values_are_counted_by_reason_and_never_written(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=float("nan"))
+    bench.prometheus.answer_samples(
+        EXPRESSIONS["memory_avg_5m"],
+        door.Sample({"instance": "10.0.0.1:9100"}, 0.2, 0.0),
+        door.Sample({"instance": "node-1"}, 0.9, 0.0),
+    )
+    bench.sync()
+    assert set(bench.reading("node-1").values) == {"cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"}
+    assert "node-2" not in bench.texts
+    assert bench.value("evenload_annotator_invalid_samples_total", reason="nan") == 5.0
+    assert bench.value("evenload_annotator_invalid_samples_total", reason="double") == 1.0
+
+
+def test_a_node_whose_patch_fails_for_long_ages_alone_and_recovers(bench: Bench) -> None:
+    mates = [name for name in (f"node-{n}" for n in range(1, 5000)) if heartbeat.bucket_of(name) == 7][:2]
+    bench.names = mates
+    stuck, mate = mates
+    ratio = {name.replace("-", "_"): 0.3 for name in mates}
+    bench.load_by_name(**ratio)
+    bench.sync()
+    bench.kube.fail(stuck, kube_errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no"))
+    bench.load_by_name(**{**ratio, stuck.replace("-", "_"): 0.9})
+    seen = heartbeat.EffectiveTimes()
+    for name, text in bench.texts.items():
+        seen.put(name, text)
+    for _ in range(3):
+        bench.clock.advance(30)
+        outcome = bench.sync()
+        assert any("PATCH" in problem for problem in outcome.problems())
+        seen.accept(bench.heartbeat(), bench.clock.now())
+        assert seen.settle() == {mate}, "the same bucket, and yet it is renewed"
+    bench.kube.fail(stuck, None)
+    assert bench.sync().patches == {"written": 1}
+    assert bench.reading(stuck).values["cpu_avg_5m"] == 0.9
+    assert bench.heartbeat().excluded == frozenset()
+
+
+def test_pods_without_a_node_are_counted_as_woken_once_a_sync_that_patches(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    pods = [builders.lean_pod("waits-1"), builders.lean_pod("waits-2"), builders.lean_pod("bound", node="node-1")]
+    world = node_sync.World(bench.nodes(), {pod.key: pod for pod in pods})
+    bench.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2
+    bench.annotator.sync(world, node_sync.Rulebook(POLICY, "hash"))
+    assert bench.value("evenload_annotator_wakeups_total") == 2, "a sync that patches nothing wakes nobody"
+
+
+def test_a_heartbeat_that_cannot_be_written_is_part_of_the_outcome(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.kube.fail("evenload-heartbeat", kube_errors.Unreachable("no route"))
+    outcome = bench.sync()
+    assert (outcome.whole, outcome.problems()) == (False, ["heartbeat not written: no route"])
+
+
+def test_series_of_other_machines_are_counted(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7, node_77=0.1)
+    assert bench.sync().whole
+    assert bench.value("evenload_annotator_unmatched_series") == 1.0
+
+
+def test_the_age_of_a_metric_grows_until_it_is_confirmed(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(45)
+    assert bench.value("evenload_node_metric_age_seconds", metric="cpu_avg_5m") == 45.0
+
+
+def test_placements_are_judged_by_what_the_last_sync_saw(bench: Bench) -> None:
+    assert bench.annotator.levels is None
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    levels = bench.annotator.levels
+    assert levels is not None
+    assert levels.cpu == {"node-1": 0.3, "node-2": 0.7}
+
+
+def test_hot_counts_are_written_with_the_reading(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    pods = [builders.lean_pod(f"web-{index}", node="node-1") for index in range(3)]
+    bench.clock.jump(-bench.clock.now() + 1_795_230_061.0)  # a minute after builders.SCHEDULED
+    bench.annotator.sync(
+        node_sync.World(bench.nodes(), {pod.key: pod for pod in pods}), node_sync.Rulebook(POLICY, "hash")
+    )
+    written = {
+        name: json.loads(body["metadata"]["annotations"][load_annotation.KEY]) for name, body in bench.kube.patches
+    }
+    assert written["node-1"]["hot"] == {"1m": 0, "5m": 3, "30m": 3}
+    assert written["node-2"]["hot"] == {"1m": 0, "5m": 0, "30m": 0}
+
+
+def test_short_jobs_at_constant_load_cause_no_patch_and_their_counts_go_along_with_the_next(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    first = len(bench.kube.patches)
+    for number in range(80):  # each starts before one sync and has finished before the next
+        job = placed_now(bench, f"job-{number}")
+        bench.sync(job)
+        bench.clock.advance(10)
+        bench.sync()
+        assert bench.heartbeat().digest == heartbeat.digest(bench.texts)
+    assert len(bench.kube.patches) - first == 0
+    bench.load(node_1=0.5, node_2=0.7)
+    bench.sync(placed_now(bench, "web"))
+    assert [node for node, _ in bench.kube.patches[first:]] == ["node-1"]
+    assert bench.reading("node-1").hot == {"1m": 1, "5m": 1, "30m": 1}
+
+
+def placed_now(bench: Bench, name: str) -> Pod:
+    """A pod that was bound to node-1 this second."""
+
+    def scheduled_now(body: builders.Body) -> None:
+        body["status"]["conditions"][0]["lastTransitionTime"] = timestamps.encode(bench.clock.now())
+
+    return builders.lean_pod(name, node="node-1", mutate=scheduled_now)
+
+
+def restarted(bench: Bench, *, after_seconds: float, heartbeat_readable: bool = True) -> Bench:
+    """A fresh process over the same nodes and heartbeat, to whom the 1d query of CPU is not answered."""
+    successor = Bench()
+    successor.clock.advance(bench.clock.now() - successor.clock.now() + after_seconds)
+    successor.texts = dict(bench.texts)
+    if heartbeat_readable:
+        successor.kube.config_maps = bench.kube.config_maps
+    successor.load(node_1=0.3, node_2=0.7)
+    successor.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    return successor
+
+
+def test_a_restart_into_a_failing_query_loses_no_value_the_heartbeat_vouches_for(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(3600)
+    bench.sync()
+    confirmed = bench.heartbeat().at_seconds
+    successor = restarted(bench, after_seconds=60)
+    assert successor.sync().patches == {}
+    assert successor.heartbeat().at_seconds == confirmed, "and nothing looks fresher than it is"
+    assert successor.heartbeat().digest == bench.heartbeat().digest
+
+
+def test_a_restart_beside_an_empty_prometheus_empties_no_node(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = restarted(bench, after_seconds=60)
+    successor.load()
+    assert successor.sync().read_nothing
+    assert successor.texts == bench.texts
+    assert successor.kube.patches == []
+
+
+def test_a_restart_while_prometheus_is_down_tells_what_the_nodes_carry(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    successor = restarted(bench, after_seconds=60)
+    del successor.texts["node-2"]
+    for expression in EXPRESSIONS.values():
+        successor.prometheus.fail(expression, errors.Unreachable("away"))
+    successor.sync()
+    assert successor.annotator.freshness_line(POLICY).startswith("cpu_avg_5m missing for 1 of 2 nodes; ")
+    successor.clock.advance(POLICY.sync.stale_after_seconds)
+    successor.sync()
+    assert "memory_max_1d missing for 1 of 2 nodes; memory_max_1d stale for 1 of 2 nodes" in (
+        successor.annotator.freshness_line(POLICY)
+    )
+    name = "evenload_annotator_metric_nodes"
+    states = [successor.value(name, metric="cpu_max_1d", state=state) for state in ("fresh", "stale", "missing")]
+    assert states == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("after_seconds", "heartbeat_readable"),
+    [pytest.param(300.0, True, id="it is too old"), pytest.param(60.0, False, id="no heartbeat can be read")],
+)
+def test_a_value_nobody_vouches_for_is_not_taken_over(
+    bench: Bench, after_seconds: float, heartbeat_readable: bool
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.advance(3600)
+    bench.sync()
+    successor = restarted(bench, after_seconds=after_seconds, heartbeat_readable=heartbeat_readable)
+    successor.sync()
+    assert "cpu_max_1d" not in successor.reading("node-1").values
+
+
+def test_a_new_machine_does_not_inherit_what_was_held_of_its_namesake(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.Unavailable("too many samples"))
+    del bench.texts["node-1"]
+    bench.uids["node-1"] = "another-machine"
+    bench.sync()
+    assert "cpu_max_1d" not in bench.reading("node-1").values
+    assert "cpu_max_1d" in bench.reading("node-2").values
+
+
+def test_a_node_that_cooled_is_written_once_more_so_that_a_pod_refused_meanwhile_is_asked_again(bench: Bench) -> None:
+    bench.load(node_1=0.7, node_2=0.7)
+    bench.sync()
+    bench.load(node_1=0.6, node_2=0.6)
+    assert bench.sync().patches == {"written": 2}
+    before = dict(bench.texts)
+    bench.clock.advance(30)
+    assert bench.sync().patches == {"written": 1}
+    assert bench.texts["node-2"] == before["node-2"], "one node is enough"
+    assert bench.reading("node-1").at_seconds == bench.clock.now()
+    assert bench.reading("node-1").values == load_annotation.decode(before["node-1"]).values
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(0.5, 0.4, id="it was not hot"),
+        pytest.param(0.9, 0.8, id="it is still hot"),
+        pytest.param(0.6, 0.7, id="it became hot"),
+    ],
+)
+def test_other_moves_are_written_once(bench: Bench, before: float, after: float) -> None:
+    bench.load(node_1=before, node_2=0.1)
+    bench.sync()
+    bench.load(node_1=after, node_2=0.1)
+    assert bench.sync().patches == {"written": 1}
+    bench.clock.advance(30)
+    assert bench.sync().patches == {}
+
+
+def test_metrics_that_failed_are_asked_last_so_that_an_opening_circuit_costs_only_them(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    for name in ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"):
+        bench.prometheus.fail(EXPRESSIONS[name], errors.Unavailable("too many samples"))
+    bench.sync()
+    bench.prometheus.asked.clear()
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    names = {expression: name for name, expression in EXPRESSIONS.items()}
+    assert [names[expression] for expression in bench.prometheus.asked if expression in names] == [
+        *("memory_avg_5m", "memory_max_1h", "memory_max_1d"),
+        *("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d"),
+    ]
+    assert outcome.answered == 3
+    assert list(bench.reading("node-1").values) == ["memory_avg_5m", "memory_max_1h", "memory_max_1d"]
+
+
+def test_a_pause_of_the_circuit_is_the_same_complaint_as_the_failure_behind_it(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    down = errors.Unreachable("Prometheus at http://p cannot be reached")
+    for error in (down, errors.Paused(down), down):
+        for expression in EXPRESSIONS.values():
+            bench.prometheus.fail(expression, error)
+        bench.sync()
+    assert caplog.text.count("queries failed") == 1
+
+
+def test_freshness_goes_on_counting_while_nothing_can_be_read(bench: Bench) -> None:
+    assert "nothing read since the start" in bench.annotator.freshness_line(POLICY)
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY) == "all 6 metrics fresh for all 2 nodes"
+    for expression in EXPRESSIONS.values():
+        bench.prometheus.fail(expression, errors.Unreachable("away"))
+    bench.clock.advance(300)
+    bench.sync()
+    assert bench.annotator.freshness_line(POLICY).startswith("cpu_avg_5m stale for 2 of 2 nodes; ")
+    states = ("fresh", "stale", "missing")
+    name = "evenload_annotator_metric_nodes"
+    assert [bench.value(name, metric="cpu_max_1d", state=state) for state in states] == [0, 2, 0]
+
+
+SCRAPES, KNOWN = node_queries.scrapes("cpu", 300.0), node_queries.known_share(86400.0)
+
+
+def look_again(bench: Bench) -> str:
+    """Two syncs, of which one has no owners to ask for, ten minutes later."""
+    bench.clock.advance(600)
+    for _ in range(2):
+        assert bench.sync().whole, "a warning, not a failure"
+        bench.clock.advance(30)
+    return bench.annotator.scrapes.sentence
+
+
+def test_windows_that_hold_too_little_are_complained_of_once_and_looked_at_again(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 2.0, 0.0))
+    bench.prometheus.answer_samples(KNOWN, door.Sample({}, 0.6, 0.0))
+    assert look_again(bench) == (
+        "cpu_avg_5m averages over 300 s, in which a node is scraped only 2 times, expected at least 4: "
+        "scrape node-exporter more often or give the metric a longer window"
+    )
+    for _ in range(3):
+        bench.sync()
+        bench.clock.advance(30)
+    assert bench.prometheus.asked.count(SCRAPES) == 1
+    assert caplog.text.count("windows are not full") == 1
+    bench.prometheus.fail(SCRAPES, errors.Unavailable("busy"))
+    assert look_again(bench) != "", "no answer is no proof that all is well"
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 4.0, 0.0))
+    assert look_again(bench) == ""
+
+
+def test_a_prometheus_younger_than_the_longest_window_is_said_to_be(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    assert look_again(bench) == "", "without any series nothing is known"
+    bench.prometheus.answer_samples(SCRAPES, door.Sample({}, 20.0, 0.0))
+    assert look_again(bench) == (
+        "cpu_max_1d looks back over 86400 s, but Prometheus knew only 0% of the nodes so long ago: "
+        "until it did, such metrics cover less and may be too low"
+    )
+    bench.prometheus.answer_samples(KNOWN, door.Sample({}, 1.0, 0.0))
+    bench.clock.jump(-8 * 3600)
+    assert look_again(bench) == "", "looked at again, although that was in the future"
+
+
+def test_an_answer_called_partial_is_flagged_and_takes_nothing_away(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.prometheus.answer(EXPRESSIONS["cpu_max_1d"], {"node-1": 0.3}, warnings=("store-2 did not answer",))
+    bench.clock.advance(30)
+    assert not bench.sync().whole
+    assert bench.reading("node-2").values["cpu_max_1d"] == 0.7
+    assert "store-2 did not answer" in caplog.text
+
+
+def test_a_prometheus_that_lost_its_data_takes_nothing_away_before_it_is_stale(bench: Bench) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    before, texts = bench.heartbeat(), dict(bench.texts)
+    bench.load()
+    bench.clock.advance(30)
+    outcome = bench.sync()
+    assert outcome.read_nothing
+    assert "without a single series" in outcome.problems()[0]
+    assert (bench.texts, bench.heartbeat()) == (texts, before)
+    for name in ("cpu_avg_5m", "memory_avg_5m"):  # what fills first
+        bench.prometheus.answer(EXPRESSIONS[name], {"node-1": 0.4, "node-2": 0.7})
+    bench.clock.advance(30)
+    bench.sync()
+    assert bench.reading("node-1").values == {**dict.fromkeys(EXPRESSIONS, 0.4)}, "a maximum is at least the average"
+    assert bench.reading("node-2").values == dict.fromkeys(EXPRESSIONS, 0.7)
+    bench.clock.advance(POLICY.sync.stale_after_seconds)
+    bench.sync()
+    assert set(bench.reading("node-2").values) == {"cpu_avg_5m", "memory_avg_5m"}
+
+
+def test_an_answer_without_series_is_believed_of_a_metric_nobody_had(bench: Bench) -> None:
+    assert not bench.sync().read_nothing
+
+
+def test_readings_are_as_old_as_the_question_however_late_the_last_answer_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    began_seconds, query = bench.clock.now(), bench.prometheus.query
+
+    def frozen_before_the_last(expression: str) -> door.Answer:
+        if len(bench.prometheus.asked) == len(EXPRESSIONS) - 1:
+            bench.clock.advance(600)
+        return query(expression)
+
+    monkeypatch.setattr(bench.prometheus, "query", frozen_before_the_last)
+    bench.sync()
+    assert bench.clock.now() == began_seconds + 600
+    assert bench.reading("node-1").at_seconds == began_seconds
+    assert bench.heartbeat().at_seconds == began_seconds
+    assert bench.annotator.levels is not None
+    assert bench.annotator.levels.at_seconds == began_seconds
+
+
+@pytest.mark.parametrize("jump_seconds", [-3600.0, 3600.0], ids=["back", "forward"])
+def test_a_clock_that_was_set_renews_no_value_that_is_not_answered(bench: Bench, jump_seconds: float) -> None:
+    bench.load(node_1=0.3, node_2=0.7)
+    bench.sync()
+    bench.clock.jump(jump_seconds)
+    bench.prometheus.fail(EXPRESSIONS["cpu_max_1d"], errors.BadQuery("too many samples"))
+    bench.clock.advance(30)
+    bench.sync()
+    assert set(bench.reading("node-1").values) == EXPRESSIONS.keys() - {"cpu_max_1d"}
+    assert bench.heartbeat().at_seconds == bench.clock.now()

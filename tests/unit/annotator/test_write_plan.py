@@ -1,0 +1,236 @@
+"""The fewest patches, carried out, and texts the heartbeat may vouch for."""
+
+import json
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from annotator.collect.last_good_values import Book, Fleet, Held
+from annotator.placements.hot_counts import Hot
+from annotator.publish import node_annotations, node_writer, write_plan
+from kube import errors
+from kube.objects import Node
+from policy import metrics
+from policy.contract import heartbeat, load_annotation
+from policy.schema import load_policy
+from tests import builders, fake_kube_writes
+
+NOW = 1_795_233_600.0  # 2026-11-21T04:00:00Z
+POLICY = load_policy.defaults()
+METRICS = metrics.names(POLICY.metrics_in_force)
+NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
+
+
+def planned(node: Node, held: Mapping[str, Held], *, crane: bool = False, again: str = "") -> write_plan.Plan:
+    fleet = Fleet.of([node])
+    return write_plan.plan(
+        fleet,
+        Book.of({node.name: held}, METRICS),
+        NO_HOT,
+        carried=node_annotations.Standing().carried(fleet, METRICS, now_seconds=NOW),
+        rules=write_plan.Rules.of(POLICY, fleet.nodes, crane=crane),
+        now_seconds=NOW,
+        again=again,
+    )
+
+
+def plan(node: Node, values: Mapping[str, float], *, crane: bool = False) -> tuple[write_plan.Patch, ...]:
+    return planned(node, {name: Held(ratio, NOW) for name, ratio in values.items()}, crane=crane).patches
+
+
+def carrying(text: str) -> Node:
+    return builders.node("node-1", annotations={load_annotation.KEY: text})
+
+
+def written(at_seconds: float = NOW - 600, hot: Mapping[str, int] = NO_HOT.of("nobody"), **values: float) -> Node:
+    return carrying(load_annotation.encode(load_annotation.Reading(at_seconds, values, hot)))
+
+
+def test_a_first_reading_is_one_patch_with_the_uid_as_precondition() -> None:
+    (patch,) = plan(builders.node("node-1"), {"cpu_avg_5m": 0.31271})
+    metadata = patch.body["metadata"]
+    assert isinstance(metadata, dict)
+    assert metadata["uid"] == builders.node("node-1").uid
+    assert json.loads(metadata["annotations"]["evenload.io/load"]) == {
+        "v": 1,
+        "at": "2026-11-21T04:00:00Z",
+        "m": {"cpu_avg_5m": 0.3127},
+        "hot": {"1m": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patches"),
+    [
+        pytest.param(0.30, 0.319, 0, id="a small move is not written"),
+        pytest.param(0.30, 0.32, 1, id="a move of minChange is written"),
+        pytest.param(0.645, 0.655, 1, id="crossing the filter's line is written at once"),
+        pytest.param(0.655, 0.645, 1, id="crossing it downwards too"),
+        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's upper line is written at once"),
+        pytest.param(0.605, 0.595, 1, id="crossing its lower line too"),
+    ],
+)
+def test_only_changes_worth_it_are_written(before: float, after: float, patches: int) -> None:
+    assert len(plan(written(cpu_avg_5m=before), {"cpu_avg_5m": after})) == patches
+
+
+def test_a_node_that_never_had_a_value_gets_no_annotation() -> None:
+    assert plan(builders.node("node-1"), {}) == ()
+
+
+def test_a_node_that_lost_its_values_gets_an_empty_reading_once() -> None:
+    (patch,) = plan(written(cpu_avg_5m=0.3), {})
+    assert json.loads(patch.row.text)["m"] == {}
+    assert plan(carrying(patch.row.text), {}) == ()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param(carrying("{not json"), id="garbage"),
+        pytest.param(carrying('{"v":2,"at":"2026-11-21T03:59:00Z","m":{"cpu_avg_5m":0.3}}'), id="another version"),
+        pytest.param(carrying('{"v":1,"at":"2026-11-21T03:59:00Z","m":{"cpu_avg_5m":"hi"}}'), id="a value of text"),
+        pytest.param(written(NOW + 3600, cpu_avg_5m=0.3), id="a stamp from the future"),
+    ],
+)
+def test_an_unusable_annotation_is_replaced_whatever_the_change(node: Node) -> None:
+    assert len(plan(node, {"cpu_avg_5m": 0.3})) == 1
+
+
+def own(node: Node, text: str) -> Node:
+    """The same node with thresholds of its own."""
+    return builders.node(node.name, annotations={**node.annotations, "evenload.io/thresholds": text})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patches"),
+    [
+        pytest.param(0.895, 0.905, 1, id="crossing the node's own threshold is written at once"),
+        pytest.param(0.645, 0.655, 0, id="crossing the policy's, which it replaces, is not"),
+        pytest.param(0.795, 0.805, 1, id="crossing the descheduler's line still is"),
+    ],
+)
+def test_a_nodes_own_threshold_decides_what_is_written_at_once(before: float, after: float, patches: int) -> None:
+    node = own(written(cpu_avg_5m=before), '{"cpu_avg_5m": 0.9}')
+    assert len(plan(node, {"cpu_avg_5m": after})) == patches
+
+
+def test_a_node_has_cooled_when_it_is_under_its_own_threshold() -> None:
+    node, after = written(cpu_avg_5m=0.95), {"cpu_avg_5m": Held(0.85, NOW)}
+    assert planned(own(node, '{"cpu_avg_5m": 0.9}'), after).cooled == node.name
+    assert planned(node, after).cooled == ""
+
+
+def test_a_node_that_is_to_be_written_again_is_although_nothing_moved() -> None:
+    node, same = written(cpu_avg_5m=0.3), {"cpu_avg_5m": Held(0.3, NOW)}
+    assert [patch.node for patch in planned(node, same, again=node.name).patches] == [node.name]
+    assert planned(node, same, again="gone").patches == ()
+
+
+def test_a_metric_that_the_policy_knows_no_more_is_taken_off() -> None:
+    (patch,) = plan(written(cpu_avg_5m=0.3, cpu_of_old=0.3), {"cpu_avg_5m": 0.3})
+    assert json.loads(patch.row.text)["m"] == {"cpu_avg_5m": 0.3}
+
+
+def test_a_reading_is_as_old_as_its_oldest_value() -> None:
+    held = {"cpu_avg_5m": Held(0.3, NOW), "cpu_max_1h": Held(0.5, NOW - 60)}
+    (patch,) = planned(builders.node("node-1"), held).patches
+    assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:00Z"
+    assert write_plan.confirmed_seconds(Book.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
+    assert write_plan.confirmed_seconds(Book.of({"node-1": {}}, METRICS), now_seconds=NOW) == NOW
+
+
+def test_cranes_keys_ride_along_and_are_renewed_for_its_readers() -> None:
+    (patch,) = plan(written(cpu_avg_5m=0.3), {"cpu_avg_5m": 0.30004}, crane=True)
+    assert patch.extra["cpu_usage_avg_5m"] == "0.30004,2026-11-21T04:00:00Z"
+    assert patch.extra["mem_usage_max_avg_1d"] is None
+    assert plan(written(NOW - 60, cpu_avg_5m=0.3), {"cpu_avg_5m": 0.3}, crane=True) == ()
+
+
+def patch_of(node: str, text: str = "new") -> write_plan.Patch:
+    return write_plan.Patch(node, f"uid-{node}", node_annotations.row(text, METRICS), {})
+
+
+def api_error(kind: type[errors.ApiError], status: int) -> errors.ApiError:
+    return kind("PATCH node", status=status, reason="Why", message="because")
+
+
+def test_every_patch_has_its_result() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    door.fail("gone", api_error(errors.NotFound, 404))
+    uids = "Precondition failed: UID in precondition: a, UID in object meta: b"
+    door.fail("replaced", errors.Conflict("PATCH", status=409, reason="Conflict", message=uids))
+    door.fail("raced", api_error(errors.Conflict, 409))
+    door.fail("refused", api_error(errors.Forbidden, 403))
+    results = write_plan.write(door, [patch_of(name) for name in ("good", "gone", "replaced", "raced", "refused")])
+    assert {node: written.result for node, written in results.items()} == {
+        "good": "written",
+        "gone": "gone",
+        "replaced": "gone",
+        "raced": "failed",
+        "refused": "failed",
+    }
+    assert [name for name, _ in door.patches] == ["good"]
+
+
+def test_a_single_writer_writes_in_order_on_the_callers_thread() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(20, 0, -1)]
+    before = threading.active_count()
+    write_plan.write(door, [patch_of(name) for name in names], writers=1)
+    assert [name for name, _ in door.patches] == names
+    assert threading.active_count() == before
+
+
+def test_an_apiserver_out_of_reach_is_not_asked_five_thousand_times() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(500)]
+    for name in names:
+        door.fail(name, errors.Unreachable("no route"))
+    results = write_plan.write(door, [patch_of(name) for name in names])
+    failed = [node for node, written in results.items() if written.result == "failed"]
+    assert 1 <= len(failed) <= write_plan.WRITERS
+    assert len(results) == len(names)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(errors.TooManyRequests("PATCH", status=429, reason="", message="later"), id="it has had enough"),
+        pytest.param(errors.Unauthorized("PATCH", status=401, reason="", message="who?"), id="it does not know us"),
+        pytest.param(node_writer.NotAllowedError("leads no more"), id="another replica leads"),
+    ],
+)
+def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.KubeError) -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    names = [f"node-{index}" for index in range(100)]
+    for name in names:
+        door.fail(name, error)
+    results = [written.result for written in write_plan.write(door, [patch_of(name) for name in names]).values()]
+    assert 1 <= results.count("failed") <= write_plan.WRITERS
+    assert results.count("failed") + results.count("skipped") == 100
+
+
+def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
+    names = ("written", "failed", "skipped", "gone")
+    results = {name: write_plan.Written(name) for name in names}
+    stood = {**dict.fromkeys(names, "old"), "quiet": "same"}
+    texts, excluded = write_plan.vouched(stood, [patch_of(name) for name in names], results)
+    assert texts == {"written": "new", "quiet": "same"}
+    assert excluded == {"failed", "skipped", "gone"}
+
+
+def test_beyond_the_names_a_heartbeat_holds_a_bucket_is_made_to_differ() -> None:
+    names = [f"node-{index}" for index in range(heartbeat.EXCLUDED_MOST + 2)]
+    results = {name: write_plan.Written("failed") for name in names}
+    texts, excluded = write_plan.vouched(dict.fromkeys(names, "old"), [patch_of(name) for name in names], results)
+    assert excluded == set(names[:-2])
+    assert texts == dict.fromkeys(names[-2:], "new")
+
+
+def test_the_heartbeat_is_created_once_and_then_merged() -> None:
+    door = fake_kube_writes.FakeKubeWrites()
+    write_plan.beat(door, "ours", {"v": "1", "at": "then"})
+    write_plan.beat(door, "ours", {"at": "now"})
+    assert door.config_maps == {"ours/evenload-heartbeat": {"v": "1", "at": "now"}}

@@ -1,0 +1,310 @@
+"""What became of evictions: open intents after a crash, where replacements landed, what the node's load was later."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from descheduler.eviction import followup
+from descheduler.ledger.ledger import Ledger
+from descheduler.ledger.rows import Query, Row
+from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import NodeUsage
+from kube import errors
+from kube.objects import Pod
+from runtime import clock
+from tests import builders
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.scenes import NOW
+from tests.unit.descheduler.test_ledger import record
+
+POLICY = scenes.policy()
+GOING_ON = {"descheduler.alpha.kubernetes.io/eviction-in-progress": "kubevirt"}
+
+
+@pytest.fixture
+def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
+    """An open, empty ledger."""
+    opened = Ledger(tmp_path / "ledger.sqlite").open()
+    yield opened
+    opened.close()
+
+
+def row(ledger: Ledger) -> Row:
+    """The only row."""
+    (found,) = ledger.rows(Query())
+    return found
+
+
+def standing(**metadata: object) -> Pod:
+    """The pod web-0 as the cluster shows it."""
+    return builders.pod("web-0", node="hot", mutate=lambda body: body["metadata"].update(metadata))
+
+
+@pytest.mark.parametrize(
+    ("result", "pods", "mode", "expected"),
+    [
+        pytest.param("intended", (standing(),), "Enforce", "not_done", id="the pod still stands"),
+        pytest.param("unknown", (standing(),), "Enforce", "failed", id="no answer, and it still stands"),
+        pytest.param("unknown", (standing(),), "DryRun", "failed", id="a dry run without an answer"),
+        pytest.param("intended", (), "Enforce", "evicted_unconfirmed", id="the pod has gone"),
+        pytest.param(
+            "unknown",
+            (standing(deletionTimestamp=builders.CREATED),),
+            "Enforce",
+            "evicted_unconfirmed",
+            id="it is leaving",
+        ),
+        pytest.param(
+            "unknown", (standing(uid="uid-other"),), "Enforce", "evicted_unconfirmed", id="another has its name"
+        ),
+        pytest.param("intended", (), "DryRun", "not_done", id="a dry run cannot have evicted"),
+    ],
+)
+def test_an_open_intent_is_closed_by_what_the_cluster_shows(
+    ledger: Ledger, result: str, pods: tuple[Pod, ...], mode: str, expected: str
+) -> None:
+    record(ledger, result, mode=mode)
+    closed = followup.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 60)
+    assert (row(ledger).result, len(closed)) == (expected, expected == "evicted_unconfirmed")
+    assert followup.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + 61) == ()
+
+
+@pytest.mark.parametrize(
+    ("pods", "after_seconds", "expected"),
+    [
+        pytest.param((standing(),), 599, "in_progress", id="it still stands"),
+        pytest.param((standing(),), 600, "failed", id="ten minutes, and nothing says that it goes on"),
+        pytest.param((standing(annotations=GOING_ON),), 80000, "in_progress", id="its controller says that it goes on"),
+        pytest.param((standing(deletionTimestamp=builders.CREATED),), 5, "evicted", id="it is leaving"),
+        pytest.param((), 5, "evicted", id="it has gone"),
+        pytest.param((standing(uid="uid-other"),), 5, "evicted", id="another has its name"),
+    ],
+)
+def test_an_eviction_in_the_background_is_followed_until_it_ends(
+    ledger: Ledger, pods: tuple[Pod, ...], after_seconds: float, expected: str
+) -> None:
+    record(ledger, "in_progress")
+    closed = followup.reconcile(ledger, doors.FakeDoor(pods=pods), now_seconds=NOW + after_seconds)
+    assert (row(ledger).result, len(closed)) == (expected, expected == "evicted")
+
+
+def test_what_the_apiserver_says_of_the_disruption_is_kept(ledger: Ledger) -> None:
+    """Who really ended it: the eviction whose answer was lost, or kube-scheduler, a taint, the kubelet."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+
+    def preempted(body: builders.Body) -> None:
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        body["status"]["conditions"].append(condition)
+
+    record(ledger, "unknown")
+    leaving = builders.pod("web-0", node="hot", mutate=preempted)
+    followup.reconcile(ledger, doors.FakeDoor(pods=(leaving,)), now_seconds=NOW + 5)
+    assert (row(ledger).result, row(ledger).disruption) == ("evicted_unconfirmed", "PreemptionByScheduler")
+
+
+def test_the_reason_of_a_pods_disruption_is_kept_while_it_leaves(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+
+    def leaving(body: builders.Body) -> None:
+        body["metadata"]["deletionTimestamp"] = builders.CREATED
+        body["status"]["conditions"].append(
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        )
+
+    pods = (builders.pod("web-0", node="hot", mutate=leaving),)
+    followup.follow(ledger, ledger.rows(Query()), pods, now_seconds=NOW + 5)
+    followup.follow(ledger, ledger.rows(Query()), (), now_seconds=NOW + 35)
+    assert (row(ledger).disruption, row(ledger).gone_at_seconds) == ("EvictionByEvictionAPI", NOW + 35)
+
+
+def test_an_intent_stays_open_while_its_request_may_still_be_carried_out(ledger: Ledger) -> None:
+    record(ledger, "intended")
+    door = doors.FakeDoor(pods=(standing(),))
+    followup.reconcile(ledger, door, now_seconds=NOW + 59)
+    assert row(ledger).result == "intended"
+    door.objects["pods"] = ()
+    assert [one.pod for one in followup.reconcile(ledger, door, now_seconds=NOW + 59)] == ["web-0"]
+    assert row(ledger).result == "evicted_unconfirmed"
+
+
+def test_nothing_is_decided_about_an_intent_while_the_cluster_cannot_be_asked(ledger: Ledger) -> None:
+    record(ledger, "intended")
+    door = doors.FakeDoor()
+    door.unreachable = True
+    with pytest.raises(errors.Unreachable):
+        followup.reconcile(ledger, door, now_seconds=NOW)
+    assert row(ledger).result == "intended"
+
+
+def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
+    """The cluster so long after the eviction of web-0, with these pods."""
+    taken = scenes.Scene().node("hot", memory=hot).node("cool").snapshot()
+    usages = {name: one._replace(at_seconds=NOW + seconds) for name, one in taken.node_usage.items()}
+    return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
+
+
+def followed(ledger: Ledger, seen: Snapshot) -> tuple[followup.Returned, ...]:
+    """What a run finds that sees this."""
+    rows = followup.unfinished(ledger, now_seconds=seen.at_seconds)
+    return followup.follow(ledger, rows, seen.pods, now_seconds=seen.at_seconds)
+
+
+def look_back(
+    ledger: Ledger, ask: followup.Ask, after_seconds: float, looking: followup.LookBack | None = None
+) -> None:
+    """What a run that is so long after NOW adds of moments gone by."""
+    rows = followup.unfinished(ledger, now_seconds=NOW + after_seconds)
+    list((looking or followup.LookBack()).fill(ledger, rows, POLICY, ask, now_seconds=NOW + after_seconds))
+
+
+def replacement(node: str, *, name: str = "web-9", after_seconds: float = 1.0, ready: bool = True) -> Pod:
+    """A pod of the same owner made after the eviction."""
+
+    def mutate(body: builders.Body) -> None:
+        moment = clock.to_rfc3339(NOW + after_seconds)
+        body["metadata"]["creationTimestamp"] = moment
+        body["status"]["conditions"] = [
+            {
+                "type": kind,
+                "status": "True" if ready or kind == "PodScheduled" else "False",
+                "lastTransitionTime": moment,
+            }
+            for kind in ("PodScheduled", "Ready")
+        ]
+
+    return builders.pod(name, node=node, mutate=mutate)
+
+
+def test_a_replacement_elsewhere_is_recorded(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    assert followed(ledger, after(5, replacement("cool"))) == ()
+    found = row(ledger)
+    assert (found.landed_pod, found.landed_node, found.returned) == ("uid-web-9", "cool", 0)
+    assert (found.gone_at_seconds, found.ready_at_seconds) == (NOW + 5, NOW + 1)
+
+
+def test_a_replacement_that_came_back_is_recorded_and_told(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    (returned,) = followed(ledger, after(5, replacement("hot")))
+    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+    assert row(ledger).returned == 1
+    assert followed(ledger, after(6, replacement("hot"))) == (), "told once"
+
+
+@pytest.mark.parametrize("ahead_seconds", [-3600.0, -1.0, 0.0, 1.0, 3600.0])
+def test_a_return_is_seen_whatever_our_clock_says(ledger: Ledger, ahead_seconds: float) -> None:
+    """The apiserver says when a pod was made; its clock and ours need not agree."""
+    record(ledger, "evicted", at_seconds=NOW + ahead_seconds)
+    seen = dataclasses.replace(after(5, replacement("hot", after_seconds=0.0)), at_seconds=NOW + ahead_seconds + 5)
+    (returned,) = followed(ledger, seen)
+    assert (returned.row.pod, returned.pod.name) == ("web-0", "web-9")
+
+
+def test_a_replacement_is_ready_when_it_is_ready(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    followed(ledger, after(5, replacement("cool", ready=False)))
+    assert row(ledger).ready_at_seconds is None
+    followed(ledger, after(9, replacement("cool")))
+    assert row(ledger).ready_at_seconds == NOW + 1
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param((), id="no pod at all"),
+        pytest.param((replacement("cool", after_seconds=-3600),), id="a replica as old as the newest sibling"),
+        pytest.param((builders.pod("x", node="cool", owner=("ReplicaSet", "x")),), id="a pod of another owner"),
+        pytest.param((replacement(""),), id="a replacement not placed yet"),
+    ],
+)
+def test_what_is_no_replacement(ledger: Ledger, pods: tuple[Pod, ...]) -> None:
+    record(ledger, "evicted")
+    followed(ledger, after(5, *pods))
+    assert row(ledger).landed_pod is None
+
+
+def test_two_evictions_of_one_owner_have_two_replacements(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    record(ledger, "evicted")
+    pods = (replacement("cool", name="web-8"), replacement("cool", name="web-9", after_seconds=2))
+    followed(ledger, after(5, *pods))
+    assert sorted(str(one.landed_pod) for one in ledger.rows(Query())) == ["uid-web-8", "uid-web-9"]
+
+
+def as_it_was(moment: float, *, age_seconds: float = 10.0) -> dict[str, NodeUsage]:
+    """A Prometheus that knows a load for every moment: the minutes since NOW in percent."""
+    return {"hot": NodeUsage("hot", {"memory_avg_5m": (moment - NOW) / 6000}, moment - age_seconds)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "five", "thirty"),
+    [
+        pytest.param(299.0, None, None, id="too early"),
+        pytest.param(310.0, 0.05, None, id="after five minutes"),
+        pytest.param(1800.0, 0.05, 0.3, id="after thirty minutes"),
+        pytest.param(80_000.0, 0.05, 0.3, id="after a night in which nobody looked"),
+    ],
+)
+def test_the_nodes_load_is_that_of_the_moment_however_late_it_is_asked_for(
+    ledger: Ledger, seconds: float, five: float | None, thirty: float | None
+) -> None:
+    record(ledger, "evicted")
+    look_back(ledger, as_it_was, seconds)
+    assert (row(ledger).load_5m_ratio, row(ledger).load_30m_ratio) == (five, thirty)
+
+
+def test_a_measured_moment_tells_what_other_evictions_moved_and_how_the_destination_is(ledger: Ledger) -> None:
+    record(ledger, "evicted")
+    later = record(ledger, "evicted", at_seconds=NOW + 60)
+    ledger.fill(later, gone_at_seconds=NOW + 60)
+
+    def ask(moment: float) -> dict[str, NodeUsage]:
+        there = NodeUsage("cool", {"memory_avg_5m": 0.2}, moment - 10)
+        return as_it_was(moment) | {"cool": there}
+
+    looking = followup.LookBack()
+    for _ in range(2):
+        look_back(ledger, ask, 1800, looking)
+    first = ledger.rows(Query())[-1]
+    assert (first.moved_5m_ratio, first.moved_30m_ratio) == pytest.approx((-4 / 32 * 240 / 300, -4 / 32))
+    assert first.destination_30m_ratio == 0.2
+    between = (first.load_10m_ratio, first.load_15m_ratio, first.load_20m_ratio, first.load_25m_ratio)
+    assert between == pytest.approx((0.1, 0.15, 0.2, 0.25))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda moment: as_it_was(moment, age_seconds=301), id="stale then"),
+        pytest.param(lambda moment: {}, id="unknown then"),
+        pytest.param(lambda moment: {"hot": NodeUsage("hot", {"cpu_avg_5m": 0.5}, moment)}, id="another metric only"),
+    ],
+)
+def test_a_load_that_nobody_measured_stays_unknown_and_is_asked_for_once(ledger: Ledger, ask: followup.Ask) -> None:
+    record(ledger, "evicted")
+    asked: list[float] = []
+
+    def counted(moment: float) -> followup.Usages:
+        asked.append(moment)
+        return ask(moment)
+
+    looking = followup.LookBack()
+    for _ in range(2):
+        look_back(ledger, counted, 400, looking)
+    assert (row(ledger).load_5m_ratio, row(ledger).moved_5m_ratio, asked) == (None, None, [NOW + 300])
+
+
+def test_few_moments_are_looked_up_in_one_run(ledger: Ledger) -> None:
+    for number in range(9):
+        record(ledger, "evicted", at_seconds=NOW + number)
+    look_back(ledger, as_it_was, 600)
+    filled = [one.load_5m_ratio is not None for one in ledger.rows(Query())]
+    assert sum(filled) == followup.MOMENTS_A_RUN
+
+
+def test_rows_that_evicted_nobody_are_not_followed(ledger: Ledger) -> None:
+    record(ledger, "refused")
+    followed(ledger, after(5, replacement("hot")))
+    assert row(ledger).landed_pod is None

@@ -1,0 +1,248 @@
+"""The plan as a whole: order of nodes and pods, deductions, one verdict per candidate, why nothing is done."""
+
+import dataclasses
+
+import pytest
+
+from descheduler.snapshot.eviction_history import Departed, History
+from descheduler.snapshot.usage import PodUsage
+from tests import builders
+from tests.unit.descheduler import scenes
+from tests.unit.descheduler.scenes import GIB, NOW, Scene
+
+PREFER = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+MANY = {"perNode": 10, "perWorkload": 10, "perNamespace": 10, "unreplaced": 10, "unreplacedPerNamespace": 10}
+
+
+def test_a_hot_node_gives_up_one_pod_to_the_cool_node() -> None:
+    plan = scenes.hot_and_cool().plan()
+    assert scenes.evicted(plan) == ["web-0"]
+    chosen = plan.evictions[0]
+    assert chosen.destination == "cool"
+    assert chosen.projected_ratio == pytest.approx(0.9 - 4 / 32)
+    assert chosen.destination_ratio == pytest.approx(0.1 + 4 / 32)
+
+
+def test_a_node_between_the_lines_is_not_touched() -> None:
+    assert Scene().node("warm", memory=0.75).node("cool").workload("web", on=["warm", "warm"]).plan().nodes == ()
+
+
+def test_pods_leave_until_the_target_line_and_not_one_more() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    for name in ("a", "b", "c", "d", "e"):
+        scene.workload(name, on=["hot", "cool"], gib=4)
+    plan = scene.plan(scenes.policy(limits=MANY))
+    assert len(plan.evictions) == 3  # 0.9 - 3 * 0.125 = 0.525
+    assert plan.nodes[0].projected["memory_avg_5m"] == pytest.approx(0.525)
+    assert list(scenes.causes(plan).values()).count("not_needed") == 2
+
+
+@pytest.mark.parametrize(
+    ("above", "until", "pods_ratio", "needed"),
+    [
+        pytest.param(0.8, 0.5, 0.1, 3, id="80 % to 50 % by pods of 10 %"),
+        pytest.param(0.9, 0.6, 0.1, 3, id="90 % to 60 % by pods of 10 %"),
+        pytest.param(0.7, 0.55, 0.05, 3, id="70 % to 55 % by pods of 5 %"),
+    ],
+)
+def test_at_round_numbers_no_pod_leaves_for_what_sums_of_floats_are_off(
+    above: float, until: float, pods_ratio: float, needed: int
+) -> None:
+    scene = Scene().node("hot", memory=above).node("cool").node("cool2")
+    for number in range(6):
+        scene.workload(f"w{number}", on=["hot", "cool"], gib=32 * pods_ratio, memory="64Mi")
+    obeyed = scenes.policy(limits=MANY, thresholds={"memory_avg_5m": {"evictAbove": above - 0.01, "evictUntil": until}})
+    assert len(scene.plan(obeyed).evictions) == needed
+
+
+def test_the_pod_that_just_covers_the_excess_goes_before_larger_and_smaller_ones() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    for name, gib in (("small", 4), ("fits", 10), ("large", 12)):
+        scene.workload(name, on=["hot", "cool"], gib=gib)
+    assert scenes.evicted(scene.plan()) == ["fits-0"]
+
+
+def test_a_pod_that_prefers_to_stay_goes_last_and_the_plan_says_so() -> None:
+    """Presence alone counts, as upstream has it: "false" is the same wish."""
+    scene = Scene().node("hot", memory=0.9).node("cool")
+    for name, gib in (("fits", 10), ("large", 12)):
+        scene.workload(name, on=["hot", "cool"], gib=gib, annotations={} if name == "large" else {PREFER: "false"})
+    plan = scene.plan()
+    assert scenes.evicted(plan) == ["large-0"]
+    assert scenes.judged(plan)["fits-0"].verdict.detail.endswith(f"{PREFER} has it come last")
+    assert scenes.evicted(scene.plan(scenes.policy(protect={"markers": {"preferNoEviction": False}}))) == ["fits-0"]
+
+
+def test_memory_is_relieved_before_cpu_and_the_pods_cpu_is_deducted_too() -> None:
+    scene = Scene().node("hot", memory=0.9, cpu=0.9).node("cool")
+    scene.workload("both", on=["hot", "cool"], gib=10, cores=3).workload("busy", on=["hot", "cool"], gib=1, cores=3)
+    plan = scene.plan(scenes.policy(limits=MANY))
+    assert scenes.evicted(plan) == ["both-0"]
+    assert plan.nodes[0].projected["cpu_avg_5m"] == pytest.approx(0.9 - 3 / 8)
+
+
+def test_cpu_is_relieved_after_memory_when_it_is_still_over() -> None:
+    scene = Scene().node("hot", memory=0.9, cpu=0.95).node("cool")
+    scene.workload("fat", on=["hot", "cool"], gib=10, cores=0.1).workload("busy", on=["hot", "cool"], gib=0.1, cores=3)
+    plan = scene.plan(scenes.policy(limits=MANY))
+    assert [(one.pod.name, one.overload.metric) for one in plan.evictions] == [
+        ("fat-0", "memory_avg_5m"),
+        ("busy-0", "cpu_avg_5m"),
+    ]
+
+
+def test_the_node_with_the_largest_excess_is_relieved_first() -> None:
+    scene = Scene().node("a", memory=0.85).node("b", memory=0.95).node("cool")
+    scene.workload("one", on=["a", "cool"]).workload("two", on=["b", "cool"])
+    plan = scene.plan(scenes.policy(limits={"perRun": 1}))
+    assert scenes.evicted(plan) == ["two-0"]
+    assert scenes.causes(plan)["one-0"] == "run_cap"
+
+
+def with_one_leaving(gib: float) -> Scene:
+    """The hot node with a pod of so many GiB more, which is terminating."""
+    scene = scenes.hot_and_cool(gib=10)
+    leaving = builders.pod(
+        "old", node="hot", mutate=lambda body: body["metadata"].update(deletionTimestamp=builders.CREATED)
+    )
+    scene.pods.append(leaving)
+    scene.used[leaving.key] = PodUsage(leaving.key, 100, gib * GIB, NOW - 10)
+    return scene
+
+
+def test_a_pod_already_terminating_counts_as_gone() -> None:
+    plan = with_one_leaving(10).plan()
+    assert plan.evictions == ()
+    assert scenes.causes(plan) == {"old": "terminating", "web-0": "not_needed", "web-1": "not_needed"}
+
+
+def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() -> None:
+    gone = Departed("hot", "uid-old", NOW, 0.0, 6 * GIB)
+    plan = with_one_leaving(6).plan(history=History(departed=(gone,)))
+    assert scenes.evicted(plan) == ["web-0"]
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "expected"),
+    [
+        pytest.param(10.0, [], id="the window still shows nearly all of it"),
+        pytest.param(290.0, ["web-0"], id="the window has nearly forgotten it"),
+    ],
+)
+def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float, expected: list[str]) -> None:
+    gone = Departed("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "expected"),
+    [
+        pytest.param(600.0, [], id="the maximum of the hour shows all of it"),
+        pytest.param(3600.0 + 240.0, ["web-0"], id="its hour has passed, the averages behind it fade"),
+    ],
+)
+def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
+    age_seconds: float, expected: list[str]
+) -> None:
+    obeyed = scenes.policy(thresholds={"memory_max_1h": {"evictAbove": 0.8, "evictUntil": 0.6}})
+    scene = scenes.hot_and_cool().reading("hot", memory_max_1h=0.9).reading("cool", memory_max_1h=0.1)
+    gone = Departed("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
+
+
+def test_a_pod_without_usage_is_skipped_alone() -> None:
+    scene = scenes.hot_and_cool()
+    del scene.used["default/web-0"]
+    plan = scene.plan()
+    assert scenes.evicted(plan) == ["web-1"]
+    assert scenes.causes(plan)["web-0"] == "usage_unknown"
+
+
+def test_a_pod_with_stale_usage_is_skipped_alone() -> None:
+    scene = scenes.hot_and_cool()
+    scene.used["default/web-0"] = dataclasses.replace(scene.used["default/web-0"], at_seconds=NOW - 301)
+    assert scenes.evicted(scene.plan()) == ["web-1"]
+
+
+def test_a_pod_too_small_to_help_stays() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").workload("tiny", on=["hot", "cool"], gib=0.01)
+    assert scenes.causes(scene.plan())["tiny-0"] == "too_small"
+
+
+def test_without_a_cool_node_nothing_is_evicted_and_the_plan_says_why() -> None:
+    plan = Scene().node("hot", memory=0.9).node("warm", memory=0.7).workload("web", on=["hot", "warm"]).plan()
+    assert plan.evictions == ()
+    assert plan.blocked == "0 cool nodes, 1 needed (coolNodes)"
+    assert plan.summary(verb="evicted") == f"0 evicted: 1 without a destination; blocked: {plan.blocked}"
+
+
+CONTROL_PLANE = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+POOL = {"taints": [{"key": "pool", "value": "gpu", "effect": "NoExecute"}]}
+ADVICE = {"taints": [{"key": "full", "effect": "PreferNoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("hot", "cool", "blocked"),
+    [
+        pytest.param({}, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="a control plane takes no pod"),
+        pytest.param({}, ADVICE, "", id="a taint that is only advice"),
+        pytest.param(POOL, POOL, "", id="of the same pool: what runs on the hot node tolerates it"),
+        pytest.param(POOL, CONTROL_PLANE, "0 cool nodes, 1 needed (coolNodes)", id="of another pool"),
+        pytest.param(CONTROL_PLANE, {}, "", id="an open node is open to all"),
+    ],
+)
+def test_a_node_counts_as_cool_where_the_pods_in_question_could_go(
+    hot: dict[str, object], cool: dict[str, object], blocked: str
+) -> None:
+    scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(hot))
+    scene.node("cool", mutate=lambda body: body["spec"].update(cool)).workload("web", on=["hot", "hot", "hot"])
+    assert scene.plan().blocked == blocked
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        pytest.param({"unschedulable": True}, "it is cordoned", id="a cordoned node is being drained by someone"),
+        pytest.param(
+            {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]},
+            "taint ToBeDeletedByClusterAutoscaler",
+            id="the autoscaler is removing the node",
+        ),
+    ],
+)
+def test_a_node_being_drained_is_left_alone(spec: dict[str, object], why: str) -> None:
+    scene = Scene().node("hot", memory=0.9, mutate=lambda body: body["spec"].update(spec)).node("cool")
+    plan = scene.workload("web", on=["hot", "hot", "cool"]).plan()
+    assert plan.evictions == ()
+    assert plan.nodes[0].left_alone == why
+
+
+def test_the_room_of_a_destination_is_given_away_once() -> None:
+    scene = Scene().node("a", memory=0.9).node("b", memory=0.9).node("cool", memory=0.3)
+    scene.workload("one", on=["a", "cool"], gib=8).workload("two", on=["b", "cool"], gib=8)
+    plan = scene.plan()
+    assert scenes.evicted(plan) == ["one-0"]  # 0.3 + 0.25 + 0.25 would be over 0.6
+    assert scenes.causes(plan)["two-0"] == "no_destination"
+
+
+def test_the_summary_counts_by_groups() -> None:
+    scene = Scene().node("hot", memory=0.9).node("cool").budget("web", allowed=0)
+    scene.workload("web", on=["hot", "hot", "cool"]).pod("bare", "hot", owner=None)
+    scene.workload("large", on=["hot", "cool"], gib=20)
+    plan = scene.plan()
+    assert plan.summary(verb="evicted") == "0 evicted: 1 protected, 2 PDB, 1 without a destination"
+
+
+def test_every_pod_of_an_overloaded_node_has_exactly_one_verdict() -> None:
+    scene = scenes.hot_and_cool().pod("bare", "hot", owner=None).pod("done", "hot", phase="Succeeded")
+    plan = scene.plan()
+    on_hot = sorted(pod.name for pod in scene.pods if pod.node_name == "hot")
+    assert [one.pod.name for one in plan.nodes[0].candidates] == on_hot
+
+
+def test_a_node_that_says_it_has_no_memory_is_left_alone() -> None:
+    scene = Scene().node("odd", memory=0.9)
+    scene.nodes["odd"] = builders.node("odd", memory="0")
+    plan = scene.node("cool").workload("web", on=["odd", "odd", "cool"]).plan()
+    assert plan.evictions == ()
+    assert plan.nodes[0].left_alone == "its capacity is not known"

@@ -1,0 +1,174 @@
+"""Owners of other kinds: found by their scale, asked for sparingly, and left out where nothing is known."""
+
+import pathlib
+
+import pytest
+
+from descheduler.snapshot import scaled_owners, workloads
+from descheduler.snapshot.scaled_owners import Custom
+from descheduler.snapshot.workloads import Workload
+from kube import errors, kinds, objects
+from kube.objects import ApiResource
+from tests import builders
+from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler.worlds import World
+
+VERSION = "argoproj.io/v1alpha1"
+SERVED = (
+    ApiResource("rollouts", "Rollout"),
+    ApiResource("rollouts/scale", "Scale"),
+    ApiResource("analyses", "Analysis"),
+)
+ROLLOUT = {"kind": "Rollout", "name": "web", "uid": "uid-rollout", "apiVersion": VERSION, "controller": True}
+
+
+UNAVAILABLE = errors.ServerError("GET x", status=503, reason="ServiceUnavailable", message="service unavailable")
+SERVER_ERROR = errors.ServerError("GET x", status=500, reason="InternalError", message="conversion webhook: EOF")
+
+
+def door(*, replicas: int = 3) -> doors.FakeDoor:
+    """An apiserver that serves Rollouts, with one called `web`."""
+    made = doors.FakeDoor()
+    made.served = {VERSION: SERVED}
+    body = {
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-rollout"},
+        "spec": {"replicas": replicas},
+        "status": {"replicas": replicas},
+    }
+    made.objects["rollouts"] = (builders.decoded(body, objects.Scale),)
+    return made
+
+
+def custom(kind: str = "Rollout", *, version: str = VERSION, uid: str = "uid-rollout", name: str = "web") -> Custom:
+    """An owner to ask for."""
+    return Custom("default", objects.OwnerReference(kind=kind, name=name, uid=uid, api_version=version))
+
+
+def test_an_owner_with_a_scale_is_a_workload() -> None:
+    found = scaled_owners.workloads(door(), [custom(), custom()]).workloads
+    assert found == {"uid-rollout": Workload("Rollout", "default", "web", "uid-rollout", 3, 3)}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(custom("Analysis"), id="a kind without a scale"),
+        pytest.param(custom("Other"), id="a kind that is not served"),
+        pytest.param(custom(version="gone.io/v1"), id="a version that is not served"),
+        pytest.param(custom(name="other"), id="an owner that has gone"),
+        pytest.param(custom(uid="uid-before"), id="another owner of the same name"),
+    ],
+)
+def test_what_is_not_known_is_left_out(asked: Custom) -> None:
+    namesake = asked._replace(namespace="other")
+    assert scaled_owners.workloads(door(), [asked, namesake]) == scaled_owners.Found({}, {})
+
+
+def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:
+    """A pod of the hot node whose owner's author wrote this."""
+    return builders.pod(
+        name, node="hot", mutate=lambda body: body["metadata"].update(ownerReferences=[ROLLOUT | reference])
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "failure", "text"),
+    [
+        pytest.param({"apiVersion": "../healthz"}, None, "apiVersion '../healthz'", id="a path in the apiVersion"),
+        pytest.param({"kind": "Roll/out"}, None, "kind 'Roll/out'", id="no kind"),
+        pytest.param({"name": ".."}, None, "name '..'", id="no name"),
+        pytest.param({}, SERVER_ERROR, "conversion webhook", id="500 of a conversion webhook"),
+        pytest.param({}, UNAVAILABLE, "503", id="503 of an aggregated API"),
+        pytest.param({}, errors.Unreachable("GET x: timed out"), "timed out", id="an API that never answers"),
+        pytest.param({}, errors.Undecodable("GET x: expected Kubernetes JSON"), "expected", id="no JSON"),
+    ],
+)
+def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(
+    tmp_path: pathlib.Path, reference: dict[str, object], failure: errors.KubeError | None, text: str
+) -> None:
+    here = World(scenes.hot_and_cool().pod("odd", "hot"), tmp_path, mode="Enforce")
+    here.door.served = {VERSION: SERVED}
+    here.door.scale_failure = failure
+    here.door.objects[kinds.PODS.plural] = (*here.door.objects[kinds.PODS.plural][:-1], with_owner("odd", reference))
+    report = here.service.run()
+    assert report is not None
+    assert scenes.evicted(report.plan) == ["web-0"]
+    verdict = scenes.judged(report.plan)["odd"].verdict
+    assert str(verdict.cause) == "owner_lookup_failed"
+    assert text in verdict.detail
+    assert (
+        sum(here.metric("evenload_owner_lookup_failures_total", reason=one) or 0.0 for one in scaled_owners.REASONS)
+        == 1
+    )
+
+
+def test_an_apiserver_that_has_gone_ends_the_run(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.door.scale_failure = errors.Unreachable("GET x: connection refused")
+    here.door.after_scale = lambda: setattr(here.door, "unreachable", True)
+    with pytest.raises(errors.Unreachable):
+        here.service.run()
+
+
+def test_api_versions_that_do_not_answer_are_not_waited_for_one_by_one(tmp_path: pathlib.Path) -> None:
+    silent = door()
+    silent.unreachable = True
+    asked = [custom(version=f"a{number}.io/v1", uid=f"uid-{number}") for number in range(9)]
+    found = scaled_owners.workloads(silent, asked)
+    assert len(found.failures) == 9
+    assert len(silent.versions_asked) == scaled_owners.MOST_UNANSWERED
+
+
+def owned(body: builders.Body) -> None:
+    """Owned by the Rollout."""
+    body["metadata"]["ownerReferences"] = [ROLLOUT]
+
+
+def world(tmp_path: pathlib.Path, *, replicas: int = 3) -> World:
+    """A hot node with pods of ReplicaSets of a Rollout, a cool one with another pod of it, and a warm one."""
+    scene = scenes.hot_and_cool().node("warm", memory=0.5)
+    scene.owners = [builders.replica_set("web", replicas=3, mutate=owned)]
+    here = World(scene, tmp_path, mode="Enforce")
+    made = door(replicas=replicas)
+    here.door.served = made.served
+    here.door.objects |= {"rollouts": made.objects["rollouts"]}
+    return here
+
+
+def test_pods_of_a_replica_set_of_a_rollout_are_counted_with_the_rollout(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    report = here.service.run()
+    assert report is not None
+    assert [str(one.workload) for one in report.plan.evictions] == ["Rollout/web"]
+    assert here.door.scales_asked == [f"apis/{VERSION}/rollouts/default/web"]
+
+
+def test_too_few_replicas_of_a_rollout_are_protected(tmp_path: pathlib.Path) -> None:
+    report = world(tmp_path, replicas=1).service.run()
+    assert report is not None
+    assert set(scenes.causes(report.plan).values()) == {"few_replicas"}
+
+
+def test_owners_are_not_asked_for_while_no_node_can_be_relieved(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    cool = scenes.Scene().node("hot", memory=0.5).workload("web", on=["hot", "hot"])
+    cool.owners = [builders.replica_set("web", replicas=3, mutate=owned)]
+    here.show(cool)
+    here.prometheus.show(cool)
+    here.service.run()
+    assert here.door.scales_asked == []
+
+
+def test_a_controller_that_an_operator_made_replaces_its_pods_itself() -> None:
+    operator = [
+        {"kind": "Prometheus", "name": "k8s", "uid": "u", "apiVersion": "monitoring.coreos.com/v1", "controller": True}
+    ]
+    body = {"metadata": {"name": "db", "uid": "uid-db", "ownerReferences": operator}, "spec": {"replicas": 2}}
+    stateful_set = builders.decoded(body, objects.StatefulSet)
+    assert str(workloads.Index({"StatefulSet": [stateful_set], "ReplicaSet": []})["uid-db"]) == "StatefulSet/db"
+
+
+def test_only_unfinished_pods_are_listed(tmp_path: pathlib.Path) -> None:
+    here = world(tmp_path)
+    here.service.run()
+    assert here.door.listed[kinds.PODS.plural] == "status.phase!=Succeeded,status.phase!=Failed"

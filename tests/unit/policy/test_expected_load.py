@@ -1,0 +1,87 @@
+"""Expected load of recent pods: the estimate, its decay, and its share of a node."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.rules import expected_load
+from policy.rules.expected_load import Load, RecentPod
+from policy.schema import load_policy
+
+IN_FORCE = load_policy.defaults().metrics_in_force
+GIB = float(2**30)
+
+
+@pytest.mark.parametrize(
+    ("request_", "load"),
+    [
+        pytest.param(Load(1000, GIB), Load(700, 0.7 * GIB), id="a share of what is requested"),
+        pytest.param(Load(0, 0), Load(250, 200 * 2**20), id="the default where nothing is requested"),
+        pytest.param(Load(1000, 0), Load(700, 200 * 2**20), id="each resource by itself"),
+    ],
+)
+def test_a_pod_is_expected_to_use_a_share_of_its_request(request_: Load, load: Load) -> None:
+    assert expected_load.estimate(request_, load_policy.defaults().recent_pods).load == load
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "share"),
+    [(0.0, 1.0), (75.0, 0.75), (150.0, 0.5), (300.0, 0.0), (1e9, 0.0), (-60.0, 1.0)],
+)
+def test_expected_load_fades_as_the_window_fills(age_seconds: float, share: float) -> None:
+    pods = [RecentPod(1000.0 - age_seconds, Load(2000, GIB))]
+    assert (
+        expected_load.expected(pods, Load(4000, 4 * GIB), IN_FORCE, 1000.0).tolist()
+        == [share / 2] * 3 + [share / 4] * 3
+    )
+
+
+def test_the_contribution_is_a_share_of_what_the_node_offers() -> None:
+    pods = [RecentPod(850.0, Load(1000, 4 * GIB)), RecentPod(1000.0, Load(500, 0))]
+    expected = expected_load.expected(pods, Load(8000, 32 * GIB), IN_FORCE, 1000.0)
+    assert expected.tolist() == pytest.approx([(500 + 500) / 8000] * 3 + [2 / 32] * 3)
+
+
+def test_a_node_without_recent_pods_expects_nothing() -> None:
+    assert expected_load.expected([], Load(8000, 32 * GIB), IN_FORCE, 1000.0).tolist() == [0.0] * 6
+
+
+def test_a_node_that_offers_nothing_expects_nothing() -> None:
+    assert expected_load.expected([RecentPod(0.0, Load(1, 1))], Load(0, 0), IN_FORCE, 0.0).tolist() == [0.0] * 6
+
+
+def test_each_metric_fades_by_the_averaging_window_behind_it() -> None:
+    override = {"name": "cpu_avg_5m", "resource": "cpu", "statistic": "avg", "window": "20s"}
+    in_force = load_policy.LoadPolicy.of({"metrics": [override]}).metrics_in_force
+    expected = expected_load.expected([RecentPod(0.0, Load(1000, GIB))], Load(1000, GIB), in_force, 30.0)
+    assert expected.tolist() == pytest.approx([0.0, 0.0, 0.0, 0.9, 0.9, 0.9])
+
+
+def test_the_incoming_pod_weighs_by_each_nodes_size() -> None:
+    nodes = np.array([[8000, 32 * GIB], [4000, 64 * GIB], [0, 0]])
+    assert expected_load.incoming(Load(1000, 4 * GIB), nodes, IN_FORCE).tolist() == [
+        [0.125] * 3 + [0.125] * 3,
+        [0.25] * 3 + [0.0625] * 3,
+        [0.0] * 6,
+    ]
+
+
+_PODS = st.lists(
+    st.tuples(st.integers(0, 2), st.floats(-100, 1000), st.floats(0, 1e6), st.floats(0, 1e12)), max_size=10
+)
+
+
+@given(pods=_PODS)
+def test_all_nodes_at_once_give_what_each_node_gives_alone(pods: list[tuple[int, float, float, float]]) -> None:
+    allocatable = np.array([[8000, 32 * GIB], [4000, 16 * GIB], [0, GIB]])
+    node = np.array([pod[0] for pod in pods], dtype=np.intp)
+    age = np.array([pod[1] for pod in pods], dtype=np.float64)
+    load = np.array([pod[2:] for pod in pods], dtype=np.float64).reshape(len(pods), 2)
+    together = expected_load.expected_by_node(node, age, load, allocatable, IN_FORCE)
+    for row in range(3):
+        mine = [RecentPod(-pod[1], Load(pod[2], pod[3])) for pod in pods if pod[0] == row]
+        alone = expected_load.expected(mine, Load(*allocatable[row].tolist()), IN_FORCE, 0.0)
+        assert together[row].tolist() == pytest.approx(alone.tolist())
+    assert np.isfinite(together).all()
+    assert (together >= 0).all()

@@ -1,0 +1,216 @@
+"""The circuit breaker: when it opens, what a trial decides, how long the pauses are, and what it leaves alone."""
+
+import random
+import threading
+
+import prometheus_client
+import pytest
+
+from promql import door, errors
+from promql.http import circuit_breaker, client, query_metrics
+from tests import clocks, fake_prometheus
+
+DOWN = errors.Unreachable("Prometheus at http://p cannot be reached (refused)")
+LONGEST_SECONDS = 8.0
+
+
+class Bench:
+    """A guarded door over a fake server that is up or down."""
+
+    def __init__(self) -> None:
+        self.clock = clocks.ManualClock()
+        self.server = fake_prometheus.FakePrometheus()
+        self.door = circuit_breaker.Guarded(
+            self.server, clock=self.clock, rng=random.Random(7), longest_pause_seconds=lambda: LONGEST_SECONDS
+        )
+
+    def fails(self, error: errors.PromqlError = DOWN) -> None:
+        self.server.fail("up", error)
+
+    def answers(self) -> None:
+        self.server.answer("up", {"a": 1.0})
+
+    def ask(self, times: int = 1) -> list[type[Exception] | None]:
+        """What each query came to: None or its error's class."""
+        seen: list[type[Exception] | None] = []
+        for _ in range(times):
+            try:
+                self.door.query("up")
+                seen.append(None)
+            except errors.PromqlError as error:
+                seen.append(type(error))
+        return seen
+
+    def until_trial(self) -> float:
+        """Seconds until the next query goes through; moves the clock there."""
+        asked, waited = len(self.server.asked), 0.0
+        while len(self.server.asked) == asked:
+            self.ask()
+            if len(self.server.asked) == asked:
+                self.clock.advance(0.05)
+                waited += 0.05
+        return waited
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_dead_server_is_asked_three_times_and_then_no_more(bench: Bench) -> None:
+    bench.fails()
+    assert bench.ask(20) == [errors.Unreachable] * 3 + [errors.Paused] * 17
+    assert len(bench.server.asked) == 3
+    assert bench.door.open
+    assert "refused" in bench.door.line
+
+
+def test_the_pause_names_the_failure_and_is_handled_like_no_answer(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    with pytest.raises(errors.Unreachable, match="refused") as caught:
+        bench.door.query("up")
+    assert isinstance(caught.value, errors.Paused)
+    assert caught.value.last is DOWN
+
+
+def test_one_good_trial_closes_it(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    bench.answers()
+    bench.until_trial()
+    assert not bench.door.open
+    assert bench.ask(5) == [None] * 5
+    assert bench.door.line == "closed"
+
+
+def test_a_failed_trial_opens_it_again_after_one_query(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    bench.until_trial()
+    assert bench.ask(5) == [errors.Paused] * 5
+    assert len(bench.server.asked) == 4
+
+
+def test_pauses_grow_with_jitter_up_to_the_longest_and_begin_anew_after_a_success(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    pauses = [bench.until_trial() for _ in range(8)]
+    for waited, whole in zip(pauses, (1, 2, 4, 8, 8, 8, 8, 8), strict=True):
+        assert whole / 2 <= waited <= whole + 0.1
+    assert len({round(waited, 1) for waited in pauses[3:]}) > 1, "no jitter"
+    bench.answers()
+    bench.until_trial()
+    bench.fails()
+    bench.ask(3)
+    assert bench.until_trial() <= 1.1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.Unavailable("503"), errors.Garbage("<html>"), errors.Refused("401"), DOWN],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_failure_of_the_server_counts(bench: Bench, error: errors.PromqlError) -> None:
+    bench.fails(error)
+    bench.ask(3)
+    assert bench.door.open
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.BadQuery("parse error"), errors.Partial("a store is down", answer=door.Answer(()), reasons=("x",))],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_query_that_is_wrong_and_a_store_that_is_down_say_nothing_of_the_server(
+    bench: Bench, error: errors.PromqlError
+) -> None:
+    bench.fails(error)
+    assert bench.ask(9) == [type(error)] * 9
+    assert not bench.door.open
+
+
+def test_failures_with_answers_between_do_not_open_it(bench: Bench) -> None:
+    for _ in range(5):
+        bench.fails()
+        bench.ask(2)
+        bench.answers()
+        bench.ask()
+    assert not bench.door.open
+
+
+def test_a_clock_set_back_or_ahead_changes_no_pause(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    bench.clock.jump(1e6)
+    assert bench.ask() == [errors.Paused]
+    bench.clock.jump(-2e6)
+    bench.answers()
+    assert bench.until_trial() <= 1.1
+
+
+def test_ranges_go_through_the_same_circuit(bench: Bench) -> None:
+    bench.fails()
+    bench.ask(3)
+    with pytest.raises(errors.Paused):
+        bench.door.query_range("up", start_seconds=0, end_seconds=1, step_seconds=1)
+
+
+def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
+    """The others wait for its end and are told that the circuit is open again."""
+    entered, release, seen = threading.Event(), threading.Event(), []
+
+    class Slow(fake_prometheus.FakePrometheus):
+        def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
+            if len(self.asked) == 3:
+                entered.set()
+                release.wait(60)
+            return super().query(expression, at_seconds=at_seconds)
+
+    server, ticking = Slow(), clocks.ManualClock()
+    server.fail("up", DOWN)
+    guarded = circuit_breaker.Guarded(server, clock=ticking, rng=random.Random(7))
+
+    def ask() -> None:
+        try:
+            guarded.query("up")
+        except errors.PromqlError as error:
+            seen.append(type(error))
+
+    for _ in range(3):
+        ask()
+    ticking.advance(5)
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads[0].start()
+    assert entered.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+    release.set()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(one.__name__ for one in seen[3:]) == ["Paused"] * 3 + ["Unreachable"]
+    assert len(server.asked) == 4
+
+
+def test_the_state_and_the_cost_are_exported(bench: Bench) -> None:
+    registry, traffic = prometheus_client.CollectorRegistry(), client.Traffic()
+    registry.register(query_metrics.DoorCollector(bench.door, traffic))
+    traffic.asked()
+    traffic.received(120)
+    assert registry.get_sample_value("evenload_prometheus_circuit_open") == 0
+    bench.fails()
+    bench.ask(3)
+    names = ("circuit_open", "queries_total", "received_bytes_total")
+    assert [registry.get_sample_value(f"evenload_prometheus_{name}") for name in names] == [1, 1, 120]
+
+
+def test_a_process_that_is_told_to_end_asks_nothing_more() -> None:
+    server, stop = fake_prometheus.FakePrometheus(), threading.Event()
+    guarded = circuit_breaker.Guarded(server, clock=clocks.ManualClock(), rng=random.Random(7), stop=stop)
+    guarded.query("up")
+    stop.set()
+    for _ in range(circuit_breaker.FAILURES):
+        with pytest.raises(errors.Stopping):
+            guarded.query("up")
+    assert server.asked == ["up"]
+    assert not guarded.open, "it says nothing of the server"

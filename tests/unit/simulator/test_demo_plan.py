@@ -1,0 +1,70 @@
+"""A plan is the same for the same seed and fills the cluster as asked."""
+
+import pytest
+
+from cluster import workload_objects
+from simulator import contention
+from simulator.workloads import demo_plan, owner_profiles
+
+SEEDS = [1, 2, 3, 11, 42]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_gives_one_plan(seed: int) -> None:
+    assert demo_plan.plan(seed) == demo_plan.plan(seed)
+    assert demo_plan.plan(seed) != demo_plan.plan(seed + 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("nodes", [3, 20])
+def test_use_fills_the_cluster_as_asked_at_its_peak_and_requests_fit(seed: int, nodes: int) -> None:
+    shape = demo_plan.Shape(nodes=nodes)
+    plan = demo_plan.plan(seed, shape)
+    asked = sum(owner.requests.cpu_millicores * owner.replicas for owner in plan.staying)
+    asked_memory = sum(owner.requests.memory_bytes * owner.replicas for owner in plan.staying)
+    peak = demo_plan.peak_use(plan)
+    assert peak.cpu_millicores == pytest.approx(shape.cpu_fill_ratio * nodes * shape.node.cpu_millicores, rel=0.01)
+    assert peak.memory_bytes == pytest.approx(shape.memory_fill_ratio * nodes * shape.node.memory_bytes, rel=0.01)
+    assert asked <= shape.request_fill_ratio * nodes * shape.node.cpu_millicores * 1.02
+    assert asked_memory <= shape.request_fill_ratio * nodes * shape.node.memory_bytes * 1.02
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_batches_arrive_in_order_within_the_span_and_every_owner_once(seed: int) -> None:
+    plan = demo_plan.plan(seed)
+    times = [arrival.at_seconds for arrival in plan.arrivals]
+    names = [owner.name for owner in plan.owners]
+    assert times == sorted(times)
+    assert 0 <= times[0] < times[-1] < plan.shape.span_seconds
+    assert len(set(names)) == len(names)
+    assert {owner.replicas for owner in plan.owners} <= set(owner_profiles.REPLICAS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_some_owners_leave_and_some_have_a_budget_that_allows_a_disruption(seed: int) -> None:
+    plan = demo_plan.plan(seed)
+    arrived = {owner.name: arrival.at_seconds for arrival in plan.arrivals for owner in arrival.owners}
+    assert plan.departures
+    assert all(departure.at_seconds > arrived[departure.owner.name] for departure in plan.departures)
+    budgets = [owner for owner in plan.owners if owner.min_available is not None]
+    assert budgets
+    assert all(1 <= (owner.min_available or 0) < owner.replicas for owner in budgets)
+
+
+def test_the_manifests_say_requests_use_and_budget() -> None:
+    owner = next(o for o in demo_plan.plan(1).owners if o.min_available is not None)
+    budget, deployment = workload_objects.manifests(owner, "shop")
+    assert budget["spec"] == {"minAvailable": owner.min_available, "selector": {"matchLabels": {"app": owner.name}}}
+    spec = deployment["spec"]
+    assert isinstance(spec, dict)
+    assert spec["replicas"] == owner.replicas
+    annotations = spec["template"]["metadata"]["annotations"]
+    assert contention.profile(annotations, contention.Load()) == owner.profile
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["resources"]["requests"]["cpu"] == f"{owner.requests.cpu_millicores:.0f}m"
+
+
+def test_an_owner_without_a_budget_is_a_deployment_only() -> None:
+    owner = next(o for o in demo_plan.plan(1).owners if o.min_available is None)
+    (deployment,) = workload_objects.manifests(owner, "shop")
+    assert deployment["kind"] == "Deployment"

@@ -1,0 +1,190 @@
+"""The generated curves have the statistics of the real ones, one per seed; trace files are read or refused."""
+
+import pathlib
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from simulator import load_curves
+from simulator.history import past_file
+
+TEN_DAYS = 10 * load_curves.DAY_STEPS
+SEEDS = range(200)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """CPU and memory of 200 owners over ten days, percent of a machine."""
+    curves = [load_curves.generate(seed, TEN_DAYS) for seed in SEEDS]
+    means = [load_curves.owner_means(seed) for seed in SEEDS]
+    cpu = [100 * mean.cpu_ratio * curve.cpu for mean, curve in zip(means, curves, strict=True)]
+    memory = [100 * mean.memory_ratio * curve.memory for mean, curve in zip(means, curves, strict=True)]
+    return np.array(cpu, np.float64), np.array(memory, np.float64)
+
+
+def autocorrelation(values: npt.NDArray[np.float64], lag: int) -> float:
+    """The median over series of the correlation of a series with itself `lag` steps later."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    return float(np.median((centred[:, :-lag] * centred[:, lag:]).mean(axis=1) / (centred**2).mean(axis=1)))
+
+
+Fleet = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+@pytest.mark.parametrize(
+    ("resource", "mean", "p50", "p95", "p99"),
+    [
+        pytest.param(0, 21.9, 18.6, 50.6, 71.9, id="cpu of the Google cell"),
+        pytest.param(1, 19.6, 12.4, 56.7, 85.3, id="memory of the Google cell"),
+    ],
+)
+def test_levels_are_distributed_as_in_the_cell(
+    fleet: Fleet, resource: int, mean: float, p50: float, p95: float, p99: float
+) -> None:
+    values = fleet[resource]
+    assert values.mean() == pytest.approx(mean, rel=0.15)
+    assert np.percentile(values, [50, 95, 99]) == pytest.approx([p50, p95, p99], rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("resource", "lag", "expected"),
+    [
+        pytest.param(0, 1, 0.83, id="cpu after five minutes"),
+        pytest.param(0, 12, 0.61, id="cpu after an hour"),
+        pytest.param(0, 288, 0.34, id="cpu after a day"),
+        pytest.param(1, 1, 0.88, id="memory after five minutes"),
+        pytest.param(1, 12, 0.71, id="memory after an hour"),
+        pytest.param(1, 288, 0.32, id="memory after a day"),
+    ],
+)
+def test_a_series_remembers_as_long_as_the_real_ones(fleet: Fleet, resource: int, lag: int, expected: float) -> None:
+    assert autocorrelation(fleet[resource], lag) == pytest.approx(expected, abs=0.13)
+
+
+def test_cpu_and_memory_of_one_owner_move_together_as_in_the_cell(fleet: Fleet) -> None:
+    pairs = zip(fleet[0], fleet[1], strict=True)
+    assert np.median([np.corrcoef(cpu, memory)[0, 1] for cpu, memory in pairs]) == pytest.approx(0.45, abs=0.1)
+
+
+def test_the_spread_inside_a_series_is_that_of_the_cell(fleet: Fleet) -> None:
+    assert np.median(fleet[0].std(axis=1)) == pytest.approx(3.7, rel=0.25)
+    assert np.median(fleet[1].std(axis=1)) == pytest.approx(0.7, rel=0.25)
+
+
+def test_the_fleet_swings_a_little_every_day(fleet: Fleet) -> None:
+    day = fleet[0].mean(axis=0).reshape(-1, load_curves.DAY_STEPS).mean(axis=0)
+    assert (day.max() - day.min()) / day.mean() == pytest.approx(0.16, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 77, 12345])
+def test_a_curve_has_mean_one_never_falls_to_nothing_and_depends_on_its_seed_only(seed: int) -> None:
+    curve = load_curves.generate(seed)
+    load_curves.generate.cache_clear()
+    again = load_curves.generate(seed)
+    assert curve.cpu.mean() == pytest.approx(1, abs=1e-3)
+    assert curve.cpu.min() > 0
+    assert curve.memory.min() > 0
+    assert np.array_equal(curve.cpu, again.cpu)
+    assert not np.array_equal(curve.cpu, load_curves.generate(seed + 1).cpu)
+
+
+def test_a_curve_is_constant_inside_a_step_and_repeats() -> None:
+    curve = load_curves.generate(3)
+    assert curve.step_at(0.0) == curve.step_at(299.9) == 0
+    assert curve.step_at(300.0) == 1
+    assert curve.step_at(600.0, lag_steps=2) == 0
+    assert curve.step_at(300.0 * len(curve.cpu)) == 0
+    assert curve.step_at(0.0, lag_steps=1) == len(curve.cpu) - 1
+
+
+def write_trace(path: pathlib.Path, **arrays: object) -> pathlib.Path:
+    """A trace of two jobs with a gap each; `arrays` replaces or (None) leaves out."""
+    gap = 65535
+    cpu = np.array([[100, gap, 300], [gap, gap, gap]], np.uint16)
+    memory = np.array([[gap, 50, 50], [1, 1, 1]], np.uint16)
+    content: dict[str, object] = {"cpu": cpu, "mem": memory, "cpu_scale": 0.1, "mem_scale": 0.1, "step": 60} | arrays
+    arrays_given = {name: np.asarray(value) for name, value in content.items() if value is not None}
+    np.savez(path, allow_pickle=False, **arrays_given)
+    return path
+
+
+def test_a_trace_is_read_with_gaps_filled_and_empty_jobs_left_out(tmp_path: pathlib.Path) -> None:
+    (curve,) = load_curves.read_trace(write_trace(tmp_path / "trace.npz"))
+    assert curve.step_seconds == 60
+    assert curve.cpu.tolist() == pytest.approx([0.6, 0.6, 1.8])
+    assert curve.memory.tolist() == pytest.approx([1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        pytest.param({"cpu_scale": None}, "cpu_scale", id="no scale"),
+        pytest.param({"cpu": np.ones((2, 3))}, "codes are float64", id="numbers instead of codes"),
+        pytest.param({"mem": np.ones((1, 3), np.uint16)}, "expected equal", id="other jobs for memory"),
+        pytest.param({"step": 0}, "step > 0", id="steps of no length"),
+        pytest.param({"step": np.inf}, "step > 0", id="steps that never end"),
+        pytest.param({"cpu_scale": 0.0}, "scale is 0.0", id="a scale of nothing"),
+        pytest.param({"mem_scale": np.nan}, "scale is nan", id="a scale that is no number"),
+        pytest.param({"cpu_scale": 20.0}, "cpu reaches 6000 % of a machine", id="a scale out of proportion"),
+        pytest.param({"cpu": np.zeros((0, 3), np.uint16), "mem": None}, "expected equal", id="no job at all"),
+        pytest.param({"cpu": np.full((2, 3), 65535, np.uint16)}, "nothing to play", id="only gaps"),
+    ],
+)
+def test_a_trace_that_cannot_be_played_is_refused_by_name(
+    tmp_path: pathlib.Path, arrays: dict[str, object], complaint: str
+) -> None:
+    path = write_trace(tmp_path / "trace.npz", **arrays)
+    with pytest.raises(load_curves.TraceError, match=complaint) as refused:
+        load_curves.read_trace(path)
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 30, 500, -1])
+def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path: pathlib.Path, kept: int) -> None:
+    path = write_trace(tmp_path / "trace.npz")
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(load_curves.TraceError, match="not a trace file") as refused:
+        load_curves.read_trace(path)
+    assert str(path) in str(refused.value)
+
+
+def test_a_damaged_array_and_a_bare_array_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    path = write_trace(tmp_path / "trace.npz", cpu=np.full((40, 40), 257, np.uint16), mem=None)
+    path.write_bytes(path.read_bytes().replace(b"\x01\x01\x01\x01", b"\x02\x01\x01\x01", 1))
+    with pytest.raises(load_curves.TraceError, match="CRC"):
+        load_curves.read_trace(path)
+    np.save(tmp_path / "bare.npy", np.ones(3))
+    with pytest.raises(load_curves.TraceError, match="not a trace file"):
+        load_curves.read_trace(tmp_path / "bare.npy")
+
+
+def test_samples_keep_their_gaps_and_a_file_need_not_speak_of_memory(tmp_path: pathlib.Path) -> None:
+    samples = load_curves.read_samples(write_trace(tmp_path / "trace.npz", mem=None))
+    assert np.isnan(samples.cpu_percent).tolist() == [[False, True, False], [True, True, True]]
+    assert samples.memory_percent is None
+
+
+def test_a_file_that_is_no_trace_is_refused_by_name(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "trace.npz"
+    path.write_text("hello")
+    with pytest.raises(load_curves.TraceError, match="not a trace file"):
+        load_curves.read_trace(path)
+    with pytest.raises(load_curves.TraceError, match="not a trace file"):
+        load_curves.read_trace(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize("kind", ["text", "objects", "one array"])
+def test_a_wrong_file_is_refused_in_words_of_ours(kind: str, tmp_path: pathlib.Path) -> None:
+    path, objects = tmp_path / "wrong.npz", np.array([{"a": 1}], dtype=object)
+    if kind == "text":
+        path.write_text("# not an archive\n", encoding="utf-8")
+    elif kind == "objects":
+        np.savez(path, cpu=objects, document=objects)
+    else:
+        with path.open("wb") as file:
+            np.save(file, np.zeros(3))
+    for refused in (lambda: load_curves.read_samples(path), lambda: past_file.load(path)):
+        with pytest.raises((load_curves.TraceError, past_file.HistoryError), match=r"wrong\.npz: not a ") as said:
+            refused()
+        assert not [word for word in ("pickle", "unsafe", "numpy", "context manager") if word in str(said.value)]
