@@ -79,7 +79,7 @@ def main(
         asking, door = connection.connect(options.prometheus), config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.sync.period_seconds  # noqa: E731
         stop = threading.Event() if options.once else loop.stop_on_signals()
-        prometheus = circuit_breaker.Guarded(
+        prometheus = circuit_breaker.CircuitBreaker(
             asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds, stop=stop
         )
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
@@ -92,7 +92,7 @@ def main(
         if options.once:
             raise SystemExit(_once(annotator, writer, policy, output))
         telemetry.export_leadership(leads)
-        news = policy_events.News(policy, door, policy_events.speaker("annotator", options), clock=wall)
+        news = policy_events.PolicyEventPublisher(policy, door, policy_events.speaker("annotator", options), clock=wall)
         running = service.Service(
             annotator,
             door,

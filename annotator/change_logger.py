@@ -8,7 +8,7 @@ from runtime import logs
 log = logs.get(__name__)
 
 
-class Complaints:
+class ChangeLogger:
     """What was last said on each topic. Used by one thread."""
 
     def __init__(self) -> None:

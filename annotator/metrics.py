@@ -16,7 +16,7 @@ from annotator.diagnostics.spread import Ratios, Spread
 from annotator.diagnostics.staleness import Unusable
 from annotator.placements import hot_counts
 from annotator.placements.effectiveness import Tally
-from annotator.placements.lookback import Stayed
+from annotator.placements.lookback import LookbackTally
 from runtime import version
 
 STATES: Final = ("fresh", "stale", "missing")
@@ -37,7 +37,7 @@ class Telemetry:
         self._reading()
         self._writing()
         self._show_from_the_start()
-        self._registry.register(_OfOneSync(self._metric_nodes, lambda: self._spread()))
+        self._registry.register(_SyncCounts(self._metric_nodes, lambda: self._spread()))
 
     def _reading(self) -> None:
         self.query_seconds = Histogram(
@@ -168,7 +168,7 @@ class Telemetry:
         gauge = self._gauge("evenload_annotator_leader", "1 while this replica publishes.")
         gauge.set_function(lambda: float(is_leader()))
 
-    def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], Stayed]) -> None:
+    def export_effectiveness(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         """Export the figures of docs/contract.md, effectiveness, from tally and look-back as they are when scraped."""
         figures: dict[str, tuple[str, Callable[[Tally], float]]] = {
             "evenload_cpu_utilization_total_avg": (
@@ -216,7 +216,7 @@ class Telemetry:
 class _Sums(registry.Collector):
     """What is behind averages and shares, as counters, so that PromQL can take them over any span."""
 
-    def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], Stayed]) -> None:
+    def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         self._tally = tally
         self._stayed = stayed
 
@@ -238,7 +238,7 @@ class _Sums(registry.Collector):
             yield core.CounterMetricFamily(f"evenload_schedule_{name}", text, value=value)
 
 
-class _OfOneSync(registry.Collector):
+class _SyncCounts(registry.Collector):
     """How the nodes stood at the last sync, and the lines of its policy: a metric that left the policy is not told."""
 
     def __init__(self, metric_nodes: Callable[[], Ratios], spread: Callable[[], Spread]) -> None:

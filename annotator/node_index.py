@@ -7,7 +7,7 @@ names and addresses mostly stay.
 
 from collections.abc import Iterable, Sequence
 
-from annotator.collect.last_good_values import Fleet
+from annotator.collect.last_good_values import NodeSet
 from annotator.diagnostics import matching
 from annotator.publish import write_plan
 from kube.objects import Address, Node
@@ -24,20 +24,20 @@ def directory(nodes: Iterable[Node], before: identity.Directory | None = None) -
     return identity.build(addressed, before)
 
 
-class Fleets:
+class NodeIndex:
     """What is known of the nodes of the last sync. Used by one thread; the sequence handed in never changes."""
 
     def __init__(self, *, crane: bool) -> None:
         self._crane = crane
-        self._fleet = Fleet.of(())
+        self._fleet = NodeSet.of(())
         self._addressed: list[tuple[str, tuple[Address, ...]]] = []
         self._directory = directory(())
-        self._ruled: tuple[LoadPolicy, Fleet, write_plan.Rules] | None = None
+        self._ruled: tuple[LoadPolicy, NodeSet, write_plan.Rules] | None = None
 
-    def follow(self, nodes: Sequence[Node]) -> tuple[Fleet, identity.Directory]:
+    def follow(self, nodes: Sequence[Node]) -> tuple[NodeSet, identity.Directory]:
         """These nodes with their directory."""
         if nodes is not self._fleet.nodes:
-            self._fleet = Fleet.of(nodes)
+            self._fleet = NodeSet.of(nodes)
             addressed = [(node.metadata.name, node.status.addresses) for node in nodes]
             if addressed != self._addressed:
                 self._addressed, self._directory = addressed, directory(nodes, self._directory)

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from annotator import change_logger, node_index, usage_sync
 from annotator.collect import collector
-from annotator.collect.last_good_values import EMPTY, Book, Fleet
+from annotator.collect.last_good_values import EMPTY, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts, owner_means
 from annotator.placements.counted import Pod
-from annotator.placements.pod_index import Followed
+from annotator.placements.pod_index import PodIndex
 from annotator.publish import resuming, write_plan
-from annotator.publish.node_annotations import Standing
+from annotator.publish.node_annotations import NodeAnnotationCache
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeDoor
@@ -72,10 +72,10 @@ class Published(NamedTuple):
     beat_error: kube_errors.KubeError | None
 
 
-class _Stands(NamedTuple):
+class _PublishedState(NamedTuple):
     """How nodes stand at a moment, counted when somebody asks."""
 
-    book: Book
+    book: LastGoodValues
     policy: LoadPolicy
     now_seconds: float
 
@@ -109,14 +109,14 @@ class Annotator:
         self._book = EMPTY
         self._held_seconds = -math.inf  # when the book was last brought up to date
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
-        self.fleets = node_index.Fleets(crane=settings.crane)
+        self.fleets = node_index.NodeIndex(crane=settings.crane)
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
         self._cooled = ""  # the node the next sync writes again, see publishing.plan
-        self._standing = Standing()
+        self._standing = NodeAnnotationCache()
         self._digester = heartbeat.Digester()
-        self._complaints = change_logger.Complaints()
+        self._complaints = change_logger.ChangeLogger()
         self._usage = usage_sync.OwnerUsage(self.ask_pods, self.publish_usage, telemetry, clock.now)
-        self.pods = Followed()
+        self.pods = PodIndex()
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
         self.levels: effectiveness.Levels | None = None
         self.last: Outcome | None = None
@@ -131,7 +131,7 @@ class Annotator:
                 outcome = dataclasses.replace(outcome, usage_problem=self._usage.problem)
         result = "failed" if outcome.read_nothing else "whole" if outcome.whole else "partial"
         self._telemetry.syncs.labels(result).inc()
-        stands = _Stands(self._book, rules.policy, self._clock.now())
+        stands = _PublishedState(self._book, rules.policy, self._clock.now())
         self._telemetry.metric_nodes_are(stands.unusable, len(self._book.nodes))
         self._telemetry.spread_is(stands.spread)
         self._telemetry.placeholders_are(hot_counts.placeholders(self.pods.placeholders))
@@ -151,7 +151,7 @@ class Annotator:
 
     def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
         """Of each metric in force, for how many nodes it is missing or stale now; nothing is known before a sync."""
-        return _Stands(self._book, policy, self._clock.now()).unusable()
+        return _PublishedState(self._book, policy, self._clock.now()).unusable()
 
     def freshness_line(self, policy: LoadPolicy) -> str:
         """The same in words, for /readyz?verbose."""
@@ -182,11 +182,11 @@ class Annotator:
         answered = len(asked) - len(failures)
         return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
 
-    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.Asked, ...]:
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
         """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
         return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
-    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.Answered:
+    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """What pods use; as with `ask`."""
         query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
         return usage_sync.ask(query, resource, window_seconds, selector=selector)
@@ -198,7 +198,9 @@ class Annotator:
         with self._telemetry.query_seconds.labels(name).time():
             return self._prometheus.query(expression)
 
-    def _hold(self, asked: Sequence[collector.Asked], fleet: Fleet, policy: LoadPolicy, asked_seconds: float) -> None:
+    def _hold(
+        self, asked: Sequence[collector.MetricAnswer], fleet: NodeSet, policy: LoadPolicy, asked_seconds: float
+    ) -> None:
         keep_seconds = collector.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
         book = _of_these_machines(self._book, self._uids, fleet)
         self._book = collector.fold(book, asked, fleet.names, now_seconds=asked_seconds, keep_seconds=keep_seconds)
@@ -206,7 +208,7 @@ class Annotator:
         self.levels = _levels(self._book, policy.metrics_in_force, asked_seconds)
         self._telemetry.oldest(self._book.oldest_by_metric())
 
-    def _resume(self, fleet: Fleet, policy: LoadPolicy) -> None:
+    def _resume(self, fleet: NodeSet, policy: LoadPolicy) -> None:
         """Where nothing was held lately, hold what the nodes carry: after a start, and after leading again.
 
         So, too, after the clock was set back, when the age of what is held cannot be told. It fills the gaps of the
@@ -222,7 +224,7 @@ class Annotator:
         self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
         self._uids = fleet.uids
 
-    def publish(self, book: Book, fleet: Fleet, rules: Rulebook, now_seconds: float) -> Published:
+    def publish(self, book: LastGoodValues, fleet: NodeSet, rules: Rulebook, now_seconds: float) -> Published:
         """Bring what is held to the nodes. A simulation may hand it over instead (`simulator.world.handing`)."""
         carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
         patches, self._cooled = write_plan.plan(
@@ -258,7 +260,9 @@ class Annotator:
         """Bring owners' means to the extenders; as with `publish`. Raises KubeError."""
         usage_sync.write(self._kube, self._settings.namespace, published)
 
-    def _beat(self, vouched: write_plan.Vouched, rules: Rulebook, now_seconds: float) -> kube_errors.KubeError | None:
+    def _beat(
+        self, vouched: write_plan.HeartbeatContent, rules: Rulebook, now_seconds: float
+    ) -> kube_errors.KubeError | None:
         at_seconds = write_plan.confirmed_seconds(self._book, now_seconds=now_seconds)
         texts, excluded = vouched
         data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), self._digester.digest(texts), excluded)
@@ -272,7 +276,7 @@ class Annotator:
         self._complaints.update("heartbeat not written", None)
         return None
 
-    def _report(self, asked: Sequence[collector.Asked]) -> None:
+    def _report(self, asked: Sequence[collector.MetricAnswer]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
         failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
         for name in failed:
@@ -306,7 +310,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def _of_these_machines(book: Book, uids: tuple[str, ...], fleet: Fleet) -> Book:
+def _of_these_machines(book: LastGoodValues, uids: tuple[str, ...], fleet: NodeSet) -> LastGoodValues:
     """The book without what is held of namesakes: a new machine never goes on from their values."""
     if uids == fleet.uids:
         return book
@@ -315,7 +319,7 @@ def _of_these_machines(book: Book, uids: tuple[str, ...], fleet: Fleet) -> Book:
     return book.without(others) if others else book
 
 
-def _levels(book: Book, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
+def _levels(book: LastGoodValues, metrics: Sequence[Metric], at_seconds: float) -> effectiveness.Levels | None:
     """The current averages of all nodes, by which placements are judged."""
     averages: dict[str, str] = {}
     for metric in metrics:

@@ -70,7 +70,7 @@ class Service:
         led_until: Callable[[], float | None] = lambda: None,
         clock: clock.Clock,
         rng: random.Random,
-        news: policy_events.News | None = None,
+        news: policy_events.PolicyEventPublisher | None = None,
         circuit: Callable[[], str] | None = None,
         pods: Callable[[OnChange], Pods] | None = None,
         left_out: undecodable.UndecodableObjects | None = None,

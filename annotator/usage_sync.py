@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from annotator import change_logger
 from annotator.metrics import Telemetry
 from annotator.placements import owner_means
-from annotator.placements.pod_index import Followed
+from annotator.placements.pod_index import PodIndex
 from kube import errors as kube_errors
 from kube import kinds
 from kube.door import KubeDoor
@@ -34,7 +34,7 @@ RECENT_SECONDS: Final = 3600.0  # an owner that had a pod placed so lately is ke
 LABELS: Final = {"app.kubernetes.io/name": "evenload", "app.kubernetes.io/component": "annotator"}
 
 
-class Answered(NamedTuple):
+class UsageAnswer(NamedTuple):
     """Pods' use of a resource: cores or bytes. `empty` says that it is of no pod at all, `refused` whose was not
     believed and why.
     """
@@ -44,16 +44,16 @@ class Answered(NamedTuple):
     refused: Mapping[str, str] = {}
 
 
-Ask = Callable[[str, float], Answered]  # of a resource over a window (seconds); raises PromqlError
+Ask = Callable[[str, float], UsageAnswer]  # of a resource over a window (seconds); raises PromqlError
 Write = Callable[[owner_usage.Published], None]  # raises KubeError
 
 
-def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *, selector: str = "") -> Answered:
+def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *, selector: str = "") -> UsageAnswer:
     """Query Prometheus for pods' use; `selector` is further matchers."""
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
     answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
-    return Answered(owner_means.Named(amounts), not answer.samples, refused)
+    return UsageAnswer(owner_means.Named(amounts), not answer.samples, refused)
 
 
 def invalid_reason(resource: str, amount: float) -> str | None:
@@ -85,13 +85,13 @@ class OwnerUsage:
         self._write = write
         self._telemetry = telemetry
         self._now = now
-        self._complaints = change_logger.Complaints()
+        self._complaints = change_logger.ChangeLogger()
         self._published = owner_usage.NOTHING
         self._looked_seconds = -math.inf
         self.problem = ""
         self.read: owner_means.PodUsage | None = None  # what every pod uses, if the last sync asked
 
-    def sync(self, pods: Followed, policy: LoadPolicy) -> bool:
+    def sync(self, pods: PodIndex, policy: LoadPolicy) -> bool:
         """Look and publish when it is time; whether it was. `problem` says what went wrong the last time."""
         now_seconds = self._now()
         self.read = None
@@ -105,7 +105,7 @@ class OwnerUsage:
         self._complaints.update("owners' usage not published", self.problem)
         return True
 
-    def _look(self, pods: Followed, policy: LoadPolicy, now_seconds: float) -> str:
+    def _look(self, pods: PodIndex, policy: LoadPolicy, now_seconds: float) -> str:
         try:
             usage = self._read(pods, policy)
         except errors.PromqlError as error:
@@ -121,7 +121,7 @@ class OwnerUsage:
             return ""
         return self._publish(owner_usage.Published(now_seconds, kept))
 
-    def _read(self, pods: Followed, policy: LoadPolicy) -> owner_means.PodUsage | str:
+    def _read(self, pods: PodIndex, policy: LoadPolicy) -> owner_means.PodUsage | str:
         """Return pods' use, or why the answers do not count. Raises PromqlError, also for a partial answer: a mean
         over some replicas only is another number.
         """
@@ -140,7 +140,7 @@ class OwnerUsage:
         cpu_cores, memory_bytes = found
         return owner_means.PodUsage(cpu_cores, memory_bytes, max(windows.values()))
 
-    def _is_measured(self, pods: Followed, resource: str) -> bool:
+    def _is_measured(self, pods: PodIndex, resource: str) -> bool:
         """Whether pods run whose owner has a published mean of the resource."""
         running = pods.running_owners()
         means = [mean for owner, mean in self._published.means.items() if owner in running]

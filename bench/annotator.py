@@ -60,7 +60,7 @@ class Stuck(Exception):
     """The annotator does not do what is waited for."""
 
 
-class Seen(NamedTuple):
+class WatchedWrites(NamedTuple):
     """The annotator's counters at the end of a sync, when that was (monotonic), and its memory then."""
 
     at_seconds: float
@@ -94,10 +94,10 @@ def measure(settings: Settings) -> list[Row]:
 class Measured(NamedTuple):
     """The syncs of each part: with few nodes, while the others joined, during the trace, with many pods."""
 
-    few: list[Seen]
-    joining: list[Seen]
-    trace: list[Seen]
-    many: list[Seen]
+    few: list[WatchedWrites]
+    joining: list[WatchedWrites]
+    trace: list[WatchedWrites]
+    many: list[WatchedWrites]
 
 
 def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> Measured:
@@ -114,7 +114,7 @@ def _measured(settings: Settings, stage: "_Stage", follower: "_Follower") -> Mea
     return Measured(few, joining, trace, many)
 
 
-def _lasting(minutes: float) -> Callable[[Sequence[Seen]], bool]:
+def _lasting(minutes: float) -> Callable[[Sequence[WatchedWrites]], bool]:
     return lambda seen: seen[-1].at_seconds - seen[0].at_seconds >= 60 * minutes
 
 
@@ -140,12 +140,12 @@ def _rows(settings: Settings, measured: Measured) -> list[Row]:
     ]
 
 
-def _each(seen: Sequence[Seen], counter: str) -> list[float]:
+def _each(seen: Sequence[WatchedWrites], counter: str) -> list[float]:
     """By how much a counter grew in each sync."""
     return [getattr(after, counter) - getattr(before, counter) for before, after in itertools.pairwise(seen)]
 
 
-def _highest(seen: Sequence[Seen]) -> float:
+def _highest(seen: Sequence[WatchedWrites]) -> float:
     return max(one.memory_mebibytes for one in seen)
 
 
@@ -158,7 +158,7 @@ class _Follower:
         self._session = requests.Session()
         self._session.trust_env = False
 
-    def until(self, done: Callable[[Sequence[Seen]], bool], what: str) -> list[Seen]:
+    def until(self, done: Callable[[Sequence[WatchedWrites]], bool], what: str) -> list[WatchedWrites]:
         """One entry for each sync that ends until `done`; the first entry is the start."""
         seen = [self._next(None, what)]
         while not done(seen):
@@ -167,7 +167,7 @@ class _Follower:
                 raise Stuck(f"waited {LIMIT_SECONDS:g} s for {what}; last seen {seen[-1]}")
         return seen
 
-    def _next(self, last: Seen | None, what: str) -> Seen:
+    def _next(self, last: WatchedWrites | None, what: str) -> WatchedWrites:
         limit_seconds = self._clock.monotonic() + SYNC_LIMIT_SECONDS
         highest = 0.0
         while self._clock.monotonic() < limit_seconds:
@@ -178,20 +178,20 @@ class _Follower:
             _NEVER.wait(POLL_SECONDS)
         raise Stuck(f"no sync ended in {SYNC_LIMIT_SECONDS:g} s, while waiting for {what}; last seen {last}")
 
-    def _look(self, memory_mebibytes: float) -> Seen:
+    def _look(self, memory_mebibytes: float) -> WatchedWrites:
         answer = self._session.get(f"{self._process.url}/metrics", timeout=30)
         answer.raise_for_status()
         return seen(answer.text, self._clock.monotonic(), memory_mebibytes)
 
 
-def seen(text: str, at_seconds: float, memory_mebibytes: float) -> Seen:
+def seen(text: str, at_seconds: float, memory_mebibytes: float) -> WatchedWrites:
     """What a page of /metrics says."""
 
     def total(series: str) -> float:
         rows = re.findall(rf"^{re.escape(series)}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
         return sum(float(value) for value in rows)
 
-    return Seen(
+    return WatchedWrites(
         at_seconds,
         total("evenload_annotator_syncs_total"),
         total("evenload_prometheus_queries_total"),

@@ -99,9 +99,9 @@ def _crowded(
 class Turns(NamedTuple):
     """Whole processes: ours, the yardstick's, and its dry run with the pods that it knew of."""
 
-    ours: spending.Spent
-    peer: spending.Spent
-    dry: spending.Spent
+    ours: spending.ProcessCosts
+    peer: spending.ProcessCosts
+    dry: spending.ProcessCosts
     dry_pods: int
 
 
@@ -139,7 +139,7 @@ def _caught_up(running: cluster.Cluster) -> None:
                 ticking.wait(_NEVER, POLL_SECONDS)
 
 
-def _rows(settings: Settings, turns: Turns, run: spending.Spent, staying: spending.Spent) -> list[Row]:
+def _rows(settings: Settings, turns: Turns, run: spending.ProcessCosts, staying: spending.ProcessCosts) -> list[Row]:
     size, ours, rival = f"{settings.nodes:,} nodes, {settings.pods:,} pods", turns.ours, turns.peer
     return [
         Row(f"descheduler: one dry run, a whole process, {size}", ours.seconds, "s", rival.seconds, 1.0),
@@ -192,14 +192,14 @@ def _command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str)
     return [sys.executable, "-m", "descheduler", *options]
 
 
-def _resident(command: collections.abc.Sequence[str], directory: pathlib.Path) -> spending.Spent:
+def _resident(command: collections.abc.Sequence[str], directory: pathlib.Path) -> spending.ProcessCosts:
     """A process that stays: the median of some runs by its own histogram, and its memory afterwards."""
     staying = contestants.Contestant("descheduler", [*command, "--no-leader-elect", "--listen"], "/livez", directory)
     with staying as process, requests.Session() as session:
         session.trust_env = False
         sums = [_after(session, process.url, count) for count in range(1, RUNS + 2)]
         each = sorted(later - earlier for earlier, later in itertools.pairwise(sums))
-        return spending.Spent(each[len(each) // 2], process.memory_mebibytes())
+        return spending.ProcessCosts(each[len(each) // 2], process.memory_mebibytes())
 
 
 def _after(session: requests.Session, url: str, count: int) -> float:

@@ -33,7 +33,7 @@ _ENDED = re.compile(_TIME + "Number of evictions/requests", re.MULTILINE)
 class Once(NamedTuple):
     """One whole process, and how many pods it knew of when it judged the nodes."""
 
-    spent: spending.Spent
+    spent: spending.ProcessCosts
     pods_seen: int
 
 
@@ -53,7 +53,7 @@ class Peer:
         spent = spending.once([*self._command, *mode, "--descheduling-interval", "0"], log)
         return Once(spent, sum(map(int, _PODS.findall(log.read_text(encoding="utf-8")))))
 
-    def staying(self, runs: int) -> spending.Spent:
+    def staying(self, runs: int) -> spending.ProcessCosts:
         """Cycles of a process that stays, by its own log: it watches everything, so the first one does not count."""
         log = self._directory / "peer-staying.log"
         with log.open("w", encoding="utf-8") as said:
@@ -61,7 +61,7 @@ class Peer:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
             try:
                 each = _cycles(log, runs + 1)[1:]
-                return spending.Spent(sorted(each)[len(each) // 2], contestants.pss_mebibytes(process.pid))
+                return spending.ProcessCosts(sorted(each)[len(each) // 2], contestants.pss_mebibytes(process.pid))
             finally:
                 process.terminate()
                 process.wait()

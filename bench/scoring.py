@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bench.table import Row
 from simulator import peer_comparison
-from simulator.peer_comparison import Contestant, Traced
+from simulator.peer_comparison import Contestant, TraceSource
 from simulator.results.figures import Figures, written
 from simulator.results.outcome import Outcome, Progress
 from simulator.results.study import PLAIN_NAME
@@ -24,7 +24,7 @@ RULES = ("guessing", "careful")
 ORACLE = "oracle"
 LEAST_GAIN_RATIO = 0.05  # where the oracle gains less, a share of it says nothing
 # A day in steps of 100 s, so that what is read is at most that old (in production 30 s); the base comes over six hours.
-CROWD = arrivals.Crowd(pods=500, service_pods=120, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
+CROWD = arrivals.OwnerArrivals(pods=500, service_pods=120, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
 RECIPE = trace_files.Recipe(days=1.0, step_seconds=100.0, crowd=CROWD)
 Results = Mapping[str, tuple[Outcome, ...]]
 
@@ -67,7 +67,7 @@ def measure(settings: Settings) -> list[Row]:
     rows = []
     for part, name in enumerate(peer_comparison.PARTS):
         for rule in RULES:
-            source = Traced(settings.trace, rule, settings.recipe, part)
+            source = TraceSource(settings.trace, rule, settings.recipe, part)
             seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
             found = peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=_told)
             title = f"{settings.trace.stem}, part {name}, {rule} owners"

@@ -13,7 +13,7 @@ from bench import contestants
 from runtime import clock
 
 
-class Spent(NamedTuple):
+class ProcessCosts(NamedTuple):
     """Wall seconds, memory, and (of a whole process) processor seconds, which other load does not lengthen."""
 
     seconds: float
@@ -34,7 +34,7 @@ def once(
     command: collections.abc.Sequence[str],
     log: pathlib.Path,
     environment: collections.abc.Mapping[str, str] | None = None,
-) -> Spent:
+) -> ProcessCosts:
     """Runs it to its end, its stderr in `log`; RuntimeError with that when it does not exit with 0."""
     ticking = clock.WallClock()
     began = ticking.monotonic()
@@ -46,10 +46,10 @@ def once(
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {log.read_text(encoding='utf-8')}")
-    return Spent(ticking.monotonic() - began, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)
+    return ProcessCosts(ticking.monotonic() - began, used.ru_maxrss / 1024, used.ru_utime + used.ru_stime)
 
 
-def median(runs: collections.abc.Iterable[Spent]) -> Spent:
+def median(runs: collections.abc.Iterable[ProcessCosts]) -> ProcessCosts:
     """Every figure's own median."""
     columns = zip(*runs, strict=True)
-    return Spent(*(sorted(column)[len(column) // 2] for column in columns))
+    return ProcessCosts(*(sorted(column)[len(column) // 2] for column in columns))

@@ -85,7 +85,7 @@ def main(
     if dry_run and output_format != "table":
         output.fail("--dry-run prints the table: it has no keys to print as Secrets")
     with exit_codes.reported({certs_plan.Refused: exit_codes.Exit.BAD_INPUT, OSError: exit_codes.Exit.BAD_INPUT}):
-        wanted = certs_plan.Wanted(
+        wanted = certs_plan.DesiredCertificates(
             leaves(namespace, service, hosts, (*clients, *known_clients(directory))),
             days,
             renew_before_days,
@@ -130,7 +130,7 @@ def known_clients(directory: pathlib.Path) -> list[str]:
     return sorted(name for name in folders if _NAME.fullmatch(name) and name not in ours)
 
 
-def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.Found:
+def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> certs_plan.ExistingCertificates:
     """The files that are there; says which key others may read. OSError names a file that cannot be read."""
     texts: dict[str, str] = {}
     for relative in certs_plan.paths(wanted):
@@ -140,7 +140,7 @@ def read(directory: pathlib.Path, wanted: collections.abc.Iterable[Leaf]) -> cer
         texts[relative] = path.read_bytes().decode("ascii", errors="replace")
         if path.suffix == ".key" and stat.S_IMODE(path.stat().st_mode) & 0o077:
             output.say(f"warning: others may read {path}: chmod 600 {path}")
-    return certs_plan.Found(texts)
+    return certs_plan.ExistingCertificates(texts)
 
 
 def write(directory: pathlib.Path, texts: collections.abc.Mapping[str, str]) -> None:

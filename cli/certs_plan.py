@@ -1,8 +1,8 @@
 """Which certificates between kube-scheduler and the extender are there, which are due, and what becomes of each.
 
-Pure but for the keys that `carried_out` makes: `cli.certs` reads a directory into `Found`, shows the `Step`s, and
-writes the files. One CA signs a server's certificate for the extender and a client's for each who may ask. A CA is
-never replaced unless that is said; until they run out, its predecessors stay trusted behind it in every ca.crt.
+Pure but for the keys that `carried_out` makes: `cli.certs` reads a directory into `ExistingCertificates`, shows the
+`Step`s, and writes the files. One CA signs a server's certificate for the extender and a client's for each who may ask.
+A CA is never replaced unless that is said; until they run out, its predecessors stay trusted behind it in every ca.crt.
 """
 
 import collections.abc
@@ -35,7 +35,7 @@ class Leaf(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredCertificates:
     """What is asked for; days count from now."""
 
     leaves: tuple[Leaf, ...]
@@ -46,7 +46,7 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class ExistingCertificates:
     """The texts that a directory has by relative path; what is not there is absent."""
 
     texts: collections.abc.Mapping[str, str]
@@ -96,7 +96,7 @@ def paths(leaves: collections.abc.Iterable[Leaf]) -> tuple[str, ...]:
     return (CA_CERTIFICATE, CA_KEY, *own)
 
 
-def plan(found: Found, wanted: Wanted, now_seconds: float) -> Plan:
+def plan(found: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float) -> Plan:
     """What is to be done; Refused says why nothing may be."""
     ca = _new_ca(found) if wanted.replace_ca else _ca(found, now_seconds)
     trusted = () if ca.word == "made" else certificates.each(found.texts[CA_CERTIFICATE])
@@ -104,7 +104,9 @@ def plan(found: Found, wanted: Wanted, now_seconds: float) -> Plan:
     return Plan(ca, leaves, _former(found, now_seconds, replaced=ca.word == "made"))
 
 
-def carried_out(planned: Plan, found: Found, wanted: Wanted, now_seconds: float) -> dict[str, str]:
+def carried_out(
+    planned: Plan, found: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float
+) -> dict[str, str]:
     """The texts of all files by path, those that stay included; makes the new keys."""
     if planned.ca.word == "kept":
         authority = certificates.Authority(certificates.Pair(found.texts[CA_CERTIFICATE], found.texts[CA_KEY]))
@@ -144,7 +146,7 @@ def _signed(authority: certificates.Authority, leaf: Leaf, days: int, now_second
     return authority.client(leaf.common_name, (), now_seconds=now_seconds, days=days)
 
 
-def _all_hosts(found: Found, leaf: Leaf) -> tuple[str, ...]:
+def _all_hosts(found: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
     """The hosts wanted and those that the server's certificate has: an option that is left out takes none away."""
     there = found.texts.get(f"{leaf.folder}/{CERTIFICATE}")
     if not leaf.hosts or there is None:
@@ -155,11 +157,11 @@ def _all_hosts(found: Found, leaf: Leaf) -> tuple[str, ...]:
         return leaf.hosts
 
 
-def _new_ca(found: Found) -> Step:
+def _new_ca(found: ExistingCertificates) -> Step:
     return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in found.texts else "there was none")
 
 
-def _ca(found: Found, now_seconds: float) -> Step:
+def _ca(found: ExistingCertificates, now_seconds: float) -> Step:
     """Keeps a CA that can sign, makes one where there is none, and refuses everything between."""
     named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in found.texts]
     if not named:
@@ -178,7 +180,7 @@ def _ca(found: Found, now_seconds: float) -> Step:
     return Step(CA_CERTIFICATE, "kept", "", until_seconds)
 
 
-def _former(found: Found, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
+def _former(found: ExistingCertificates, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
     """CAs that are still trusted beside the first; one that is replaced is among them until it runs out."""
     try:
         known = certificates.each(found.texts.get(CA_CERTIFICATE, ""))
@@ -187,7 +189,9 @@ def _former(found: Found, now_seconds: float, *, replaced: bool) -> tuple[str, .
     return tuple(one for one in known[0 if replaced else 1 :] if certificates.read(one).until_seconds > now_seconds)
 
 
-def _leaf(found: Found, wanted: Wanted, leaf: Leaf, trusted: tuple[str, ...], now_seconds: float) -> Step:
+def _leaf(
+    found: ExistingCertificates, wanted: DesiredCertificates, leaf: Leaf, trusted: tuple[str, ...], now_seconds: float
+) -> Step:
     path = f"{leaf.folder}/{CERTIFICATE}"
     if (there := found.texts.get(path)) is None:
         return Step(path, "made", "there was none")
@@ -208,7 +212,7 @@ def _leaf(found: Found, wanted: Wanted, leaf: Leaf, trusted: tuple[str, ...], no
     return Step(path, "renewed" if why else "kept", why, facts.until_seconds)
 
 
-def _due(leaf: Leaf, facts: certificates.Facts, wanted: Wanted, now_seconds: float) -> str:
+def _due(leaf: Leaf, facts: certificates.Facts, wanted: DesiredCertificates, now_seconds: float) -> str:
     """Why a certificate that could be used is renewed; "" if it is not."""
     left = days_left(facts.until_seconds, now_seconds)
     if wanted.renew:

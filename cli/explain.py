@@ -28,7 +28,7 @@ _ERRORS: Final[dict[type[Exception], exit_codes.Exit]] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ExplainRequest:
     """The pod that is asked about, and how to reach the cluster it lives in."""
 
     namespace: str
@@ -75,7 +75,7 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
       evenload explain pod web-7 -n shop --now -o wide
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
-    asked = Asked(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
+    asked = ExplainRequest(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
     service = http_client.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
     with exit_codes.reported(_ERRORS):
         story = (None if now else decided(service, asked)) or explained(service, asked)
@@ -90,7 +90,7 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
     _remarks(story, asked)
 
 
-def decided(service: http_client.Service, asked: Asked) -> explain_text.Story | None:
+def decided(service: http_client.Service, asked: ExplainRequest) -> explain_text.Story | None:
     """What the extender decided about the pod last, or None, and why, on stderr."""
     body = service.get("/decisions", namespace=asked.namespace, pod=asked.name)
     found = service.decode(body, answers.Decisions).decisions
@@ -142,13 +142,13 @@ def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.St
     )
 
 
-def explained(service: http_client.Service, asked: Asked) -> explain_text.Story:
+def explained(service: http_client.Service, asked: ExplainRequest) -> explain_text.Story:
     """What the extender would decide now about the pod as Kubernetes has it, over all nodes."""
     door = config.connect(asked.kubeconfig, asked.context)
     found = door.get(kinds.PODS, asked.name, namespace=asked.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
     body = service.post("/explain", msgspec.json.encode({"Pod": found, "NodeNames": names}))
-    answer = service.decode(body, answers.Explained)
+    answer = service.decode(body, answers.ExplainAnswer)
     return explain_text.Story(
         pod=found.key,
         at=answer.at,
@@ -176,7 +176,7 @@ def _step(decision: answers.Decision) -> str:
     return f"{decision.at} {decision.verb}: {outcome}{guess}"
 
 
-def _remarks(story: explain_text.Story, asked: Asked) -> None:
+def _remarks(story: explain_text.Story, asked: ExplainRequest) -> None:
     if story.omitted:
         output.say(
             f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"

@@ -21,7 +21,7 @@ PORT_NAMES: Final = ("web", "http-web", "http")
 DEFAULT_PORT: Final = 9090
 
 
-class Found(NamedTuple):
+class PrometheusAddress(NamedTuple):
     """A Prometheus: its address as services in the cluster use it, the label it was found by, and the way to it."""
 
     url: str
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     fetch: proxied_transport.Fetch
 
 
-def look_for(kube: Client) -> Found | None:
+def look_for(kube: Client) -> PrometheusAddress | None:
     """The first Service that is labelled as Prometheus and has a port for it. Raises kube.errors."""
     for selector in SELECTORS:
         for service in sorted(kube.list(kinds.SERVICES, label_selector=selector).items, key=lambda one: one.key):
@@ -37,7 +37,7 @@ def look_for(kube: Client) -> Found | None:
             if port:
                 place = Place(kinds.SERVICES, service.namespace, service.name, str(port))
                 url = f"http://{service.name}.{service.namespace}.svc:{port}"
-                return Found(url, selector, _through(kube, place))
+                return PrometheusAddress(url, selector, _through(kube, place))
     return None
 
 
@@ -64,11 +64,11 @@ def _port(service: Service) -> int | None:
 
 
 def _through(kube: Client, place: Place) -> proxied_transport.Fetch:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         try:
-            return proxied_transport.Fetched(200, kube.proxied(place, path, query=query))
+            return proxied_transport.ProxyResponse(200, kube.proxied(place, path, query=query))
         except errors.ApiError as error:
-            return proxied_transport.Fetched(error.status, error.message.encode())
+            return proxied_transport.ProxyResponse(error.status, error.message.encode())
         except errors.KubeError as error:
             raise OSError(str(error)) from error
 

@@ -92,7 +92,7 @@ def generated(asked: Mapping[str, Any]) -> runs.Source:
         memory_fill_ratio=asked.get("memory_fill", default.memory_fill_ratio),
         request_fill_ratio=asked.get("request_fill", default.request_fill_ratio),
     )
-    return sources.Generated(shape)
+    return sources.GeneratedScenarios(shape)
 
 
 def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
@@ -105,7 +105,7 @@ def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
         crowd=dataclasses.replace(default.crowd, pods=asked.get("pods", default.crowd.pods)),
         fill_ratio=asked.get("request_fill", default.fill_ratio),
     )
-    return sources.Traced(path.absolute(), asked.get("rule", generator.DEMO.rule), recipe)
+    return sources.TracedScenarios(path.absolute(), asked.get("rule", generator.DEMO.rule), recipe)
 
 
 def recorded(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:

@@ -21,7 +21,7 @@ from simulator import runs
 from simulator.results.outcome import Progress
 from simulator.results.study import Variant
 from simulator.tuning import fitting, goal, policy_file, searching, space
-from simulator.tuning.fitting import Fitted
+from simulator.tuning.fitting import FittedPolicy
 from simulator.tuning.goal import Aim, Goal, Score
 from simulator.tuning.searching import NotInstalled, Settings, Trial
 from simulator.tuning.space import Part
@@ -46,7 +46,7 @@ class Halves:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
+class _TuneRequest:
     """The options that say how to search."""
 
     aim: str
@@ -107,7 +107,7 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
     """
     output.refuse_early(out)
     start = studies.given_or_shipped(policy)
-    asked = _Asked(**{field.name: given.pop(field.name) for field in dataclasses.fields(_Asked)})
+    asked = _TuneRequest(**{field.name: given.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
     _refuse(asked, given)
     with exit_codes.reported(_CODES):
         halves = _generated(asked) if asked.generated else _past(asked, given)
@@ -121,7 +121,7 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
-def _refuse(asked: _Asked, given: Mapping[str, Any]) -> None:
+def _refuse(asked: _TuneRequest, given: Mapping[str, Any]) -> None:
     """What would be ignored in silence."""
     if asked.generated and (given["history"] is not None or given["prometheus"]):
         output.fail("--generated with --history or --prometheus: tune on a generated workload, or on a past")
@@ -141,7 +141,7 @@ def _write(text: str, out: pathlib.Path | None) -> None:
         output.fail(f"{out} cannot be written: {error.strerror or error}; the policy is on stdout")
 
 
-def _generated(asked: _Asked) -> Halves:
+def _generated(asked: _TuneRequest) -> Halves:
     """Workloads of other seeds are held back."""
     shape = {"nodes": asked.nodes, "days": asked.days}
     source = simulate.generated({name: value for name, value in shape.items() if value is not None})
@@ -155,7 +155,7 @@ def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _past(asked: _Asked, given: Mapping[str, Any]) -> Halves:
+def _past(asked: _TuneRequest, given: Mapping[str, Any]) -> Halves:
     """The later part of the past is held back: it is what comes after the search in life, too."""
     past = recorded_history.obtained(**given)
     recorded_history.warn(past)
@@ -166,7 +166,7 @@ def _past(asked: _Asked, given: Mapping[str, Any]) -> Halves:
     return Halves(runs.Fixed(early), seeds, runs.Fixed(late), seeds, words)
 
 
-def _fit(start: Variant, halves: Halves, asked: _Asked) -> Fitted:
+def _fit(start: Variant, halves: Halves, asked: _TuneRequest) -> FittedPolicy:
     if start.policy is None:
         raise ValueError("kube-scheduler alone has no policy to tune")
     wanted = Goal(Aim(asked.aim), asked.evictions_per_day)
@@ -216,7 +216,7 @@ def _standing(done: int, trials: int, best: Trial | None, wanted: Goal) -> str:
     return f"{said}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
 
 
-def _said(found: Fitted, halves: Halves, start: Variant) -> tuple[str, ...]:
+def _said(found: FittedPolicy, halves: Halves, start: Variant) -> tuple[str, ...]:
     """What the reader of the policy has to know."""
     wanted = found.goal
     return (

@@ -50,7 +50,7 @@ def pod_name(owner: Owner, number: int) -> str:
 Line = tuple[str, str, Moments]  # family, labels, values
 
 
-class _Played(NamedTuple):
+class _PlayedLoad(NamedTuple):
     """A machine, its address, when it was scraped, and what it used at every step as ratios."""
 
     machine: Machine
@@ -60,9 +60,9 @@ class _Played(NamedTuple):
     memory_ratio: Ratios
 
 
-def _machines(scenario: Scenario, nodes: Sequence[str]) -> Iterator[_Played]:
+def _machines(scenario: Scenario, nodes: Sequence[str]) -> Iterator[_PlayedLoad]:
     for row, machine in enumerate(scenario.machines):
-        played = _Played(
+        played = _PlayedLoad(
             machine,
             f"10.1.{row // 250}.{row % 250 + 1}",
             _scrapes(scenario, machine.joins_seconds, machine.leaves_seconds),
@@ -79,7 +79,7 @@ def _machines(scenario: Scenario, nodes: Sequence[str]) -> Iterator[_Played]:
         yield played
 
 
-def _machine(scenario: Scenario, played: _Played) -> Iterator[Line]:
+def _machine(scenario: Scenario, played: _PlayedLoad) -> Iterator[Line]:
     name, capacity, scrapes = played.machine.name, played.machine.capacity, played.scrapes
     instance = f'instance="{played.address}:{NODE_PORT}",job="node-exporter"'
     busy = _busy(scenario, played)
@@ -96,7 +96,7 @@ def _machine(scenario: Scenario, played: _Played) -> Iterator[Line]:
         yield ALLOCATABLE, f'node="{name}",resource="{resource}"', [(at, amount) for at in scrapes]
 
 
-def _busy(scenario: Scenario, played: _Played) -> Moments:
+def _busy(scenario: Scenario, played: _PlayedLoad) -> Moments:
     """Busy seconds of each CPU since the beginning, at every scrape."""
     sums = np.concatenate([[0.0], np.cumsum(played.cpu_ratio) * scenario.step_seconds])
     steps = [(at - scenario.start_seconds) / scenario.step_seconds for at in played.scrapes]

@@ -1,6 +1,6 @@
 """Relief of overloaded nodes: usage -> plan -> eviction -> history.
 
-`__main__.py` wires it, `service.py` runs it. Pure and to be read first: `planning.py` with `protections.py`,
-`limits.py`, `budgets.py`, `destinations.py` and `ordering.py`. Effects: `reading.py` (what is), `evicting.py` (what
-is done), `ledger.py` (what was).
+`__main__.py` wires it, `service.py` runs it. Pure and to be read first: `planning.planner` with `planning.protections`,
+`planning.limits`, `planning.disruption_budgets`, `placement.destinations` and `planning.candidate_order`. Effects:
+`snapshot.cluster_reader` (what is), `eviction.evictor` (what is done), `ledger.ledger` (what was).
 """

@@ -68,7 +68,7 @@ def main(
         begun = _begun(options) if options.once else None
         from descheduler import wiring  # most of the imports, during which the apiserver is at work
 
-        given = wiring.Given(
+        given = wiring.CommandLine(
             options=options,
             connection=connection,
             ledger_path=ledger_path or Path(LEDGER),

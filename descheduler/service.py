@@ -1,6 +1,6 @@
 """The descheduler's run: read, follow up, decide, act, record; and what stays between two runs.
 
-`__main__.py` wires a `Service` and lets runtime.loop call `run` every `interval`; `app.py` asks it for plans on
+`__main__.py` wires a `Service` and lets runtime.loop call `run` every `interval`; `http.app` asks it for plans on
 demand. Only the leader acts. A run that cannot read the cluster or Prometheus plans nothing and says why; it never
 acts on what it remembers of the run before.
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from descheduler import overload_recovery, run_schedule
 from descheduler.eviction import eviction_events, evictor, followup
-from descheduler.eviction.eviction_events import Announcer
-from descheduler.eviction.evictor import Evicter, Terms
+from descheduler.eviction.eviction_events import EventPublisher
+from descheduler.eviction.evictor import Evictor, ExecutionContext
 from descheduler.eviction.last_look import LastLook
 from descheduler.ledger import retention
 from descheduler.ledger.database import LedgerCorrupt, LedgerError, LedgerReplaced
@@ -54,7 +54,7 @@ class Rules(NamedTuple):
     policy: LoadPolicy
 
 
-class Seen(NamedTuple):
+class RunInput(NamedTuple):
     """What a run sees: all nodes, the whole cluster where a plan needs it, the overloads that are known with that, and
     those to act on.
     """
@@ -72,8 +72,8 @@ class Parts:
     policy: Reloading[LoadPolicy]
     reader: Reader
     ledger: Ledger
-    evicter: Evicter
-    announcer: Announcer
+    evicter: Evictor
+    announcer: EventPublisher
     telemetry: Telemetry
     door: KubeDoor
     clock: Clock
@@ -82,7 +82,7 @@ class Parts:
     holds_lease: collections.abc.Callable[[], bool]  # the same by a new look at the Lease itself
     stopping: threading.Event
     why_observe: str = ""  # why Enforce only observes in this process, "" if it need not
-    news: policy_events.News | None = None
+    news: policy_events.PolicyEventPublisher | None = None
     kept_days: int = retention.KEPT_DAYS
 
 
@@ -145,7 +145,7 @@ class Service:
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
-    def _seen(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> Seen:
+    def _seen(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> RunInput:
         """The nodes now, and the overloads that are known with them. With an overload, or where `whole` is asked for,
         everything else as well; of which pods use is read depends on the overloads.
         """
@@ -162,10 +162,10 @@ class Service:
 
         if whole:
             taken = reader.take(policy, now_seconds=now_seconds, hot=hot)
-            return Seen(taken, taken, *found[-1])
+            return RunInput(taken, taken, *found[-1])
         nodes = reader.overview(policy, now_seconds=now_seconds)
         names = hot(nodes)
-        return Seen(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
+        return RunInput(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """What the run before left; None before the first, and where nobody looked for long: while another replica led,
@@ -246,7 +246,7 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, seen: Seen, rules: Rules, *, headroom: bool = True) -> Report:
+    def _decided(self, seen: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
         parts, policy, now_seconds = self._parts, rules.policy, seen.nodes.at_seconds
         permission = self._permission(policy, now_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
@@ -299,7 +299,7 @@ class Service:
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
         outcomes = parts.evicter.carry_out(
-            report.plan, Terms(report.run, evictor.relief_seconds(policy), may_go_on, look)
+            report.plan, ExecutionContext(report.run, evictor.relief_seconds(policy), may_go_on, look)
         )
         for cut in cuts:
             parts.telemetry.cut_short(cut.reason)
@@ -337,7 +337,7 @@ class Service:
         log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
         self.last = report
 
-    def _complain(self, said: eviction_events.Announcement | None, node: NodePlan, run: Run) -> None:
+    def _complain(self, said: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
         """An Event on a node that cannot be relieved, once per reason and half hour."""
         if said is None:
             return
@@ -347,7 +347,7 @@ class Service:
         self._told[node.node.name] = (said.reason, run.at_seconds)
         self._parts.announcer.post(said)
 
-    def _follow(self, policy: LoadPolicy, now_seconds: float, seen: Seen | None = None) -> None:
+    def _follow(self, policy: LoadPolicy, now_seconds: float, seen: RunInput | None = None) -> None:
         """Learns what became of earlier evictions; a paused descheduler does, too, which has seen nothing.
 
         What was not seen is read where something is still to be learnt of it.
@@ -368,7 +368,7 @@ class Service:
         looks = self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
         self._parts.telemetry.looked_back(looks)
 
-    def _post(self, several: tuple[eviction_events.Announcement, ...]) -> None:
+    def _post(self, several: tuple[eviction_events.EventDraft, ...]) -> None:
         for said in several:
             self._parts.announcer.post(said)
 

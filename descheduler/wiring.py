@@ -17,8 +17,8 @@ import click
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
-from descheduler.eviction.evictor import Evicter
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.evictor import Evictor
 from descheduler.http import views
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
@@ -59,7 +59,7 @@ CODES: dict[type[Exception], Exit] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Given:
+class CommandLine:
     """The command line."""
 
     options: service_options.ServiceOptions
@@ -72,7 +72,7 @@ class Given:
     default_port: int
 
 
-def run(given: Given, begun: pod_list.Begun | None) -> None:
+def run(given: CommandLine, begun: pod_list.Begun | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = given.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
@@ -82,7 +82,7 @@ def run(given: Given, begun: pod_list.Begun | None) -> None:
         asking = given.connection.connect(options.prometheus)
         door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
-        prometheus = circuit_breaker.Guarded(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
+        prometheus = circuit_breaker.CircuitBreaker(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
         registry.register(kube_telemetry.DoorCollector(door.undecodable))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
@@ -95,12 +95,12 @@ def run(given: Given, begun: pod_list.Begun | None) -> None:
         elects = given.leader_elect and (enforces or not options.once)
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
-        announcer = Announcer(writer, Kept(ledger, wall))
+        announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
         parts = Parts(
             policy=policy,
             reader=cluster_reader.Reader(door, prometheus, given.labels, begun.pods if begun is not None else None),
             ledger=ledger,
-            evicter=Evicter(door, ledger, announcer, clock=wall),
+            evicter=Evictor(door, ledger, announcer, clock=wall),
             announcer=announcer,
             telemetry=Telemetry(registry),
             door=door,
@@ -110,7 +110,9 @@ def run(given: Given, begun: pod_list.Begun | None) -> None:
             holds_lease=election.holds if elects else lambda: True,
             stopping=stop,
             kept_days=given.ledger_days,
-            news=policy_events.News(policy, door, policy_events.speaker("descheduler", options), clock=wall),
+            news=policy_events.PolicyEventPublisher(
+                policy, door, policy_events.speaker("descheduler", options), clock=wall
+            ),
         )
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
@@ -121,7 +123,7 @@ def run(given: Given, begun: pod_list.Begun | None) -> None:
         _serve(parts, registry, given, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
 
 
-def _identity(given: Given, rng: random.Random) -> str:
+def _identity(given: CommandLine, rng: random.Random) -> str:
     """Host and port: no two living processes share them (the listener is bound before the campaign begins).
 
     So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out. A run
@@ -136,7 +138,7 @@ def _identity(given: Given, rng: random.Random) -> str:
 def _serve(
     parts: Parts,
     registry: CollectorRegistry,
-    given: Given,
+    given: CommandLine,
     election: lease.Election | None,
     *,
     circuit: Callable[[], str],

@@ -80,7 +80,9 @@ def main(
 
     def make() -> service.Service:
         connected = config.connect(options.kubeconfig, options.context)  # a connection must not be shared across a fork
-        news = policy_events.News(policy_file, connected, policy_events.speaker("extender", options), clock=ticking)
+        news = policy_events.PolicyEventPublisher(
+            policy_file, connected, policy_events.speaker("extender", options), clock=ticking
+        )
         return service.Service(
             connected,
             policy_file,
@@ -118,7 +120,7 @@ def _security(files: tls.Files | None, client_names: tuple[str, ...]) -> tls.Sec
 
 def _once(kube: door.KubeDoor, policy_file: service.PolicyFile, namespace: str, now_seconds: float) -> exit_codes.Exit:
     """Print what GET /nodes would answer; partial when some node has no usable reading."""
-    seen = cluster_view.View(policy_file.current, policy_file.content_hash, now_seconds)
+    seen = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, now_seconds)
     service.read_once(kube, seen, namespace=namespace, now_seconds=now_seconds)
     click.echo(json.dumps(explain.all_nodes(seen, now_seconds), indent=2))
     counted = explain.states(seen, now_seconds)

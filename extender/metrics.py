@@ -1,6 +1,6 @@
 """What the extender exports on /metrics: the one place where these names are spelt.
 
-`app` and `service` count into a `Metrics` made for their registry, a scrape reads a `Standing` from `service`;
+`app` and `service` count into a `Metrics` made for their registry, a scrape reads a `ReplicaState` from `service`;
 docs/reference/extender.md lists the names for operators.
 """
 
@@ -62,7 +62,7 @@ class Metrics:
             self.duration_seconds.labels(verb, "ok")
 
 
-class Standing(NamedTuple):
+class ReplicaState(NamedTuple):
     """What is true at the moment of a scrape."""
 
     assumed_placements: int
@@ -73,10 +73,10 @@ class Standing(NamedTuple):
     heartbeat_matches: bool
 
 
-class StandingCollector(registry.Collector):
+class ReplicaStateCollector(registry.Collector):
     """Gauges that are read when /metrics is scraped, not kept up to date at every change."""
 
-    def __init__(self, read: Callable[[], Standing]) -> None:
+    def __init__(self, read: Callable[[], ReplicaState]) -> None:
         self._read = read
 
     def describe(self) -> Iterable[core.Metric]:

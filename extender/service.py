@@ -52,7 +52,7 @@ class Service:
         ticking: clock.Clock,
         rng: random.Random,
         security: tls.Security | None = None,
-        news: policy_events.News | None = None,
+        news: policy_events.PolicyEventPublisher | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
         table: Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable,
         left_out: undecodable.UndecodableObjects | None = None,
@@ -67,11 +67,11 @@ class Service:
         self._metrics = metrics.Metrics(self._registry)
         if security is not None:
             self._registry.register(tls.ReloadCollector(security))
-        self._registry.register(metrics.StandingCollector(self._standing))
+        self._registry.register(metrics.ReplicaStateCollector(self._standing))
         self._registry.register(reload_metrics.ReloadCollector(policy_file))
         self._pods_left_out = PodsLeftOut()
         self._registry.register(self._pods_left_out)
-        self.view = cluster_view.View(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
+        self.view = cluster_view.ClusterView(policy_file.current, policy_file.content_hash, ticking.now(), table=table)
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
         self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
@@ -85,7 +85,7 @@ class Service:
         self._registry.register(client_metrics.DoorCollector(self._left_out, self.watches))
         self._settled = False
         self._clocks_apart_seconds = ticking.now() - ticking.monotonic()
-        self._quick: fast_path.Lean | None = None
+        self._quick: fast_path.FastPath | None = None
         self._beat = health.Heartbeat()
         self._polling = self._loop(rng)
 
@@ -110,9 +110,9 @@ class Service:
             registry=self._registry,
             configz=self._configz,
         )
-        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.Ring())
+        parts = app.Parts(self.view, self._clock, self._metrics, decision_log.DecisionLog())
         application = app.create_app(parts, plain_routes)
-        self._quick = fast_path.Lean(parts, application.wsgi_app)
+        self._quick = fast_path.FastPath(parts, application.wsgi_app)
         application.wsgi_app = deadline.Limited(  # type: ignore[method-assign]
             self._quick, app.TIMED, limit_seconds=self._deadline_seconds, ticking=self._clock
         )
@@ -230,9 +230,9 @@ class Service:
         found = digests.digests(self.view, self._clock.now())
         return f"{found.view}; placements {found.placements}"
 
-    def _standing(self) -> metrics.Standing:
+    def _standing(self) -> metrics.ReplicaState:
         now_seconds = self._clock.now()
-        return metrics.Standing(
+        return metrics.ReplicaState(
             assumed_placements=self.view.placements.assumed(now_seconds),
             awaited_pods=self.view.awaited(now_seconds),
             nodes_by_state=explain.states(self.view, now_seconds),
@@ -249,7 +249,7 @@ def _certificate(held: tls.Security) -> str:
     return held.content_hash + (f"; the files as they are now are refused: {held.error}" if held.error else "")
 
 
-def read_once(kube: door.KubeDoor, seen: cluster_view.View, *, namespace: str, now_seconds: float) -> None:
+def read_once(kube: door.KubeDoor, seen: cluster_view.ClusterView, *, namespace: str, now_seconds: float) -> None:
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
         seen.nodes.node_changed(None, node)

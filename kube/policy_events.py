@@ -1,8 +1,8 @@
 """Tells the cluster that a changed policy file was refused, and that one was accepted: an Event for each, once.
 
-The policy loop of each service calls `News.tell` after its poll, when the change is in force already; never a thread
-that answers somebody. Best effort as all Events: one attempt, whose failure is logged. What is in force is said by
-/readyz?verbose, /configz and the metrics.
+The policy loop of each service calls `PolicyEventPublisher.tell` after its poll, when the change is in force already;
+never a thread that answers somebody. Best effort as all Events: one attempt, whose failure is logged. What is in force
+is said by /readyz?verbose, /configz and the metrics.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ SEPARATOR = " | "  # kubectl's tables end a cell at a line break
 MORE_BYTES = 40  # kept free for "and 17 more"
 
 
-class Speaker(NamedTuple):
+class EventSource(NamedTuple):
     """Who says it (`controller`, `instance`) and on which object it is shown."""
 
     controller: str
@@ -27,7 +27,7 @@ class Speaker(NamedTuple):
     regarding: Reference
 
 
-def speaker(component: str, given: ServiceOptions) -> Speaker:
+def speaker(component: str, given: ServiceOptions) -> EventSource:
     """This process: its pod where the downward API names one, else the namespace it works in.
 
     The Event lives in that namespace either way, so that the right to create Events there is enough.
@@ -37,13 +37,13 @@ def speaker(component: str, given: ServiceOptions) -> Speaker:
         regarding = Reference(kinds.PODS.name, pod, namespace, given.pod_uid, kinds.PODS.api_version)
     else:
         regarding = Reference(kinds.NAMESPACES.name, namespace, namespace, "", kinds.NAMESPACES.api_version)
-    return Speaker(f"evenload.io/{component}", pod or f"{component} at {given.listen}", regarding)
+    return EventSource(f"evenload.io/{component}", pod or f"{component} at {given.listen}", regarding)
 
 
-class News:
+class PolicyEventPublisher:
     """Writes an Event when what is refused or in force is no longer what was told last; the start is no news."""
 
-    def __init__(self, held: Reloading[Any], door: KubeDoor, by: Speaker, *, clock: clocks.Clock) -> None:
+    def __init__(self, held: Reloading[Any], door: KubeDoor, by: EventSource, *, clock: clocks.Clock) -> None:
         self._held = held
         self._by = by
         self._writer = events.EventWriter(door, controller=by.controller, instance=by.instance, clock=clock)

@@ -1,6 +1,6 @@
 """The load metrics: the one place where their names are spelt.
 
-`schema.LoadPolicy.metrics_in_force` joins the six built-in metrics with the policy's own; the annotator asks
+`load_policy.LoadPolicy.metrics_in_force` joins the six built-in metrics with the policy's own; the annotator asks
 Prometheus for them in this order, annotations carry them in this order, and the columns of every load array follow
 it.
 """

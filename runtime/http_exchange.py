@@ -1,9 +1,9 @@
 """One HTTP exchange on a connection: gunicorn's parser reads the request, a WSGI application answers it.
 
-`ops` serves annotator and descheduler with `answer`; the extender's gunicorn takes `LIMITS` and `readable` from here,
-so that all ports read the same requests and refuse the same ones. What might be understood in two ways is refused and
-the connection ended, as RFC 9112 asks: two lengths, a length beside chunks, folded lines, bare line feeds. This is the
-only module beside the extender's serving ones that knows gunicorn.
+`ops_server` serves annotator and descheduler with `answer`; the extender's gunicorn takes `LIMITS` and `readable` from
+here, so that all ports read the same requests and refuse the same ones. What might be understood in two ways is refused
+and the connection ended, as RFC 9112 asks: two lengths, a length beside chunks, folded lines, bare line feeds. This is
+the only module beside the extender's serving ones that knows gunicorn.
 """
 
 import collections.abc

@@ -1,8 +1,8 @@
 """How long a client may take to send a request and to take its reply: sockets that end when its time is over.
 
-`ops` makes every connection a `Limited` one and answers one request on it. Reading head and body holds one of few
-threads, and so does writing a reply that the client does not read; without a limit a few such clients would hold them
-all. The time of a request counts from when it is first read, that of a reply from when the buffers are full. The
+`ops_server` makes every connection a `Limited` one and answers one request on it. Reading head and body holds one of
+few threads, and so does writing a reply that the client does not read; without a limit a few such clients would hold
+them all. The time of a request counts from when it is first read, that of a reply from when the buffers are full. The
 extender, whose port more clients reach, reads without threads (`extender.http.gunicorn_worker`) and has these times in
 its poller.
 """
@@ -34,7 +34,7 @@ class Limited(socket.socket):
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
         """Read as ever, but when the time is over shut the connection and raise ConnectionResetError.
 
-        Of a connection that is not shut `exchange.end` would wait 2 s for the client's end.
+        Of a connection that is not shut `http_exchange.end` would wait 2 s for the client's end.
         """
         if self._read_until_seconds is None:
             self._read_until_seconds = self.ticking.monotonic() + REQUEST_SECONDS

@@ -95,7 +95,7 @@ ALL: Final = (*OTHERS, *VARIANTS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Traced:
+class TraceSource:
     """A `runs.Source`: a trace under a rule. `part` 0 has every other job and the first half of the days, 1 the rest;
     None has all jobs, from `recipe.first_step` on.
     """
@@ -117,7 +117,7 @@ class Traced:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Drawn:
+class GeneratedSource:
     """A `runs.Source`: generated load."""
 
     shape: generator.Shape

@@ -1,10 +1,10 @@
 """What happens in a simulated cluster, whatever a policy makes of it: machines, owners, replicas and their real use.
 
-`generator` draws a scenario from a seed, `traces` makes one of a file of utilisation data, `history` one of the past
-of a real cluster; `world` lets it happen. A replica is a place to be filled: it is wanted from `arrives_seconds` to
-`leaves_seconds`, and whichever pod fills it at a time uses what `Usage` says for that time, as the successor of an
-evicted pod goes on with its work. Times are virtual Unix seconds; step s covers
-[start_seconds + s * step_seconds, start_seconds + (s + 1) * step_seconds).
+`generator` draws a scenario from a seed, `workloads.trace_files` makes one of a file of utilisation data, `history` one
+of the past of a real cluster; `world` lets it happen. A replica is a place to be filled: it is wanted from
+`arrives_seconds` to `leaves_seconds`, and whichever pod fills it at a time uses what `Usage` says for that time, as the
+successor of an evicted pod goes on with its work. Times are virtual Unix seconds; step s covers [start_seconds + s *
+step_seconds, start_seconds + (s + 1) * step_seconds).
 """
 
 import dataclasses

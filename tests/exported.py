@@ -91,7 +91,7 @@ def _annotator() -> CollectorRegistry:
     filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
-    made.export_effectiveness(effectiveness.Tally, lookback.Stayed)
+    made.export_effectiveness(effectiveness.Tally, lookback.LookbackTally)
     made.spread_is(lambda: spread.Spread({("cpu_avg_5m", "1"): 0.5}, {("cpu_avg_5m", "filter"): 0.65}))
     made.metric_nodes_are(lambda: {"cpu_avg_5m": staleness.Unusable(1, 1)}, 3)
     return filled
@@ -102,8 +102,8 @@ def _extender() -> CollectorRegistry:
     filled.register(_kube(watching=True))
     extender.metrics.Metrics(filled)
     filled.register(left_out.PodsLeftOut())
-    standing = extender.metrics.Standing(0, 0, {"usable": 1}, {"own": 0}, 0, True)
-    filled.register(extender.metrics.StandingCollector(lambda: standing))
+    standing = extender.metrics.ReplicaState(0, 0, {"usable": 1}, {"own": 0}, 0, True)
+    filled.register(extender.metrics.ReplicaStateCollector(lambda: standing))
     filled.register(tls.ReloadCollector(tls.Security(tls.Files(pathlib.Path("crt"), pathlib.Path("key")))))
     return filled
 
@@ -125,7 +125,7 @@ def _common() -> CollectorRegistry:
 
 
 def _door() -> query_metrics.DoorCollector:
-    guarded = circuit_breaker.Guarded(
+    guarded = circuit_breaker.CircuitBreaker(
         fake_prometheus.FakePrometheus(), clock=clocks.ManualClock(), rng=random.Random(1)
     )
     return query_metrics.DoorCollector(guarded, promql_client.Traffic())

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from annotator.collect import queries
-from annotator.collect.last_good_values import Book, Flags, Floats
+from annotator.collect.last_good_values import Flags, Floats, LastGoodValues
 from policy import metrics as load_metrics
 from policy.contract import load_annotation
 from policy.metrics import Metric
@@ -29,7 +29,7 @@ from promql.door import Answer
 from promql.queries import identity
 
 
-class Asked(NamedTuple):
+class MetricAnswer(NamedTuple):
     """One metric with its answer, or with the error that kept it from having one."""
 
     metric: Metric
@@ -44,7 +44,7 @@ def ask(
     labels: identity.SeriesLabels,
     *,
     failed_before: Collection[str] = (),
-) -> tuple[Asked, ...]:
+) -> tuple[MetricAnswer, ...]:
     """Ask for every metric in turn through `query(metric, expression)`; a failure costs that metric only.
 
     Metrics that failed the last time (`failed_before`, by name) are asked last: several of them in a row open the
@@ -53,26 +53,28 @@ def ask(
     When the server cannot be reached at all the rest is not tried: six time limits in a row would outlast the period.
     One query that is not answered right after another that was is only slow (a 1d window on a busy server).
     """
-    asked: list[Asked] = []
+    asked: list[MetricAnswer] = []
     unreachable: errors.PromqlError | None = None
     for metric in sorted(metrics, key=lambda metric: metric.name in failed_before):
         if unreachable is not None:
-            asked.append(Asked(metric, None, unreachable))
+            asked.append(MetricAnswer(metric, None, unreachable))
             continue
         try:
             answer = query(metric, queries.expression(metric, selector=labels.node_selector))
         except errors.PromqlError as error:
-            asked.append(Asked(metric, None, error))
+            asked.append(MetricAnswer(metric, None, error))
             answering = len(asked) > 1 and asked[-2].answer is not None
             unreachable = error if isinstance(error, errors.Unreachable) and not answering else None
         else:
             judge = load_annotation.invalid_reason
-            asked.append(Asked(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge)))
+            asked.append(
+                MetricAnswer(metric, readings.by_node(answer, directory, label=labels.node_label, judge=judge))
+            )
     places = {metric.name: place for place, metric in enumerate(metrics)}
     return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
 
 
-def doubted(asked: Sequence[Asked], book: Book) -> tuple[Asked, ...]:
+def doubted(asked: Sequence[MetricAnswer], book: LastGoodValues) -> tuple[MetricAnswer, ...]:
     """The answers, but one without a single series of a metric that is held counts as no answer.
 
     A Prometheus restarted empty, or a selector gone wrong, answers so with a good conscience; all exporters at once do
@@ -86,12 +88,12 @@ def _is_empty(answer: readings.NodeValues | None) -> bool:
     return answer is not None and not (answer.values or answer.refused or answer.unmatched)
 
 
-def _unanswered(one: Asked) -> Asked:
+def _unanswered(one: MetricAnswer) -> MetricAnswer:
     reason = (
         f"{one.metric.name} was answered without a single series, although nodes had values; "
         "check whether Prometheus lost its data, and the selector"
     )
-    return Asked(one.metric, None, errors.Unavailable(reason))
+    return MetricAnswer(one.metric, None, errors.Unavailable(reason))
 
 
 def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
@@ -103,8 +105,13 @@ def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
 
 
 def fold(
-    book: Book, asked: Sequence[Asked], nodes: tuple[str, ...], *, now_seconds: float, keep_seconds: float
-) -> Book:
+    book: LastGoodValues,
+    asked: Sequence[MetricAnswer],
+    nodes: tuple[str, ...],
+    *,
+    now_seconds: float,
+    keep_seconds: float,
+) -> LastGoodValues:
     """What is held after these answers, for the nodes that exist, metrics in the order asked."""
     before = book.aligned(nodes, tuple([one.metric.name for one in asked]))
     young = now_seconds - before.confirmed_seconds < keep_seconds
@@ -117,10 +124,10 @@ def fold(
         else:
             ratios[:, column], confirmed_seconds[:, column] = answer.of(nodes), now_seconds
     _make_consistent(ratios, asked)
-    return Book(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
+    return LastGoodValues(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
 
 
-def _make_consistent(ratios: Floats, asked: Sequence[Asked]) -> None:
+def _make_consistent(ratios: Floats, asked: Sequence[MetricAnswer]) -> None:
     """In place: no metric of a resource without its current average, and no maximum under it."""
     for average in _current_averages(tuple([one.metric for one in asked])):
         current = ratios[:, average.column]

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Fleet(NamedTuple):
+class NodeSet(NamedTuple):
     """The cluster's nodes as a sync finds them; names and uids in their order."""
 
     nodes: Sequence[Node]
@@ -27,7 +27,7 @@ class Fleet(NamedTuple):
     uids: tuple[str, ...]
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> "Fleet":
+    def of(cls, nodes: Sequence[Node]) -> "NodeSet":
         """From whole nodes."""
         metadata = [node.metadata for node in nodes]
         return cls(nodes, tuple([one.name for one in metadata]), tuple([one.uid for one in metadata]))
@@ -41,7 +41,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Book:
+class LastGoodValues:
     """Values (ratios) and confirmations (Unix seconds), both [nodes, metrics]; NaN where nothing is held."""
 
     nodes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Book:
     confirmed_seconds: Floats
 
     @classmethod
-    def of(cls, held: Mapping[str, Mapping[str, Held]], metrics: Sequence[str]) -> "Book":
+    def of(cls, held: Mapping[str, Mapping[str, Held]], metrics: Sequence[str]) -> "LastGoodValues":
         """From values by node and metric; what is held of other metrics is left out."""
         rows = [[values.get(name, _NOTHING) for name in metrics] for values in held.values()]
         both = np.array(rows, dtype=np.float64).reshape(len(held), len(metrics), 2)
@@ -77,31 +77,31 @@ class Book:
         oldest = np.fmin.reduce(self.confirmed_seconds, axis=0, initial=np.nan).tolist()
         return {name: seconds for name, seconds in zip(self.metrics, oldest, strict=True) if seconds == seconds}
 
-    def aligned(self, nodes: tuple[str, ...], metrics: tuple[str, ...]) -> "Book":
+    def aligned(self, nodes: tuple[str, ...], metrics: tuple[str, ...]) -> "LastGoodValues":
         """The same for these nodes and metrics: nothing of those that were not known, the others are forgotten."""
         if nodes == self.nodes and metrics == self.metrics:
             return self
         rows, columns = _places(self.nodes, nodes), _places(self.metrics, metrics)
         taken = [np.pad(each, (0, 1), constant_values=np.nan) for each in (self.ratios, self.confirmed_seconds)]
-        return Book(nodes, metrics, *(each[np.ix_(rows, columns)] for each in taken))
+        return LastGoodValues(nodes, metrics, *(each[np.ix_(rows, columns)] for each in taken))
 
-    def since(self, seconds: float) -> "Book":
+    def since(self, seconds: float) -> "LastGoodValues":
         """The same with only what was confirmed later than that (Unix seconds)."""
         late = self.confirmed_seconds > seconds
-        return Book(
+        return LastGoodValues(
             self.nodes, self.metrics, *(np.where(late, each, np.nan) for each in (self.ratios, self.confirmed_seconds))
         )
 
-    def without(self, nodes: Sequence[str]) -> "Book":
+    def without(self, nodes: Sequence[str]) -> "LastGoodValues":
         """The same with nothing held of these nodes."""
         rows = _places(self.nodes, nodes)
         ratios, confirmed_seconds = self.ratios.copy(), self.confirmed_seconds.copy()
         ratios[rows], confirmed_seconds[rows] = np.nan, np.nan
-        return Book(self.nodes, self.metrics, ratios, confirmed_seconds)
+        return LastGoodValues(self.nodes, self.metrics, ratios, confirmed_seconds)
 
 
 _NOTHING: Final = Held(np.nan, np.nan)
-EMPTY: Final = Book.of({}, ())
+EMPTY: Final = LastGoodValues.of({}, ())
 
 
 def _places(known: Sequence[str], wanted: Sequence[str]) -> list[int]:

@@ -7,7 +7,7 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from annotator.collect.collector import Asked
+from annotator.collect.collector import MetricAnswer
 from kube.objects import Node
 from promql.queries.identity import Directory, SeriesLabels
 
@@ -17,7 +17,7 @@ SHOWN: Final = 3
 def sentence(
     nodes: Collection[Node],
     without: Collection[str],
-    asked: Sequence[Asked],
+    asked: Sequence[MetricAnswer],
     directory: Directory,
     labels: SeriesLabels,
 ) -> str:
@@ -33,7 +33,7 @@ def sentence(
     )
 
 
-def reason(node: Node, asked: Sequence[Asked], directory: Directory, labels: SeriesLabels) -> str:
+def reason(node: Node, asked: Sequence[MetricAnswer], directory: Directory, labels: SeriesLabels) -> str:
     """What keeps one node from having values, by what the answers of a sync said of it."""
     answers = [one.answer for one in asked if one.answer is not None]
     refused = sorted({answer.refused[node.name] for answer in answers if node.name in answer.refused})
@@ -63,7 +63,7 @@ def _words(node: Node) -> list[str]:
     return list(dict.fromkeys([*addresses, node.name]))
 
 
-def _strays(asked: Sequence[Asked], labels: SeriesLabels) -> list[str]:
+def _strays(asked: Sequence[MetricAnswer], labels: SeriesLabels) -> list[str]:
     """Labels that are no node's, when some node has no series: often the answer to why."""
     stray = sorted({text for one in asked if one.answer is not None for text in one.answer.unmatched})
     if not stray:

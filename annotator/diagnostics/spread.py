@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from annotator.collect.last_good_values import Book
+from annotator.collect.last_good_values import LastGoodValues
 from policy.schema.load_policy import LoadPolicy
 
 QUANTILES: Final = (0.5, 0.9, 1.0)
@@ -27,12 +27,12 @@ class Spread(NamedTuple):
     lines: Ratios
 
 
-def of(book: Book, policy: LoadPolicy) -> Spread:
+def of(book: LastGoodValues, policy: LoadPolicy) -> Spread:
     """The quantiles of what is held, and the lines of the policy. A metric that no node has is in no load."""
     return Spread(_loads(book, [metric.name for metric in policy.metrics_in_force]), _lines(policy))
 
 
-def _loads(book: Book, names: list[str]) -> Ratios:
+def _loads(book: LastGoodValues, names: list[str]) -> Ratios:
     found: dict[tuple[str, str], float] = {}
     for name in names:
         held = sorted(book.column(name).values())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotator.collect.last_good_values import Book
+from annotator.collect.last_good_values import LastGoodValues
 
 
 class Unusable(NamedTuple):
@@ -20,7 +20,7 @@ class Unusable(NamedTuple):
 
 
 def by_metric(
-    book: Book, metrics: Sequence[str], *, now_seconds: float, stale_after_seconds: float
+    book: LastGoodValues, metrics: Sequence[str], *, now_seconds: float, stale_after_seconds: float
 ) -> Mapping[str, Unusable]:
     """How every metric stands over the nodes of the book; a value is stale from staleAfter on, as in the extender."""
     confirmed_seconds = book.aligned(book.nodes, tuple(metrics)).confirmed_seconds

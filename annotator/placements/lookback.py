@@ -32,20 +32,22 @@ class Look(NamedTuple):
     nodes: Mapping[str, Node]
 
 
-class Stayed(NamedTuple):
+class LookbackTally(NamedTuple):
     """Placements whose hour is over: how many could be looked at, 0.5 per resource of those that stayed, the others."""
 
     looked_back: int = 0
     stayed: float = 0.0
     left_out: int = 0
 
-    def plus(self, other: "Stayed") -> "Stayed":
+    def plus(self, other: "LookbackTally") -> "LookbackTally":
         """Both together."""
-        return Stayed(self.looked_back + other.looked_back, self.stayed + other.stayed, self.left_out + other.left_out)
+        return LookbackTally(
+            self.looked_back + other.looked_back, self.stayed + other.stayed, self.left_out + other.left_out
+        )
 
 
 @dataclasses.dataclass(slots=True)
-class _Followed:
+class _Placement:
     placed: Binding
     looks: int = 0
     cpu_over: float = 0.0  # sums of the differences to the median
@@ -56,14 +58,14 @@ class LookBack:
     """The placements of the last hour. Not thread-safe: one owner."""
 
     def __init__(self) -> None:
-        self._followed: list[_Followed] = []
+        self._followed: list[_Placement] = []
 
-    def follow(self, placed: Binding) -> Stayed:
+    def follow(self, placed: Binding) -> LookbackTally:
         """Begin with a placement; one too many is left out at once."""
         if len(self._followed) >= MOST:
-            return Stayed(left_out=1)
-        self._followed.append(_Followed(placed))
-        return Stayed()
+            return LookbackTally(left_out=1)
+        self._followed.append(_Placement(placed))
+        return LookbackTally()
 
     def forget(self) -> None:
         """Follow nobody any more."""
@@ -83,15 +85,15 @@ class LookBack:
                 one.cpu_over += levels.cpu[node] - used[0] - levels.cpu_median
                 one.memory_over += levels.memory[node] - used[1] - levels.memory_median
 
-    def over(self, *, now_seconds: float, looks_per_hour: float) -> Stayed:
+    def over(self, *, now_seconds: float, looks_per_hour: float) -> LookbackTally:
         """The placements whose hour is over; they are followed no longer."""
         ended = [one for one in self._followed if now_seconds - one.placed.at_seconds >= SPAN_SECONDS]
         if not ended:
-            return Stayed()
+            return LookbackTally()
         self._followed = [one for one in self._followed if now_seconds - one.placed.at_seconds < SPAN_SECONDS]
         known = [one for one in ended if one.looks >= max(1.0, ENOUGH_RATIO * looks_per_hour)]
         stayed = sum(0.5 * (one.cpu_over < 0) + 0.5 * (one.memory_over < 0) for one in known)
-        return Stayed(len(known), stayed, len(ended) - len(known))
+        return LookbackTally(len(known), stayed, len(ended) - len(known))
 
 
 def _used(pod: Pod | None, node: Node, cpu_millicores: float, memory_bytes: float) -> tuple[float, float] | None:

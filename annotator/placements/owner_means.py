@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from annotator.collect.last_good_values import Floats
-from annotator.placements.pod_index import Followed, Numbers
+from annotator.placements.pod_index import Numbers, PodIndex
 from policy.contract import owner_usage
 
 SEVERAL: Final = 3
@@ -50,7 +50,7 @@ class PodUsage(NamedTuple):
         return self.cpu_cores.of(pods) * 1000.0, self.memory_bytes.of(pods)
 
 
-def means(pods: Followed, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
+def means(pods: PodIndex, usage: PodUsage, *, now_seconds: float) -> dict[str, owner_usage.Mean]:
     """The mean of each owner with enough replicas that are measured, each resource over those that have it."""
     working = pods.at_work_since(now_seconds - usage.window_seconds)
     names, owners, count = pods.names, pods.owner[working], len(pods.owners)

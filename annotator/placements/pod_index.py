@@ -1,6 +1,6 @@
 """The pods of the cluster, followed from sync to sync: each is looked at when it comes or changes, and not otherwise.
 
-`annotator.node_sync` shows every snapshot to `Followed.follow`. A hundred thousand pods are there and a few change
+`annotator.node_sync` shows every snapshot to `PodIndex.follow`. A hundred thousand pods are there and a few change
 between two syncs, so that what counting asks for is kept in columns, a row a pod: `annotator.placements.owner_means`
 takes means over them, and `annotator.placements.hot_counts` counts the few placements that are picked here. Nothing can
 drift: a row says what its pod says, and a process that begins makes all of them from its first snapshot.
@@ -32,7 +32,7 @@ def owner_key(pod: Pod) -> str:
     return owner_usage.owner_key(pod.namespace, owner.kind, owner.name)
 
 
-class Followed:
+class PodIndex:
     """The pods of the last snapshot, by "namespace/name".
 
     The pods handed in never change: whoever changes one puts another object in its place, in another mapping.
@@ -50,7 +50,7 @@ class Followed:
         self.owner = np.full(room, NOBODY)  # by row: the number, or NOBODY
         self._nodes: list[str] = []  # by row
         self._scheduled_seconds = np.full(room, -np.inf)
-        self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `bindings.binding`
+        self._placed_seconds = np.full(room, -np.inf)  # of those that are placements, `hot_counts.binding`
         self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Followed:
         return self._unbound.values()
 
     def placed_since(self, seconds: float) -> list[tuple[str, float]]:
-        """The node and the time of each placement (`bindings.binding`) later than that (Unix seconds)."""
+        """The node and the time of each placement (`hot_counts.binding`) later than that (Unix seconds)."""
         rows = np.flatnonzero(self._placed_seconds > seconds)
         return list(zip([self._nodes[row] for row in rows.tolist()], self._placed_seconds[rows].tolist(), strict=True))
 

@@ -32,7 +32,7 @@ class Results:
         self._judged: dict[str, float] = {}  # uids of the last minute's results with their times, about in order
         self._look_back = lookback.LookBack()
         self.tally = effectiveness.Tally()
-        self.stayed = lookback.Stayed()
+        self.stayed = lookback.LookbackTally()
 
     def begin(self, pods: Callable[[], Iterable[Pod]], *, since_seconds: float, now_seconds: float) -> None:
         """Judge from now on, and take up what was placed since a moment; nothing if that has begun already.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from annotator.collect.last_good_values import Flags, Fleet, Floats
+from annotator.collect.last_good_values import Flags, Floats, NodeSet
 from policy.contract import load_annotation
 
 PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     comparable: bool
 
 
-class Carried(NamedTuple):
+class AnnotationColumns(NamedTuple):
     """The annotations of a fleet, in its order; `texts` raw by node name, only of the nodes that carry one, `ratios` as
     they are written.
     """
@@ -47,7 +47,7 @@ class _Pending(NamedTuple):
     at_seconds: float
 
 
-class Standing:
+class NodeAnnotationCache:
     """Our own writes that the watch has not shown yet, and what the texts said. Used by one thread."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Standing:
         self._metrics: tuple[str, ...] = ()  # of the rows
         self._rows: dict[str, Row] = {}
 
-    def texts(self, fleet: Fleet, *, now_seconds: float) -> dict[str, str]:
+    def texts(self, fleet: NodeSet, *, now_seconds: float) -> dict[str, str]:
         """Raw text by node name, only nodes that carry the annotation."""
         shown = [node.metadata.annotations.get(load_annotation.KEY) for node in fleet.nodes]
         found = {name: text for name, text in zip(fleet.names, shown, strict=True) if text is not None}
@@ -71,7 +71,7 @@ class Standing:
             found |= {name: ours.row.text for name, ours in self._pending.items()}
         return found
 
-    def carried(self, fleet: Fleet, metrics: tuple[str, ...], *, now_seconds: float) -> Carried:
+    def carried(self, fleet: NodeSet, metrics: tuple[str, ...], *, now_seconds: float) -> AnnotationColumns:
         """What stands on the nodes of a fleet, each metric a column."""
         texts = self.texts(fleet, now_seconds=now_seconds)
         if metrics != self._metrics:
@@ -101,8 +101,8 @@ def row(text: str, metrics: Sequence[str]) -> Row:
     return Row(text, reading.at_seconds, ratios, comparable)
 
 
-def _columns(texts: Mapping[str, str], rows: Sequence[Row], metrics: int) -> Carried:
+def _columns(texts: Mapping[str, str], rows: Sequence[Row], metrics: int) -> AnnotationColumns:
     ratios = np.array([one.ratios for one in rows], dtype=np.float64).reshape(len(rows), metrics)
     at_seconds = np.array([one.at_seconds for one in rows], dtype=np.float64)
     comparable = np.array([one.comparable for one in rows], dtype=np.bool_)
-    return Carried(texts, at_seconds, load_annotation.written(ratios), comparable)
+    return AnnotationColumns(texts, at_seconds, load_annotation.written(ratios), comparable)

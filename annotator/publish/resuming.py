@@ -7,7 +7,7 @@ that matched. So a restart neither loses a value nor makes one look fresher, wha
 
 from collections.abc import Mapping, Sequence
 
-from annotator.collect.last_good_values import Book, Held
+from annotator.collect.last_good_values import Held, LastGoodValues
 from kube import errors, kinds
 from kube.door import KubeDoor
 from policy.contract import freshness, heartbeat, load_annotation
@@ -29,7 +29,7 @@ def last_heartbeat(door: KubeDoor, namespace: str) -> heartbeat.Heartbeat | None
 
 def carried(
     texts: Mapping[str, str], beat: heartbeat.Heartbeat | None, metrics: Sequence[str], *, now_seconds: float
-) -> Book:
+) -> LastGoodValues:
     """The book in the nodes' texts (raw by node name); what cannot be read or is from the future is left out."""
     times = heartbeat.EffectiveTimes()
     for node, text in texts.items():
@@ -38,7 +38,7 @@ def carried(
         times.accept(beat, now_seconds)
         times.settle()
     held = {node: _held(text, times.matched_seconds(node), now_seconds) for node, text in texts.items()}
-    return Book.of(held, metrics)
+    return LastGoodValues.of(held, metrics)
 
 
 def _held(text: str, matched_seconds: float, now_seconds: float) -> dict[str, Held]:

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from annotator.collect.last_good_values import Book, Flags, Fleet, Floats
+from annotator.collect.last_good_values import Flags, Floats, LastGoodValues, NodeSet
 from annotator.placements.hot_counts import Hot
 from annotator.publish import crane_keys, node_writer
-from annotator.publish.node_annotations import Carried, Row
+from annotator.publish.node_annotations import AnnotationColumns, Row
 from kube import errors, kinds
 from kube.door import KubeDoor
 from kube.objects import Node
@@ -89,7 +89,7 @@ def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats
     return padded, np.array([thresholds.get(name) or np.nan for name in names])
 
 
-class Weighed(NamedTuple):
+class WriteSet(NamedTuple):
     """What is held of all nodes as it would be written, which nodes are worth a write [nodes], and the node that the
     next sync is to write again ("" for none).
     """
@@ -100,14 +100,21 @@ class Weighed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The patches, and `Weighed.cooled`."""
+    """The patches, and `WriteSet.cooled`."""
 
     patches: tuple[Patch, ...]
     cooled: str
 
 
 def plan(
-    fleet: Fleet, book: Book, hot: Hot, *, carried: Carried, rules: Rules, now_seconds: float, again: str = ""
+    fleet: NodeSet,
+    book: LastGoodValues,
+    hot: Hot,
+    *,
+    carried: AnnotationColumns,
+    rules: Rules,
+    now_seconds: float,
+    again: str = "",
 ) -> Plan:
     """The patches that bring what the nodes carry to what is held (`book`, of the same nodes), and no more than that;
     each takes the `hot` counts along. Other parameters as of `weigh`.
@@ -121,11 +128,19 @@ def plan(
     return Plan(tuple(patches), cooled)
 
 
-def weigh(fleet: Fleet, book: Book, *, carried: Carried, rules: Rules, now_seconds: float, again: str = "") -> Weighed:
+def weigh(
+    fleet: NodeSet,
+    book: LastGoodValues,
+    *,
+    carried: AnnotationColumns,
+    rules: Rules,
+    now_seconds: float,
+    again: str = "",
+) -> WriteSet:
     """Which nodes are to be written.
 
-    `again` names a node that is written even if nothing moved: `Weighed.cooled` of the sync before, the first node that
-    its patches took from over some filter threshold to under all of them. Such a patch wakes the pods that were
+    `again` names a node that is written even if nothing moved: `WriteSet.cooled` of the sync before, the first node
+    that its patches took from over some filter threshold to under all of them. Such a patch wakes the pods that were
     refused, but kube-scheduler may ask the extender again before the extender's own watch has shown it the patch, and
     the pod would then wait for the next write anywhere. So the sync after writes this node once more: one patch, after
     every watch has caught up, and none after that, as nothing crossed.
@@ -139,7 +154,7 @@ def weigh(fleet: Fleet, book: Book, *, carried: Carried, rules: Rules, now_secon
         worth[fleet.names.index(again)] = True
     worth &= np.array([name in carried.texts for name in fleet.names], np.bool_) | ~np.isnan(book.ratios).all(axis=1)
     cooled = worth & _is_over(carried.ratios, rules) & ~_is_over(readings.ratios, rules)
-    return Weighed(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
+    return WriteSet(readings, worth, fleet.names[int(cooled.argmax())] if cooled.any() else "")
 
 
 class Readings(NamedTuple):
@@ -147,12 +162,12 @@ class Readings(NamedTuple):
     `at_seconds` [nodes] is the oldest confirmation of each.
     """
 
-    book: Book
+    book: LastGoodValues
     ratios: Floats
     at_seconds: Floats
 
     @classmethod
-    def of(cls, book: Book, now_seconds: float) -> "Readings":
+    def of(cls, book: LastGoodValues, now_seconds: float) -> "Readings":
         """Of a node without values: as of now."""
         oldest_seconds = book.oldest_seconds()
         at_seconds = np.where(np.isnan(oldest_seconds), now_seconds, oldest_seconds)
@@ -173,7 +188,7 @@ class Readings(NamedTuple):
         )
 
 
-def _worth_writing(readings: Readings, carried: Carried, rules: Rules, now_seconds: float) -> Flags:
+def _worth_writing(readings: Readings, carried: AnnotationColumns, rules: Rules, now_seconds: float) -> Flags:
     # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
     ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
     worth = load_annotation.must_write(carried.ratios, readings.ratios, rules.min_change_ratio, rules.limits) | ahead
@@ -187,14 +202,14 @@ def _is_over(ratios: Floats, rules: Rules) -> Flags:
     return np.asarray((ratios > rules.hot_above).any(axis=1))
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """How one patch went: written, gone, failed or skipped, with the error of a failed one."""
 
     result: str
     error: errors.KubeError | None = None
 
 
-def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, Written]:
+def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, WriteResult]:
     """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
 
     A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
@@ -211,20 +226,20 @@ def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -
         return {patch.node: written for patch, written in zip(patches, done, strict=True)}
 
 
-def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> Written:
+def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> WriteResult:
     if stop.is_set():
-        return Written(SKIPPED)
+        return WriteResult(SKIPPED)
     try:
         door.merge_patch(kinds.NODES, patch.node, patch.body)
     except errors.NotFound:
-        return Written(GONE)
+        return WriteResult(GONE)
     except errors.Conflict as error:
-        return Written(GONE) if _is_another_machine(error) else Written(FAILED, error)
+        return WriteResult(GONE) if _is_another_machine(error) else WriteResult(FAILED, error)
     except errors.KubeError as error:
         if isinstance(error, STOPPING):
             stop.set()
-        return Written(FAILED, error)
-    return Written(WRITTEN)
+        return WriteResult(FAILED, error)
+    return WriteResult(WRITTEN)
 
 
 def _is_another_machine(error: errors.Conflict) -> bool:
@@ -232,14 +247,16 @@ def _is_another_machine(error: errors.Conflict) -> bool:
     return "uid in precondition" in error.message.lower()
 
 
-class Vouched(NamedTuple):
+class HeartbeatContent(NamedTuple):
     """What a heartbeat vouches for: the texts as they stand, and the nodes that are left out."""
 
     texts: Mapping[str, str]
     excluded: frozenset[str]
 
 
-def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, Written]) -> Vouched:
+def vouched(
+    standing: Mapping[str, str], patches: Sequence[Patch], results: Mapping[str, WriteResult]
+) -> HeartbeatContent:
     """The texts the heartbeat digests: as they stand, without the nodes whose patch did not succeed.
 
     What such a node carries is out of date, or (after a broken connection) not known, so nothing may renew it; and the
@@ -253,10 +270,10 @@ def vouched(standing: Mapping[str, str], patches: Sequence[Patch], results: Mapp
         else:
             texts.pop(patch.node, None)
             excluded.append(patch.node)
-    return Vouched(texts, frozenset(excluded))
+    return HeartbeatContent(texts, frozenset(excluded))
 
 
-def confirmed_seconds(book: Book, *, now_seconds: float) -> float:
+def confirmed_seconds(book: LastGoodValues, *, now_seconds: float) -> float:
     """The heartbeat's `at`: the oldest confirmation of any value presented on any node, or now when there is none."""
     return min(book.oldest_by_metric().values(), default=now_seconds)
 

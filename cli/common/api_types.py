@@ -98,7 +98,7 @@ class Decisions(msgspec.Struct, frozen=True):
     decisions: tuple[Decision, ...]
 
 
-class Explained(msgspec.Struct, frozen=True):
+class ExplainAnswer(msgspec.Struct, frozen=True):
     """POST /explain."""
 
     policy: str

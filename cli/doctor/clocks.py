@@ -7,7 +7,7 @@ heartbeat's time) and `measuring`'s (Prometheus' time()).
 from typing import Final
 
 from cli.doctor import findings
-from cli.doctor.facts import ClockSeen, Facts
+from cli.doctor.facts import ClockFacts, Facts
 from cli.doctor.findings import Finding
 from policy.contract import freshness
 
@@ -20,15 +20,15 @@ def skew(facts: Facts) -> Finding:
     if isinstance(facts.apiserver_clock, Finding):
         return facts.apiserver_clock
     reference = facts.apiserver_clock
-    found = [_judged(ClockSeen("this machine", -reference.ahead_seconds, reference.within_seconds))]
-    if isinstance(facts.prometheus_clock, ClockSeen):
+    found = [_judged(ClockFacts("this machine", -reference.ahead_seconds, reference.within_seconds))]
+    if isinstance(facts.prometheus_clock, ClockFacts):
         seen = facts.prometheus_clock
         within_seconds = seen.within_seconds + reference.within_seconds
-        found.append(_judged(ClockSeen(seen.whose, seen.ahead_seconds - reference.ahead_seconds, within_seconds)))
+        found.append(_judged(ClockFacts(seen.whose, seen.ahead_seconds - reference.ahead_seconds, within_seconds)))
     if not isinstance(facts.heartbeat, Finding):
         ahead_seconds = facts.heartbeat.at_seconds - facts.now_seconds
         if ahead_seconds > 0:  # behind is what an old heartbeat looks like
-            found.append(_judged(ClockSeen("the annotator", ahead_seconds, reference.within_seconds)))
+            found.append(_judged(ClockFacts("the annotator", ahead_seconds, reference.within_seconds)))
     nodes = (
         []
         if isinstance(facts.node_leases, Finding)
@@ -41,7 +41,7 @@ def skew(facts: Facts) -> Finding:
     return findings.worst([*found, *nodes] if len(nodes) <= findings.SHOWN else [*found, *_crowd(nodes)])
 
 
-def _judged(seen: ClockSeen) -> Finding:
+def _judged(seen: ClockFacts) -> Finding:
     """One clock against the apiserver's."""
     seconds = abs(seen.ahead_seconds)
     told = f"{seen.whose} is {seconds:.1f} s {'ahead of' if seen.ahead_seconds > 0 else 'behind'} the apiserver"

@@ -29,14 +29,14 @@ class Settings:
     expendable_below: int = -10
 
 
-class PrometheusSeen(NamedTuple):
+class PrometheusFacts(NamedTuple):
     """A Prometheus that answered: its address, and how it was found ("" when it was given)."""
 
     name: str
     found: str = ""
 
 
-class MetricSeen(NamedTuple):
+class MetricFacts(NamedTuple):
     """One metric of the policy asked for: the values per node, or the error, which may be that the answer was partial;
     costs where the server tells them.
 
@@ -71,7 +71,7 @@ class Origin(NamedTuple):
     labels: tuple[Mapping[str, str], ...]
 
 
-class ClockSeen(NamedTuple):
+class ClockFacts(NamedTuple):
     """Whose clock, how far it is ahead of ours in seconds (behind: negative), and how exactly that is known."""
 
     whose: str
@@ -94,7 +94,7 @@ class Trial(NamedTuple):
     answer: str = ""
 
 
-class GuardSeen(NamedTuple):
+class GuardFacts(NamedTuple):
     """The shortcomings of the policies of deploy/guard, by policy name, the dry runs, and whether annotations that
     opt out are ignored anywhere.
     """
@@ -119,7 +119,7 @@ class Replica(NamedTuple):
     watch_ages: Mapping[str, float] = {}
 
 
-class HeldBack(NamedTuple):
+class BlockedRelief(NamedTuple):
     """An overloaded node that earlier evictions keep from relief: the verdict on its pods, and the figures."""
 
     node: str
@@ -132,7 +132,7 @@ class Relief(NamedTuple):
 
     name: str
     summary: str
-    held_back: tuple[HeldBack, ...] = ()
+    held_back: tuple[BlockedRelief, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +154,12 @@ class Facts:
     annotator_lease: Lease | Finding
     own_rights: tuple[Held, ...] | Finding
     account_rights: Mapping[str, tuple[Held, ...]] | Finding
-    guard: GuardSeen | Finding
-    apiserver_clock: ClockSeen | Finding
-    prometheus_clock: ClockSeen | Finding
+    guard: GuardFacts | Finding
+    apiserver_clock: ClockFacts | Finding
+    prometheus_clock: ClockFacts | Finding
     node_leases: Mapping[str, float] | Finding
-    prometheus: PrometheusSeen | Finding
-    metrics: tuple[MetricSeen, ...] | Finding
+    prometheus: PrometheusFacts | Finding
+    metrics: tuple[MetricFacts, ...] | Finding
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
     origins: tuple[Origin, ...] | Finding

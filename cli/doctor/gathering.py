@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from cli.common import http_client
 from cli.doctor import findings, guard, measuring, relief, replicas, rights
-from cli.doctor.facts import ClockSeen, Facts, Held, Settings
+from cli.doctor.facts import ClockFacts, Facts, Held, Settings
 from cli.doctor.findings import Finding
 from kube import access, errors, kinds
 from kube.http.client import Client
@@ -96,7 +96,7 @@ def attempt(read: Callable[[], T]) -> T | Finding:
         return findings.unknown(str(error))
 
 
-def _apiserver_clock(means: Means) -> ClockSeen | Finding:
+def _apiserver_clock(means: Means) -> ClockFacts | Finding:
     """The apiserver's clock against ours: its whole seconds lie half a step behind on average, the way takes its time.
 
     The one read that is allowed to raise: who is unreachable here is unreachable for all that follows.
@@ -108,7 +108,7 @@ def _apiserver_clock(means: Means) -> ClockSeen | Finding:
         return findings.unknown(str(error))
     took_seconds = means.clock.now() - before_seconds
     middle_seconds = before_seconds + took_seconds / 2
-    return ClockSeen("the apiserver", theirs_seconds - middle_seconds, (DATE_STEP_SECONDS + took_seconds) / 2)
+    return ClockFacts("the apiserver", theirs_seconds - middle_seconds, (DATE_STEP_SECONDS + took_seconds) / 2)
 
 
 def _heartbeat(beat: heartbeat.Heartbeat | Finding, namespace: str) -> heartbeat.Heartbeat | Finding:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from cli.doctor import findings
-from cli.doctor.facts import Facts, GuardSeen, Trial
+from cli.doctor.facts import Facts, GuardFacts, Trial
 from cli.doctor.findings import Finding
 from descheduler.eviction.api_results import GUARD
 from kube import access, errors, kinds
@@ -81,7 +81,7 @@ def look(
     namespace: str,
     pods: tuple[Pod, ...] | Finding,
     nodes: tuple[Node, ...] | Finding,
-) -> GuardSeen:
+) -> GuardFacts:
     """The objects of the guard, and what became of the dry runs that the caller may ask for."""
     policies = kube.list(POLICIES).items
     failing = {one.name: one.spec.failure_policy for one in policies}
@@ -89,7 +89,7 @@ def look(
     lacking = {name: reason for name in ROLES if (reason := _lack(name, failing, name in denying))}
     trials = tuple(_trial(kube, impersonate, namespace, *one) for one in _planned(namespace, pods, nodes))
     variables = {variable.name: variable.expression for one in policies for variable in one.spec.variables}
-    return GuardSeen(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE)
+    return GuardFacts(lacking, trials, variables.get(OPT_OUT_IGNORED, NOWHERE).strip() != NOWHERE)
 
 
 def _lack(name: str, failing: dict[str, str], denies: bool) -> str:

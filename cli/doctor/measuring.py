@@ -14,7 +14,7 @@ from annotator import node_index
 from annotator.collect import queries
 from cli import prometheus_finding
 from cli.doctor import findings
-from cli.doctor.facts import ClockSeen, MetricSeen, Origin, PrometheusSeen, Settings, Target
+from cli.doctor.facts import ClockFacts, MetricFacts, Origin, PrometheusFacts, Settings, Target
 from cli.doctor.findings import Finding
 from kube import errors as kube_errors
 from kube.http.client import Client as KubeClient
@@ -48,15 +48,15 @@ class Means:
     labels: identity.SeriesLabels
 
 
-class Seen(NamedTuple):
+class Measurements(NamedTuple):
     """What was learnt; each part or the Finding that tells why not."""
 
-    prometheus: PrometheusSeen | Finding
-    metrics: tuple[MetricSeen, ...] | Finding
+    prometheus: PrometheusFacts | Finding
+    metrics: tuple[MetricFacts, ...] | Finding
     targets: tuple[Target, ...] | Finding
     scrape_seconds: tuple[float, ...] | Finding
     origins: tuple[Origin, ...] | Finding
-    clock: ClockSeen | Finding
+    clock: ClockFacts | Finding
 
 
 class _Door(NamedTuple):
@@ -64,7 +64,7 @@ class _Door(NamedTuple):
     found: str
 
 
-def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Seen:
+def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurements:
     """Everything about Prometheus. Raises promql.errors.ConfigError for an address or file that cannot be used."""
     door = _connect(means)
     if isinstance(door, Finding):
@@ -78,8 +78,8 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Seen:
         return _blind(Finding(findings.Verdict.FAIL, _told(door, error), fix, unreachable))
     metrics = _metrics(means, asked, settings, nodes)
     label = settings.node_label
-    return Seen(
-        PrometheusSeen(asked.name, door.found),
+    return Measurements(
+        PrometheusFacts(asked.name, door.found),
         metrics,
         attempt(lambda: _targets(asked, label)),
         attempt(lambda: _scrape_seconds(asked, label, means)),
@@ -96,9 +96,9 @@ def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
         return findings.unknown(str(error))
 
 
-def _blind(finding: Finding) -> Seen:
+def _blind(finding: Finding) -> Measurements:
     dark = findings.unknown("Prometheus was not reached", finding.fix)
-    return Seen(finding, dark, dark, dark, dark, dark)
+    return Measurements(finding, dark, dark, dark, dark, dark)
 
 
 def _told(door: _Door, error: errors.PromqlError) -> str:
@@ -119,15 +119,15 @@ def _connect(means: Means) -> _Door | Finding:
     return _Door(means.connection.connect(found.url, found.fetch), f"found by label {found.selector}")
 
 
-def _clock(asked: client.Client, clock: clocks.Clock) -> ClockSeen:
+def _clock(asked: client.Client, clock: clocks.Clock) -> ClockFacts:
     before_seconds = clock.now()
     answer = asked.query("vector(time())")
     took_seconds = clock.now() - before_seconds
     theirs_seconds = answer.samples[0].value if answer.samples else before_seconds
-    return ClockSeen("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
+    return ClockFacts("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
 
 
-def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricSeen, ...]:
+def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
     directory = node_index.directory(nodes)
     return tuple(
         _metric(asked, metric, means.labels.node_selector, directory, settings.node_label)
@@ -137,16 +137,16 @@ def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequ
 
 def _metric(
     asked: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
-) -> MetricSeen:
+) -> MetricFacts:
     expression = queries.expression(metric, selector=selector)
     try:
         measured = asked.measure(expression)
     except errors.PromqlError as error:
-        return MetricSeen(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
+        return MetricFacts(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
     values = readings.by_node(measured.answer, directory, label=label, judge=load_annotation.invalid_reason)
     empty = metric.query is None and not values.values
     known_ratio = _known_ratio(asked, metric, selector) if empty else None
-    return MetricSeen(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)
+    return MetricFacts(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)
 
 
 def _known_ratio(asked: client.Client, metric: Metric, selector: str) -> float | None:

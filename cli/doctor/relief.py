@@ -10,7 +10,7 @@ import msgspec
 
 from cli.common import descheduler_client, http_client
 from cli.doctor import findings, replicas
-from cli.doctor.facts import Facts, HeldBack, Relief
+from cli.doctor.facts import BlockedRelief, Facts, Relief
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
 from kube import errors
@@ -58,11 +58,11 @@ def ask(kube: Client, given: Sequence[http_client.Service], namespace: str) -> R
     return Relief("", f"no descheduler behind Service {namespace}/{SERVICE}: nothing is evicted")
 
 
-def _held_back(plan: _Plan) -> tuple[HeldBack, ...]:
+def _held_back(plan: _Plan) -> tuple[BlockedRelief, ...]:
     """By node the first verdict that says what earlier evictions came to; nothing where the run evicts all the same."""
     causes = {str(Cause.LOAD_NOT_FALLING)} | (set() if plan.evictions else {str(Cause.UNREPLACED)})
     firsts = ((node, next((one for one in node.candidates if one.verdict in causes), None)) for node in plan.nodes)
-    return tuple(HeldBack(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)
+    return tuple(BlockedRelief(node.node, one.verdict, one.detail) for node, one in firsts if one is not None)
 
 
 def effective(facts: Facts) -> Finding:

@@ -12,7 +12,7 @@ from annotator import node_index
 from annotator.diagnostics import matching
 from annotator.diagnostics import scrapes as windows
 from cli.doctor import findings
-from cli.doctor.facts import Facts, MetricSeen, Origin, Target
+from cli.doctor.facts import Facts, MetricFacts, Origin, Target
 from cli.doctor.findings import Finding
 from kube.objects import Node
 from policy.metrics import Metric
@@ -175,7 +175,7 @@ def source(metric: Metric) -> str:
     return f"recording rule {metric.query}" if RECORDED.fullmatch(metric.query) else "query of the policy"
 
 
-def _sources(seen: Iterable[MetricSeen]) -> str:
+def _sources(seen: Iterable[MetricFacts]) -> str:
     by_source: dict[str, list[str]] = {}
     for one in seen:
         by_source.setdefault(source(one.metric).split(" ")[0], []).append(one.metric.name)
@@ -183,7 +183,7 @@ def _sources(seen: Iterable[MetricSeen]) -> str:
     return "; ".join(f"by {words[kind]}: {', '.join(names)}" for kind, names in by_source.items())
 
 
-def _absent(one: MetricSeen, *, scraped: bool) -> Finding:
+def _absent(one: MetricFacts, *, scraped: bool) -> Finding:
     """Why a metric has no value of any node; `scraped`: another one of its resource has."""
     name, resource = one.metric.name, one.metric.resource
     if one.partial:
@@ -211,7 +211,7 @@ def _absent(one: MetricSeen, *, scraped: bool) -> Finding:
     return findings.fail(f"{name} (built-in query) has no value of any node", fix)
 
 
-def _lacking(nodes: Iterable[Node], answered: Iterable[MetricSeen]) -> dict[str, list[MetricSeen]]:
+def _lacking(nodes: Iterable[Node], answered: Iterable[MetricFacts]) -> dict[str, list[MetricFacts]]:
     """The nodes without a value of some metric that others have, and which those are."""
     alive = [one for one in answered if one.values is not None and one.values.values]
     lacking = {
@@ -221,7 +221,7 @@ def _lacking(nodes: Iterable[Node], answered: Iterable[MetricSeen]) -> dict[str,
     return {name: missing for name, missing in lacking.items() if missing or not alive}
 
 
-def _why(node: Node, missing: list[MetricSeen], targets: Iterable[Target]) -> Finding:
+def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> Finding:
     """Why a node has no value: refused ones, a target that is down, or none at all."""
     reasons = {one.values.refused[node.name] for one in missing if one.values and node.name in one.values.refused}
     mine = _mine(node, targets)

@@ -68,7 +68,7 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
 
 def run(
     settings: phases.Settings, progress: console.Console, *, keep: bool
-) -> tuple[dict[str, phases.Outcome], phases.Kept | None]:
+) -> tuple[dict[str, phases.Outcome], phases.PhaseResult | None]:
     """Both phases, one after the other."""
     policy = loader.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
     outcomes: dict[str, phases.Outcome] = {}
@@ -115,7 +115,7 @@ def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> 
     return int(exit_codes.Exit.FINDINGS if found else exit_codes.Exit.OK)
 
 
-def looking_around(kept: phases.Kept) -> str:
+def looking_around(kept: phases.PhaseResult) -> str:
     """What to type next."""
     urls = kept.service_urls
     return "\n".join(

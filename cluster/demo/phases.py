@@ -57,7 +57,7 @@ class PhaseError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PhaseResult:
     """A cluster that was left running, with what is needed to look around."""
 
     directory: pathlib.Path
@@ -72,7 +72,7 @@ class Outcome:
 
     figures: figures.Figures
     violations: tuple[str, ...]
-    kept: Kept | None = None
+    kept: PhaseResult | None = None
 
 
 class Phase:
@@ -101,7 +101,7 @@ class Phase:
             undo.pop_all()
             self._stop.set()
             urls = {name: service.url for name, service in own.by_name.items()}
-            kept = Kept(running.directory, running.kubeconfig, running.prometheus_url, urls)
+            kept = PhaseResult(running.directory, running.kubeconfig, running.prometheus_url, urls)
             return Outcome(outcome.figures, outcome.violations, kept)
 
     def _cluster(self, *, keep: bool) -> cluster.Cluster:

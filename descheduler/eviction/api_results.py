@@ -1,8 +1,8 @@
 """Meaning of an answer to an eviction: the word for the ledger, and whether the run may go on.
 
-`evicting.py` asks for every call it made. Every status has a rule; where the apiserver may have done what it did not
-confirm, the row stays open (`unknown`), counts towards the caps, and a later run looks at the pod itself: it has gone,
-or the eviction has failed.
+`eviction.evictor` asks for every call it made. Every status has a rule; where the apiserver may have done what it did
+not confirm, the row stays open (`unknown`), counts towards the caps, and a later run looks at the pod itself: it has
+gone, or the eviction has failed.
 
 | answer | result | and then |
 |---|---|---|
@@ -37,7 +37,7 @@ REFUSERS: Final = ("budget", "guard", "apiserver", "unanswered")
 MOST_IN_A_ROW: Final = 3  # evictions in trouble: that many are not the pods' own, and each may take ten seconds
 
 
-class Told(NamedTuple):
+class EvictionResult(NamedTuple):
     """The result word of one call, the apiserver's status and message, whether the run must stop, and whether it was
     in trouble: of several in a row the run stops as well. `verdict`: of a pod that stays by the last look at it.
     """
@@ -50,26 +50,26 @@ class Told(NamedTuple):
     verdict: Verdict | None = None
 
 
-def of_answer(answer: EvictionAnswer | None, mode: str) -> Told:
+def of_answer(answer: EvictionAnswer | None, mode: str) -> EvictionResult:
     """What an answer means in a mode; None: nothing was asked."""
     if answer is None:
-        return Told("observed", None, "")
+        return EvictionResult("observed", None, "")
     if answer.status == LATER:
-        return Told("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
+        return EvictionResult("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
     if answer.accepted:
-        return Told("evicted" if mode == "Enforce" else "dry_run", answer.status, answer.message)
+        return EvictionResult("evicted" if mode == "Enforce" else "dry_run", answer.status, answer.message)
     if answer.status == errors.TOO_MANY_REQUESTS:
         if answer.of_budget:
-            return Told("refused", answer.status, answer.message)
+            return EvictionResult("refused", answer.status, answer.message)
         if IN_BACKGROUND in answer.message:
-            return Told("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
+            return EvictionResult("in_progress" if mode == "Enforce" else "dry_run", answer.status, answer.message)
         if answer.of_flow_control:
-            return Told("not_done", answer.status, answer.message, stops=True)
-        return Told("failed", answer.status, answer.message, trouble=True)
-    return Told(RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message)
+            return EvictionResult("not_done", answer.status, answer.message, stops=True)
+        return EvictionResult("failed", answer.status, answer.message, trouble=True)
+    return EvictionResult(RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message)
 
 
-def refused_by(told: Told) -> str | None:
+def refused_by(told: EvictionResult) -> str | None:
     """Name the refuser of an eviction, one of REFUSERS: a `budget`, the `guard`, else the `apiserver` (RBAC,
     another admission policy, a webhook), or that there was no answer to rely on (`unanswered`). None: nothing did.
     """
@@ -80,14 +80,14 @@ def refused_by(told: Told) -> str | None:
     return "guard" if told.status == FORBIDDEN and GUARD in told.message else "apiserver"
 
 
-def of_error(error: errors.KubeError) -> Told:
+def of_error(error: errors.KubeError) -> EvictionResult:
     """Classify a failure: an answer of the apiserver by its status; where there is none, the eviction may have taken
     place.
     """
     if not isinstance(error, errors.ApiError):
-        return Told("unknown", None, str(error), trouble=True)
+        return EvictionResult("unknown", None, str(error), trouble=True)
     if isinstance(error, errors.ServerError):
-        return Told("unknown", error.status, str(error), trouble=True)
+        return EvictionResult("unknown", error.status, str(error), trouble=True)
     if isinstance(error, errors.Unauthorized):
-        return Told("not_done", error.status, str(error), stops=True)
-    return Told(RESULT_OF_STATUS.get(error.status, "failed"), error.status, str(error))
+        return EvictionResult("not_done", error.status, str(error), stops=True)
+    return EvictionResult(RESULT_OF_STATUS.get(error.status, "failed"), error.status, str(error))

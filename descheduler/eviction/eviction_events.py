@@ -1,8 +1,8 @@
 """The Events the descheduler writes, one constructor each: on the pod that leaves, on the node that is relieved or not.
 
-`evicting.py` and `service.py` post them through kube.events. Notes carry the figures a reader needs without another
-tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events, which a cluster forgets
-after an hour: each is kept in the ledger, too (GET /events).
+`eviction.evictor` and `service.py` post them through kube.events. Notes carry the figures a reader needs without
+another tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events, which a cluster
+forgets after an hour: each is kept in the ledger, too (GET /events).
 """
 
 import collections.abc
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
-from descheduler.ledger.rows import Posted, Row, Run
+from descheduler.ledger.rows import RecordedEvent, Row, Run
 from descheduler.planning import verdicts
 from descheduler.planning.plans import Eviction, NodePlan
 from descheduler.planning.verdicts import Cause
@@ -30,7 +30,7 @@ GIB = float(2**30)
 API_VERSIONS = {kind.name: kind.api_version for kind in kinds.ALL}
 
 
-class Announcement(NamedTuple):
+class EventDraft(NamedTuple):
     """An Event to be: everything but who says it and when."""
 
     reason: Reason
@@ -41,16 +41,16 @@ class Announcement(NamedTuple):
     annotations: collections.abc.Mapping[str, str] | None = None
 
 
-class Kept(NamedTuple):
+class LedgerEventSink(NamedTuple):
     """Where Events are kept, and by which clock."""
 
     ledger: Ledger
     clock: Clock
 
-    def keep(self, said: Announcement) -> None:
+    def keep(self, said: EventDraft) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
         regarding, related = said.regarding, said.related
-        told = Posted(
+        told = RecordedEvent(
             self.clock.now(),
             said.reason,
             int(said.warning),
@@ -66,14 +66,14 @@ class Kept(NamedTuple):
             log.warning("event not kept", reason=said.reason, error=str(error))
 
 
-class Announcer:
+class EventPublisher:
     """Posts announcements as Events of this process and keeps them; best effort, it never raises."""
 
-    def __init__(self, writer: events.EventWriter, kept: Kept | None = None) -> None:
+    def __init__(self, writer: events.EventWriter, kept: LedgerEventSink | None = None) -> None:
         self._writer = writer
         self._kept = kept
 
-    def post(self, said: Announcement) -> None:
+    def post(self, said: EventDraft) -> None:
         """Writes one Event."""
         if self._kept is not None:
             self._kept.keep(said)
@@ -100,7 +100,7 @@ def figures(eviction: Eviction, run: Run) -> str:
     )
 
 
-def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, ...]:
+def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[EventDraft, ...]:
     """The Events for an accepted eviction: regarding the pod, its node, and the workload that replaces it."""
     from_pod, from_node = events.reference(kinds.PODS, eviction.pod), events.reference(kinds.NODES, node)
     decision = {DECISION: json.dumps(structured(eviction, run), separators=(",", ":"))}
@@ -108,17 +108,17 @@ def evicted(eviction: Eviction, node: Node, run: Run) -> tuple[Announcement, ...
     note = f"{prefix}{shown}"
     named = f"{prefix}{eviction.pod.key} {'would be evicted' if prefix else 'evicted'}: {shown}"
     said = [
-        Announcement(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
-        Announcement(Reason.NODE_OVERLOADED, named, from_node, from_pod),
+        EventDraft(Reason.NODE_OVERLOADED, note, from_pod, from_node, annotations=decision),
+        EventDraft(Reason.NODE_OVERLOADED, named, from_node, from_pod),
     ]
     if (workload := eviction.workload) is not None:
         version = API_VERSIONS.get(workload.kind, "")
         owner = Reference(workload.kind, workload.name, workload.namespace, workload.uid, version)
-        said.append(Announcement(Reason.NODE_OVERLOADED, named, owner, from_pod))
+        said.append(EventDraft(Reason.NODE_OVERLOADED, named, owner, from_pod))
     return tuple(said)
 
 
-def unconfirmed(row: Row) -> tuple[Announcement, ...]:
+def unconfirmed(row: Row) -> tuple[EventDraft, ...]:
     """The Events for an eviction whose end was not in its answer: regarding the node that the pod left, and its
     workload.
     """
@@ -127,13 +127,13 @@ def unconfirmed(row: Row) -> tuple[Announcement, ...]:
         f"{row.namespace}/{row.pod} has gone; its eviction for {row.metric} {row.value_ratio:.2f} {then}; "
         f"run {row.run}, policy {row.policy_hash}"
     )
-    return tuple(Announcement(Reason.NODE_OVERLOADED, note, one) for one in (_node_of(row), _owner_of(row)) if one)
+    return tuple(EventDraft(Reason.NODE_OVERLOADED, note, one) for one in (_node_of(row), _owner_of(row)) if one)
 
 
-def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announcement:
+def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> EventDraft:
     """An Event on the pod whose eviction the apiserver refused for a budget."""
     note = f"{PREFIX[run.mode]}{message}; {figures(eviction, run)}"
-    return Announcement(
+    return EventDraft(
         Reason.EVICTION_BLOCKED_BY_PDB,
         note,
         events.reference(kinds.PODS, eviction.pod),
@@ -142,14 +142,14 @@ def refused(eviction: Eviction, node: Node, run: Run, *, message: str) -> Announ
     )
 
 
-def returned(row: Row, pod: Pod) -> tuple[Announcement, ...]:
+def returned(row: Row, pod: Pod) -> tuple[EventDraft, ...]:
     """The Events on a replacement that came back to the node its predecessor was evicted from, and on its workload."""
     note = (
         f"came back to {row.node}, from which {row.namespace}/{row.pod} was evicted for {row.metric} "
         f"{row.value_ratio:.2f}; {row.workload or 'its workload'} rests longer; run {row.run}, policy {row.policy_hash}"
     )
     concerned = (events.reference(kinds.PODS, pod), _owner_of(row))
-    return tuple(Announcement(Reason.EVICTION_LOOP, note, one, _node_of(row), warning=True) for one in concerned if one)
+    return tuple(EventDraft(Reason.EVICTION_LOOP, note, one, _node_of(row), warning=True) for one in concerned if one)
 
 
 def _node_of(row: Row) -> Reference:
@@ -163,7 +163,7 @@ def _owner_of(row: Row) -> Reference | None:
     return Reference(kind, name, row.namespace, row.workload_uid, API_VERSIONS.get(kind, ""))
 
 
-def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> Announcement | None:
+def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> EventDraft | None:
     """An Event on an overloaded node from which nothing can be evicted; None if nothing is wrong there but waiting.
 
     `run_evicts`: pods leave other nodes in this run, and their replacements are waited for next.
@@ -176,7 +176,7 @@ def stuck(plan: NodePlan, run: Run, *, run_evicts: bool = False) -> Announcement
         f"{over.metric} {over.value_ratio:.2f}, until {over.evict_until_ratio:.2f}: {plan.summary}"
         f"{_detail(plan, reason)}; run {run.run}, policy {run.policy_hash}"
     )
-    return Announcement(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
+    return EventDraft(reason, note, events.reference(kinds.NODES, plan.node), warning=True)
 
 
 def stuck_reason(causes: collections.abc.Iterable[Cause]) -> Reason | None:

@@ -1,9 +1,9 @@
 """Carries a plan out: relief hint, intent row, last look, Eviction call, outcome row, Events; nothing else disturbs a
 pod.
 
-`service.py` calls `Evicter.carry_out` with the plan of the run. The three modes take the same way and differ in the
+`service.py` calls `Evictor.carry_out` with the plan of the run. The three modes take the same way and differ in the
 one call: Observe makes none, DryRun sends dryRun=All (budgets and admission are really asked), Enforce evicts. What
-the apiserver answers is final; `answers.py` has the rule for each status.
+the apiserver answers is final; `eviction.api_results` has the rule for each status.
 """
 
 import collections.abc
@@ -11,8 +11,8 @@ import dataclasses
 from typing import NamedTuple, Protocol
 
 from descheduler.eviction import api_results, eviction_events
-from descheduler.eviction.api_results import Told
-from descheduler.eviction.eviction_events import Announcer
+from descheduler.eviction.api_results import EvictionResult
+from descheduler.eviction.eviction_events import EventPublisher
 from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
@@ -35,7 +35,7 @@ class EvictionOutcome:
 
     eviction: Eviction
     row_id: int
-    told: Told
+    told: EvictionResult
 
     @property
     def result(self) -> str:
@@ -66,7 +66,7 @@ class Call(Protocol):
         ...
 
 
-class Terms(NamedTuple):
+class ExecutionContext(NamedTuple):
     """Under what a plan is carried out: the run, how long relief hints hold, whether to go on, and the last look."""
 
     run: Run
@@ -91,16 +91,16 @@ def call_for(mode: str, door: KubeDoor) -> Call:
     return ask if mode in ("Enforce", "DryRun") else lambda eviction, resource_version: None
 
 
-class Evicter:
+class Evictor:
     """Works through plans, one eviction at a time."""
 
-    def __init__(self, door: KubeDoor, ledger: Ledger, announcer: Announcer, *, clock: Clock) -> None:
+    def __init__(self, door: KubeDoor, ledger: Ledger, announcer: EventPublisher, *, clock: Clock) -> None:
         self._door = door
         self._ledger = ledger
         self._announcer = announcer
         self._clock = clock
 
-    def carry_out(self, plan: EvictionPlan, terms: Terms) -> tuple[EvictionOutcome, ...]:
+    def carry_out(self, plan: EvictionPlan, terms: ExecutionContext) -> tuple[EvictionOutcome, ...]:
         """Evicts what the plan says, in its order, until it is through or must stop; gives what happened."""
         call = call_for(terms.run.mode, self._door)
         nodes = {one.node.name: one.node for one in plan.nodes}
@@ -128,10 +128,10 @@ class Evicter:
                 break
         return tuple(outcomes)
 
-    def _evict(self, eviction: Eviction, terms: Terms, call: Call) -> EvictionOutcome:
+    def _evict(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionOutcome:
         run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        told = Told("not_done", None, refusal) if refusal else self._asked(eviction, terms, call)
+        told = EvictionResult("not_done", None, refusal) if refusal else self._asked(eviction, terms, call)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=told.result,
@@ -148,7 +148,7 @@ class Evicter:
         self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)
 
-    def _asked(self, eviction: Eviction, terms: Terms, call: Call) -> Told:
+    def _asked(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:
         look = terms.look(eviction)
         if look.refusal is not None:
             return look.refusal
@@ -164,7 +164,7 @@ class Evicter:
         elif outcome.result == "refused":
             self._announcer.post(eviction_events.refused(outcome.eviction, node, run, message=outcome.message))
 
-    def _hint(self, eviction: Eviction, node: Node, terms: Terms, hinted: dict[str, str | None]) -> None:
+    def _hint(self, eviction: Eviction, node: Node, terms: ExecutionContext, hinted: dict[str, str | None]) -> None:
         """Asks the extender, by an annotation on the node, not to put the replacement back where it came from.
 
         Before the eviction: its controller makes the replacement within moments, and the scheduler places it. A hint
@@ -181,7 +181,7 @@ class Evicter:
             log.warning("relief hint not written", node=node.name, error=str(error))
 
 
-def merged(text: str | None, owner_uid: str, terms: Terms, now_seconds: float) -> Relief:
+def merged(text: str | None, owner_uid: str, terms: ExecutionContext, now_seconds: float) -> Relief:
     """The hint on a node with this owner added; the others keep their own time, and go when it is over."""
     before = relief_hint.decode(text)
     held = before.untils_seconds.items() if before is not None else ()

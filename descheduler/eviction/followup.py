@@ -53,7 +53,7 @@ class Returned(NamedTuple):
 Columns = dict[str, float | int | str | None]
 
 
-class Sight(NamedTuple):
+class PodState(NamedTuple):
     """All pods by uid, and those of the owners in question: many rows are followed at once, among very many pods."""
 
     at_seconds: float
@@ -61,7 +61,7 @@ class Sight(NamedTuple):
     by_owner: collections.abc.Mapping[str, collections.abc.Sequence[Pod]]
 
     @classmethod
-    def of(cls, pods: Pods, owners: collections.abc.Iterable[str], at_seconds: float) -> "Sight":
+    def of(cls, pods: Pods, owners: collections.abc.Iterable[str], at_seconds: float) -> "PodState":
         """What these pods show, of their owners (uids) those in question."""
         by_owner: dict[str, list[Pod]] = {uid: [] for uid in owners}
         theirs = [pod for pod in pods for one in pod.metadata.owner_references if one.uid in by_owner]
@@ -152,7 +152,7 @@ def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tup
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))
-    sight = Sight.of(pods, {row.owner_uid for row in rows}, now_seconds)
+    sight = PodState.of(pods, {row.owner_uid for row in rows}, now_seconds)
     returned: list[Returned] = []
     for row in rows:
         columns = findings(row, sight, known)
@@ -170,7 +170,7 @@ def awaits_pods(row: Row) -> bool:
     return row.gone_at_seconds is None or (bool(row.owner_uid) and row.ready_at_seconds is None)
 
 
-def findings(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Columns:
+def findings(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Columns:
     """The columns that what is seen adds to a row; `known` are pods that replace other evicted ones already."""
     found = disruption(row, sight.by_uid.get(row.pod_uid))
     if row.gone_at_seconds is None and row.pod_uid not in sight.by_uid:
@@ -262,7 +262,7 @@ def _ratio(shown: NodeUsage | None, metric: str, policy: LoadPolicy, moment: flo
     return shown.ratios[metric] if fresh else None
 
 
-def _replacement(row: Row, sight: Sight, known: collections.abc.Collection[str]) -> Pod | None:
+def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Pod | None:
     """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet.
 
     Creation times are the apiserver's, in whole seconds; so they are compared with each other and not with our clock.

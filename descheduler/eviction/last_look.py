@@ -1,9 +1,10 @@
 """The last look at an eviction: its pod, its destination and the Lease, read again right before it is asked for.
 
-`service.py` makes a `LastLook` with the snapshot of a run, `evicting.py` calls it between intent and Eviction call. A
-plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, a destination may have
-become hot, another replica may lead. What only lists tell (replicas, claims) stays as the snapshot has it; budgets are
-counted by the apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a 409.
+`service.py` makes a `LastLook` with the snapshot of a run, `eviction.evictor` calls it between intent and Eviction
+call. A plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, a destination may
+have become hot, another replica may lead. What only lists tell (replicas, claims) stays as the snapshot has it; budgets
+are counted by the apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a
+409.
 """
 
 import collections.abc
@@ -12,7 +13,7 @@ import functools
 from typing import NamedTuple
 
 from descheduler.eviction import api_results
-from descheduler.eviction.api_results import Told
+from descheduler.eviction.api_results import EvictionResult
 from descheduler.placement import destinations
 from descheduler.planning import protections
 from descheduler.planning.plans import Eviction
@@ -32,7 +33,7 @@ class Look(NamedTuple):
     """The pod's resourceVersion, and why the eviction must not be asked for (None if it may)."""
 
     resource_version: str = ""
-    refusal: Told | None = None
+    refusal: EvictionResult | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +48,9 @@ class LastLook:
     may_act: collections.abc.Callable[[], bool]
 
     @functools.cached_property
-    def _cases(self) -> protections.Cases:
+    def _cases(self) -> protections.CandidateContexts:
         """Made at the first eviction: in most runs there is none."""
-        return protections.Cases(self.planned, self.policy)
+        return protections.CandidateContexts(self.planned, self.policy)
 
     def __call__(self, eviction: Eviction) -> Look:
         """Reads pod and destination, then the Lease; nothing is raised."""
@@ -58,18 +59,20 @@ class LastLook:
         except errors.NotFound as error:
             return Look(refusal=api_results.of_error(error))
         except errors.KubeError as error:
-            return Look(refusal=Told("not_done", None, f"the pod could not be read again: {error}", trouble=True))
+            return Look(
+                refusal=EvictionResult("not_done", None, f"the pod could not be read again: {error}", trouble=True)
+            )
         if pod.uid != eviction.pod.uid:
-            return Look(refusal=Told("replaced", None, f"another pod has its name now: uid {pod.uid}"))
+            return Look(refusal=EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}"))
         try:
             verdict = self._protection(eviction, pod) or self._destination(eviction)
         except PromqlError as error:
             text = f"the destination's reading could not be read again: {error}"
-            return Look(refusal=Told("not_done", None, text, stops=True))
+            return Look(refusal=EvictionResult("not_done", None, text, stops=True))
         if verdict is not None:
-            return Look(refusal=Told("not_done", None, str(verdict), verdict=verdict))
+            return Look(refusal=EvictionResult("not_done", None, str(verdict), verdict=verdict))
         if not self.may_act():
-            return Look(refusal=Told("not_done", None, "the run was ended before the call", stops=True))
+            return Look(refusal=EvictionResult("not_done", None, "the run was ended before the call", stops=True))
         return Look(pod.resource_version)
 
     def _protection(self, eviction: Eviction, pod: Pod) -> Verdict | None:

@@ -1,13 +1,13 @@
 """Plans and ledger rows as plain data for JSON: the ledger's column names, ratios as fractions, times in RFC 3339.
 
-`app.py` answers with them and `__main__.py --once` prints them; `evenload plan` and `evenload evictions` make tables
+`http.app` answers with them and `__main__.py --once` prints them; `evenload plan` and `evenload evictions` make tables
 of them.
 """
 
 import re
 
 from descheduler.ledger import prediction_errors
-from descheduler.ledger.rows import Posted, Row
+from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
 from descheduler.planning.breakers import Breaker
 from descheduler.planning.plans import Eviction, Headroom, NodePlan
@@ -44,7 +44,7 @@ def row(one: Row) -> dict[str, object]:
     }
 
 
-def told(one: Posted) -> dict[str, object]:
+def told(one: RecordedEvent) -> dict[str, object]:
     """An Event of ours as it was posted."""
     return {
         "at": clock.to_rfc3339(one.at_seconds),

@@ -1,8 +1,8 @@
 """The ledger's file: one writer that syncs every transaction, readers of their own, and what happens when it is broken.
 
-`ledger.py` reads and writes rows through it. A file that SQLite calls malformed, that is no database, or that somebody
-removed is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and puts a new one
-in its place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a
+`ledger.ledger` reads and writes rows through it. A file that SQLite calls malformed, that is no database, or that
+somebody removed is `LedgerCorrupt`: `set_aside` then moves it away under another name, for people to look at, and puts
+a new one in its place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a
 `LedgerError` and leaves the file where it is.
 
 Replicas open one file together: whoever checks, migrates or replaces it holds a lock on `<ledger>.lock` from the first

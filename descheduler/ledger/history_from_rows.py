@@ -1,7 +1,7 @@
 """From rows of the ledger to what they say to the next plan: the one place where an outcome becomes a reason to wait.
 
-`ledger.py` selects the rows, `planning.py` and `limits.py` decide by the `History`. Times are those of the intents: a
-run that stalls asks for its evictions long after it began. Pure: the same rows give the same history.
+`ledger.ledger` selects the rows, `planning.planner` and `planning.limits` decide by the `History`. Times are those of
+the intents: a run that stalls asks for its evictions long after it began. Pure: the same rows give the same history.
 """
 
 import collections
@@ -14,17 +14,17 @@ from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import (
     FOLLOWED_SECONDS,
     HOUR_SECONDS,
-    Awaited,
-    Departed,
+    EvictedPod,
     Failures,
+    FlowHistory,
     History,
     Measured,
-    Passed,
+    PendingReplacement,
     Relieved,
 )
 
 
-class Kept(NamedTuple):
+class LedgerRows(NamedTuple):
     """Rows of one mode, oldest first: those of the window, all of workloads that ever failed; and when breakers were
     reset (Unix seconds by workload uid, "" for all).
     """
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     resets: collections.abc.Mapping[str, float]
 
 
-def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History:
+def history(kept: LedgerRows, *, now_seconds: float, window_seconds: float) -> History:
     """What the rows say; returns are counted for `window_seconds`."""
     rows, resets = kept.rows, kept.resets
     counted = [row for row in rows if row.result in COUNTED]
@@ -51,7 +51,7 @@ def history(kept: Kept, *, now_seconds: float, window_seconds: float) -> History
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
         awaited=tuple(
-            Awaited(row.namespace, row.workload, row.workload_uid, row.intended_at_seconds)
+            PendingReplacement(row.namespace, row.workload, row.workload_uid, row.intended_at_seconds)
             for row in counted
             if _in_flight(row) and row.workload and row.intended_at_seconds > now_seconds - FOLLOWED_SECONDS
         ),
@@ -90,7 +90,7 @@ def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappin
     return found
 
 
-def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
+def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, FlowHistory]:
     """What each flow rule let through, by its key."""
     times: dict[str, list[float]] = {}
     waiting: dict[str, set[str]] = {}
@@ -98,7 +98,7 @@ def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, Passed]:
         if row.flow:
             times.setdefault(row.flow, []).append(row.intended_at_seconds)
             waiting.setdefault(row.flow, set()).update({row.workload_uid} if _in_flight(row) else ())
-    return {key: Passed(tuple(times[key]), frozenset(waiting[key])) for key in times}
+    return {key: FlowHistory(tuple(times[key]), frozenset(waiting[key])) for key in times}
 
 
 def _in_flight(row: Row) -> bool:
@@ -118,6 +118,6 @@ def _relieved(done: collections.abc.Iterable[Row]) -> dict[str, tuple[Relieved, 
     return {node: tuple(several) for node, several in found.items()}
 
 
-def _departed(row: Row) -> Departed:
+def _departed(row: Row) -> EvictedPod:
     gone_at_seconds = row.gone_at_seconds if row.gone_at_seconds is not None else row.intended_at_seconds
-    return Departed(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)
+    return EvictedPod(row.node, row.pod_uid, gone_at_seconds, row.cpu_millicores, row.memory_bytes)

@@ -1,11 +1,12 @@
 """The eviction ledger: SQLite rows that say what was intended, what became of it, and why; caps and cool-downs count
 from here.
 
-`rows.py` says what a row is, `past.py` what rows say to the next plan. `evicting.py` writes the intent before every
-Eviction call (synced to disk, so a crash cannot lose it) and the outcome after; `following.py` adds what became of the
-workload and the node; its `reconcile` closes intents that a crash left open.
-One writer: the descheduler's own thread; readers (GET /evictions, GET /events) open connections of their own. `prune`
-deletes what is older than retention; a corrupt file is set aside (`ledger_file.py`) and the new one remembers it.
+`ledger.rows` says what a row is, `ledger.history_from_rows` what rows say to the next plan. `eviction.evictor` writes
+the intent before every Eviction call (synced to disk, so a crash cannot lose it) and the outcome after;
+`eviction.followup` adds what became of the workload and the node; its `reconcile` closes intents that a crash left
+open. One writer: the descheduler's own thread; readers (GET /evictions, GET /events) open connections of their own.
+`prune` deletes what is older than retention; a corrupt file is set aside (`ledger.database`) and the new one remembers
+it.
 """
 
 import collections.abc
@@ -16,8 +17,8 @@ from typing import Final
 
 from descheduler.ledger import history_from_rows, sql_schema
 from descheduler.ledger.database import LedgerFile
-from descheduler.ledger.history_from_rows import Kept
-from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Posted, Query, Row, Run, intent
+from descheduler.ledger.history_from_rows import LedgerRows
+from descheduler.ledger.rows import BARRING, DONE, FAILED, OPEN, Intent, Query, RecordedEvent, Row, Run, intent
 from descheduler.planning.plans import Eviction, EvictionPlan
 from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import FOLLOWED_SECONDS, HOUR_SECONDS, History
@@ -89,9 +90,9 @@ class Ledger:
                 (*run, len(plan.evictions), summary, json.dumps(nodes)),
             )
 
-    def tell(self, told: Posted) -> None:
+    def tell(self, told: RecordedEvent) -> None:
         """Keeps an Event."""
-        names, marks = ", ".join(Posted._fields), _marks(Posted._fields)
+        names, marks = ", ".join(RecordedEvent._fields), _marks(RecordedEvent._fields)
         with self._file.written() as writer:
             writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))
 
@@ -163,23 +164,23 @@ class Ledger:
         plan.
         """
         rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
-        kept = Kept(rows, self._failing(mode), self._resets())
+        kept = LedgerRows(rows, self._failing(mode), self._resets())
         return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
 
     def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
         """The same of `History.in_last_hour` alone, for a run that plans nothing."""
-        kept = Kept(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
+        kept = LedgerRows(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
         return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
 
-    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[Posted]:
+    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
         with self._file.reading() as reader:
             found = reader.execute(
-                f"SELECT {', '.join(Posted._fields)} FROM events {rest}",
+                f"SELECT {', '.join(RecordedEvent._fields)} FROM events {rest}",
                 (since_seconds or 0.0, name, limit),
             )
-            return [Posted(*one) for one in found]
+            return [RecordedEvent(*one) for one in found]
 
     def set_aside_at_seconds(self) -> float | None:
         """When an earlier file was set aside, so that this one knows nothing of before; None if none was."""

@@ -1,8 +1,8 @@
 """What the ledger keeps: one row per eviction, per run, per Event told; the words for how evictions end; what may be
 asked.
 
-`ledger.py` stores and finds them, `evicting.py` and `following.py` write them through it, `past.py` makes a history of
-them, `views.py` shows them.
+`ledger.ledger` stores and finds them, `eviction.evictor` and `eviction.followup` write them through it,
+`ledger.history_from_rows` makes a history of them, `http.views` shows them.
 
     intended -> evicted | dry_run | observed | refused (429) | gone (404) | replaced (409) | failed | unknown
                 | in_progress (429 of a controller that moves the pod itself) -> evicted | failed
@@ -80,7 +80,7 @@ class Row(NamedTuple):
     load_5m_ratio: float | None
     load_30m_ratio: float | None
     returned: int | None
-    flow: str = ""  # `flow.key` of the rule that let it pass
+    flow: str = ""  # `flow_rules.key` of the rule that let it pass
     newest_sibling_at_seconds: float | None = None  # None: written by a version that did not ask
     # `predictions`: the metric on the node as expected, what other evictions moved meanwhile, as measured in between.
     expected_5m_ratio: float | None = None
@@ -96,7 +96,7 @@ class Row(NamedTuple):
     disruption: str | None = None  # the reason of the pod's condition DisruptionTarget, seen while it left
 
 
-class Posted(NamedTuple):
+class RecordedEvent(NamedTuple):
     """An Event as it was posted: the cluster drops its own after an hour."""
 
     at_seconds: float

@@ -1,6 +1,6 @@
 """The ledger's tables and the steps from one version of them to the next (SQLite's `user_version`).
 
-`ledger.py` calls `migrate` when it opens the file. A step is never changed once released; a new version adds one to
+`ledger.ledger` calls `migrate` when it opens the file. A step is never changed once released; a new version adds one to
 `STEPS`.
 """
 

@@ -1,9 +1,10 @@
 """Whether another node would really take a pod, and which: by requests, by rules, and by what the node measurably uses.
 
-`planning.py` asks for one destination per pod it would choose and commits the room of the chosen only. A node
-qualifies if it is open, the pod fits beside what is there (`rooms.py`; placeholders of lower priority make way), the
-rules about nodes (`placement.py`), other pods (`neighbours.py`) and our own filter (`admission.py`) agree, its volumes
-can be mounted and attached (`attachments.py`), and for every metric with a descheduler line
+`planning.planner` asks for one destination per pod it would choose and commits the room of the chosen only. A node
+qualifies if it is open, the pod fits beside what is there (`placement.node_fit`; placeholders of lower priority make
+way), the rules about nodes (`placement.node_rules`), other pods (`placement.pod_affinity`) and our own filter
+(`placement.load_filter`) agree, its volumes can be mounted and attached (`placement.volume_limits`), and for every
+metric with a descheduler line
 
     max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
@@ -20,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from descheduler.placement import load_filter, node_rules, pod_affinity, volume_limits
-from descheduler.placement.node_fit import Room
-from descheduler.placement.pod_affinity import Judgement
+from descheduler.placement.node_fit import NodeFit
+from descheduler.placement.pod_affinity import PodAffinityVerdict
 from descheduler.snapshot import snapshot, usage
 from descheduler.snapshot.eviction_history import Measured
 from descheduler.snapshot.snapshot import Snapshot
@@ -34,7 +35,7 @@ from policy.schema.load_policy import LoadPolicy
 OVERLOADED, CLOSED, UNREAD, OVER = "overloaded", "closed", "without a fresh reading", "over evictUntil with it"
 
 
-class Found(NamedTuple):
+class Destination(NamedTuple):
     """A destination, or "" and how many of the other nodes are out for which reason."""
 
     node: str
@@ -50,7 +51,7 @@ class Found(NamedTuple):
 class Ranking(NamedTuple):
     """The rooms, coolest first, with what fits under each line in millicores or bytes [rooms, metrics]."""
 
-    rooms: list[Room]
+    rooms: list[NodeFit]
     slack: load_filter.Floats
 
 
@@ -67,7 +68,7 @@ class Destinations:
     ) -> None:
         self._bands = policy.descheduler.thresholds
         self._resources = usage.resources_of(policy)
-        self._neighbours = pod_affinity.Neighbours(taken)
+        self._neighbours = pod_affinity.PodAffinityRules(taken)
         self._volumes = taken.volumes
         self._attachments = volume_limits.Attachments(taken)
         peaks = peaks_of(policy)
@@ -81,7 +82,7 @@ class Destinations:
         self._filter = load_filter.LoadFilter(nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
         self._rooms = {
-            node.metadata.name: Room(
+            node.metadata.name: NodeFit(
                 node,
                 {
                     metric: ratio + float(expected[row, columns[metric]])
@@ -96,22 +97,22 @@ class Destinations:
         self._on_nodes = taken.on_nodes
         self._unsettled = set(self._rooms)
 
-    def find(self, pod: Pod, used: PodUsage) -> Found:
+    def find(self, pod: Pod, used: PodUsage) -> Destination:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
         amounts = np.array([usage.amount(used, self._resources[metric]) for metric in self._bands])
         reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
         ranking = self._coolest_first()
         under = (amounts <= ranking.slack).all(axis=1)
         reasons[OVER] += len(ranking.rooms) - int(under.sum())
-        judgement: Judgement | None = None
+        judgement: PodAffinityVerdict | None = None
         for row in np.flatnonzero(under):
             room = ranking.rooms[row]
             judgement = judgement or self._neighbours.judge(pod)
             why = self._why_not(room, pod, judgement)
             if not why:
-                return Found(room.node.name, {})
+                return Destination(room.node.name, {})
             reasons[why] += 1
-        return Found("", +reasons)
+        return Destination("", +reasons)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
@@ -160,7 +161,7 @@ class Destinations:
             self._ranking = Ranking([rooms[row] for row in order.tolist()], slack[order])
         return self._ranking
 
-    def _settled(self, room: Room) -> Room:
+    def _settled(self, room: NodeFit) -> NodeFit:
         """The room with the pods that are there, who are counted when it is first looked at: few are."""
         name = room.node.name
         if name in self._unsettled:
@@ -171,7 +172,7 @@ class Destinations:
                     room.settle(pod)
         return room
 
-    def _why_not(self, room: Room, pod: Pod, judgement: Judgement) -> str:
+    def _why_not(self, room: NodeFit, pod: Pod, judgement: PodAffinityVerdict) -> str:
         return (
             node_rules.why_not(room.node, pod)
             or self._settled(room).why_not(pod)

@@ -1,10 +1,10 @@
 """Whether our own extender would let a pod onto a node now: a pod evicted towards a node that the filter rejects stays
 Pending.
 
-`destinations.py` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the readings
-of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; a node's own thresholds
-and a pod's exemptions count as they do in the extender. With the default policy `evictUntil` is the stricter line, and
-this rule keeps no pod.
+`placement.destinations` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the
+readings of the run's snapshot, the expected load of recent pods, and what the plan has committed so far; a node's own
+thresholds and a pod's exemptions count as they do in the extender. With the default policy `evictUntil` is the stricter
+line, and this rule keeps no pod.
 """
 
 import collections.abc

@@ -1,7 +1,8 @@
 """One node's room while a plan is made: what its pods request, which host ports they hold, what placeholders keep free.
 
-`destinations.py` keeps a `Room` per node that could take pods and commits the requests of chosen pods to it. The rules
-are kube-scheduler's (NodeResourcesFit, NodePorts); pods for which it makes room by preemption count as there already.
+`placement.destinations` keeps a `NodeFit` per node that could take pods and commits the requests of chosen pods to it.
+The rules are kube-scheduler's (NodeResourcesFit, NodePorts); pods for which it makes room by preemption count as there
+already.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from kube.pods import pod_view
 
 
 @dataclasses.dataclass(slots=True)
-class Room:
+class NodeFit:
     """Projected ratios by metric with a line, requests and ports taken, and placeholders that may make way."""
 
     node: Node

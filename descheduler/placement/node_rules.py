@@ -1,8 +1,8 @@
 """Whether a pod may stand on a node by the rules that involve no other pod: readiness, taints, selectors, node
 affinity.
 
-`destinations.py` asks for every node it considers, `planning.py` whether a node is on its way out. The rules are
-kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by `kube.api.selectors`.
+`placement.destinations` asks for every node it considers, `planning.planner` whether a node is on its way out. The
+rules are kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by `kube.api.selectors`.
 """
 
 from collections.abc import Iterable

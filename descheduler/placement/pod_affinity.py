@@ -1,10 +1,10 @@
 """Whether a pod may stand on a node by the rules that involve other pods: required (anti-)affinity, hard topology
 spread.
 
-`destinations.py` asks for a `Judgement` per pod, then for nodes that passed `placement.py`, and tells where planned
-pods would go, so that two evictions of one plan are judged as neighbours. Rules as in kube-scheduler's
-InterPodAffinity and PodTopologySpread, on the snapshot without the moved pod itself. Pods with equal labels are
-counted together: a rule is matched once per sort of pod, not once per pod and node.
+`placement.destinations` asks for a `PodAffinityVerdict` per pod, then for nodes that passed `placement.node_rules`, and
+tells where planned pods would go, so that two evictions of one plan are judged as neighbours. Rules as in
+kube-scheduler's InterPodAffinity and PodTopologySpread, on the snapshot without the moved pod itself. Pods with equal
+labels are counted together: a rule is matched once per sort of pod, not once per pod and node.
 """
 
 import collections
@@ -21,7 +21,7 @@ Places = collections.Counter[str]  # node name -> pods
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Crowd:
+class PodGroup:
     """Pods of one namespace with equal labels: where they stand, and where those stand that are not leaving."""
 
     namespace: str
@@ -47,7 +47,7 @@ class Spread(NamedTuple):
     max_skew: int
 
 
-class Judgement(NamedTuple):
+class PodAffinityVerdict(NamedTuple):
     """What keeps one pod off nodes: the domains it must be in, may not be in, and its spread rules.
 
     `attracted` is (topology key, domains) per affinity term; `first` says that the pod may start a group of its own.
@@ -72,7 +72,7 @@ class Judgement(NamedTuple):
         return self.first or all(node.labels[key] in domains for key, domains in self.attracted)
 
 
-class Neighbours:
+class PodAffinityRules:
     """All pods by namespace and labels with the nodes they are on, planned moves included.
 
     Most pods have no rules about others, and most plans need no crowds: they are counted when the first rule asks.
@@ -83,7 +83,7 @@ class Neighbours:
         self._namespaces = taken.namespaces
         self._pods = taken.pods
         self._moved: list[tuple[Pod, str]] = []
-        self._counted: dict[tuple[str, frozenset[tuple[str, str]]], Crowd] | None = None
+        self._counted: dict[tuple[str, frozenset[tuple[str, str]]], PodGroup] | None = None
         self._repellers: dict[tuple[str, str], list[Repeller]] = {}
         for pod in self._pods:
             if pod.spec.affinity is not None and _anti_affinity(pod) and _stands(pod):
@@ -99,7 +99,7 @@ class Neighbours:
             places[pod.node_name] -= 1
             places[node] += 1
 
-    def judge(self, pod: Pod) -> Judgement:
+    def judge(self, pod: Pod) -> PodAffinityVerdict:
         """The rules of and about one pod, matched against all others."""
         wanted = _affinity(pod)
         attracted = tuple((term.topology_key, self._domains(term.topology_key, wanted, pod)) for term in wanted)
@@ -108,10 +108,12 @@ class Neighbours:
         rules = [rule for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
         keys = [rule.topology_key for rule in rules]
         labelled = [node for node in self._nodes.values() if rules and all(key in node.labels for key in keys)]
-        return Judgement(attracted, first, repelled, tuple(self._spread(pod, rule, labelled) for rule in rules))
+        return PodAffinityVerdict(
+            attracted, first, repelled, tuple(self._spread(pod, rule, labelled) for rule in rules)
+        )
 
     @property
-    def _crowds(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Crowd]:
+    def _crowds(self) -> dict[tuple[str, frozenset[tuple[str, str]]], PodGroup]:
         if self._counted is None:
             self._counted = {}
             for pod in filter(_stands, self._pods):
@@ -162,7 +164,7 @@ class Neighbours:
         known = self._nodes.get(node)
         return known.labels.get(key) if known is not None else None
 
-    def _means(self, term: PodAffinityTerm, owner: Pod, other: "Crowd | Pod") -> bool:
+    def _means(self, term: PodAffinityTerm, owner: Pod, other: "PodGroup | Pod") -> bool:
         """Whether a term of `owner` selects these pods."""
         selector, namespace = term.label_selector, other.namespace
         return (
@@ -188,15 +190,15 @@ class Neighbours:
         return Spread(rule.topology_key, counts, least, int(rule.selects(pod.labels, pod.labels)), rule.max_skew)
 
 
-def _crowd(crowds: dict[tuple[str, frozenset[tuple[str, str]]], Crowd], pod: Pod) -> Crowd:
+def _crowd(crowds: dict[tuple[str, frozenset[tuple[str, str]]], PodGroup], pod: Pod) -> PodGroup:
     key = (pod.namespace, frozenset(pod.labels.items()))
     found = crowds.get(key)
     if found is None:
-        found = crowds[key] = Crowd(pod.namespace, pod.labels)
+        found = crowds[key] = PodGroup(pod.namespace, pod.labels)
     return found
 
 
-def _move(crowd: Crowd, pod: Pod, node: str) -> None:
+def _move(crowd: PodGroup, pod: Pod, node: str) -> None:
     for places in (crowd.places, crowd.staying):
         places[pod.node_name] -= 1
         places[node] += 1

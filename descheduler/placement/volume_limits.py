@@ -1,9 +1,9 @@
 """How many volumes nodes may still attach while a plan is made.
 
-`destinations.py` asks for every node it considers and takes the places of chosen pods. The rule is kube-scheduler's
-(NodeVolumeLimits): the different volumes of a CSI driver behind the claims of a node's pods, with those of the pod, are
-at most the count in the node's CSINode. A driver or node without a count has no limit. Claims that are not bound yet,
-and in-tree volumes that a CSI driver attaches in their place, are not counted.
+`placement.destinations` asks for every node it considers and takes the places of chosen pods. The rule is
+kube-scheduler's (NodeVolumeLimits): the different volumes of a CSI driver behind the claims of a node's pods, with
+those of the pod, are at most the count in the node's CSINode. A driver or node without a count has no limit. Claims
+that are not bound yet, and in-tree volumes that a CSI driver attaches in their place, are not counted.
 """
 
 import collections

@@ -1,6 +1,6 @@
 """The order in which an overloaded node's pods are considered: who may best be moved comes first.
 
-`planning.py` takes the first of the pods still in question, and orders them anew after every choice, because the
+`planning.planner` takes the first of the pods still in question, and orders them anew after every choice, because the
 remaining excess has changed by then. The order is total (uids end every tie), so a plan does not depend on the order in
 which anything was listed.
 

@@ -1,6 +1,6 @@
 """What a hot node would show without the pods that are leaving it, and without those whose load its window still shows.
 
-`planning.py` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
+`planning.planner` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
 
     projected_m = u_m - usage of terminating pods / capacity - sum of usage * (1 - age / W) / capacity of the gone
 
@@ -12,21 +12,21 @@ import collections.abc
 
 from descheduler.planning.overload import Overload
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import Departed
+from descheduler.snapshot.eviction_history import EvictedPod
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
 from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
 
 
-class Echoes:
+class DepartedLoad:
     """What the windows of all nodes still show."""
 
-    def __init__(self, taken: Snapshot, policy: LoadPolicy, departed: collections.abc.Iterable[Departed]) -> None:
+    def __init__(self, taken: Snapshot, policy: LoadPolicy, departed: collections.abc.Iterable[EvictedPod]) -> None:
         self._taken = taken
         self._policy = policy
         self._resources = usage.resources_of(policy)
-        self._departed: dict[str, list[Departed]] = {}
+        self._departed: dict[str, list[EvictedPod]] = {}
         for one in departed:
             self._departed.setdefault(one.node, []).append(one)
 
@@ -47,9 +47,9 @@ class Echoes:
             )
         return projected
 
-    def _shown_ratio(self, one: Departed, metric: str) -> float:
+    def _shown_ratio(self, one: EvictedPod, metric: str) -> float:
         return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - one.gone_at_seconds)
 
 
-def _used(one: Departed) -> PodUsage:
+def _used(one: EvictedPod) -> PodUsage:
     return PodUsage("", one.cpu_millicores, one.memory_bytes, one.gone_at_seconds)

@@ -1,9 +1,9 @@
 """Headroom per PodDisruptionBudget, reserved inside one plan so that two of its evictions never spend the same
 disruption.
 
-`planning.py` asks before it chooses a pod and reserves when it has chosen. The rules are the eviction subresource's
-own (kubernetes pkg/registry/core/pod/storage/eviction.go), read from the budget's status; where they leave doubt we
-refuse. The apiserver has the last word all the same: `evicting.py` takes its 429 as an answer.
+`planning.planner` asks before it chooses a pod and reserves when it has chosen. The rules are the eviction
+subresource's own (kubernetes pkg/registry/core/pod/storage/eviction.go), read from the budget's status; where they
+leave doubt we refuse. The apiserver has the last word all the same: `eviction.evictor` takes its 429 as an answer.
 """
 
 import collections

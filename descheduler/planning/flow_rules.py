@@ -1,9 +1,9 @@
 """Flow rules: how fast evictions of one sort may follow each other, by `descheduler.flow` of the policy.
 
-Of the rules that match a pod the last one decides. `planning.py` asks the `Gate` before it chooses a pod and tells it
-of every choice, `protections.py` asks for `Never`. What passed before comes from the ledger, under the key of the rule
-that decided then (`History.flow`), so a restart opens no gate. A gate stands beside the caps and cool-downs of
-`limits.py`: `Exempt` lifts the flow rules before it, nothing else.
+Of the rules that match a pod the last one decides. `planning.planner` asks the `Gate` before it chooses a pod and tells
+it of every choice, `planning.protections` asks for `Never`. What passed before comes from the ledger, under the key of
+the rule that decided then (`History.flow`), so a restart opens no gate. A gate stands beside the caps and cool-downs of
+`planning.limits`: `Exempt` lifts the flow rules before it, nothing else.
 
     {inFlight: n}              at most n evictions whose replacement is not Ready yet
     {perMinute: n}             at most n in any 60 seconds
@@ -17,17 +17,17 @@ import json
 
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import usage
-from descheduler.snapshot.eviction_history import Passed
-from descheduler.snapshot.workloads import Standing
+from descheduler.snapshot.eviction_history import FlowHistory
+from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import Pod
 from policy.schema.descheduler_section import FlowRule, Match
 
 MINUTE_SECONDS = 60.0
-NOTHING = Passed()
+NOTHING = FlowHistory()
 WHOLE = 1.0 - usage.ROUNDING  # a token refilled by sums of floats
 
 
-def deciding(rules: collections.abc.Sequence[FlowRule], pod: Pod, standing: Standing | None) -> FlowRule | None:
+def deciding(rules: collections.abc.Sequence[FlowRule], pod: Pod, standing: WorkloadStatus | None) -> FlowRule | None:
     """The last rule that matches the pod and its workload's kind (the owner's where the workload is unknown)."""
     kind = standing.workload.kind if standing is not None else pod.owner.kind if pod.owner is not None else "Pod"
     return next((rule for rule in reversed(rules) if _matches(rule.match, pod, kind)), None)
@@ -60,8 +60,8 @@ class Gate:
     def __init__(
         self,
         rules: collections.abc.Sequence[FlowRule],
-        past: collections.abc.Mapping[str, Passed],
-        standings: collections.abc.Mapping[str, Standing],
+        past: collections.abc.Mapping[str, FlowHistory],
+        standings: collections.abc.Mapping[str, WorkloadStatus],
         *,
         now_seconds: float,
     ) -> None:
@@ -71,14 +71,14 @@ class Gate:
         self._now_seconds = now_seconds
         self._chosen: collections.Counter[str] = collections.Counter()
 
-    def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
         """Why the pod must wait for its rule, None if it passes (`Never` is a protection and judged there)."""
         rule = deciding(self._rules, pod, standing)
         if rule is None or rule.allow.mode in ("Exempt", "Never"):
             return None
         return self._in_flight(rule) if rule.allow.mode == "InFlight" else self._rate(rule)
 
-    def count(self, pod: Pod, standing: Standing | None) -> str:
+    def count(self, pod: Pod, standing: WorkloadStatus | None) -> str:
         """Counts a chosen pod; the key of the rule that decided, "" where none matches."""
         rule = deciding(self._rules, pod, standing)
         if rule is None:

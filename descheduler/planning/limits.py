@@ -1,8 +1,8 @@
 """Caps, cool-downs, replacements that are waited for, back-off and breaker: how much may be disturbed, however hot the
 nodes are.
 
-`planning.py` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History` from
-the ledger.
+`planning.planner` asks `Caps` before it chooses a pod and tells it of every choice. The past comes in as a `History`
+from the ledger.
 """
 
 import collections
@@ -13,8 +13,8 @@ import math
 from descheduler.planning import relief_effect
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import workloads
-from descheduler.snapshot.eviction_history import HOUR_SECONDS, Awaited, History
-from descheduler.snapshot.workloads import Standing, Standings
+from descheduler.snapshot.eviction_history import HOUR_SECONDS, History, PendingReplacement
+from descheduler.snapshot.workloads import WorkloadStatus, WorkloadStatuses
 from kube.objects import Pod
 from policy.schema.descheduler_section import Breaker, Descheduler, Growing
 from policy.schema.load_policy import LoadPolicy
@@ -27,7 +27,7 @@ class Caps:
     """Counts what a plan has chosen so far and says whether one more is allowed."""
 
     def __init__(
-        self, policy: LoadPolicy, history: History, standings: Standings | None = None, *, now_seconds: float
+        self, policy: LoadPolicy, history: History, standings: WorkloadStatuses | None = None, *, now_seconds: float
     ) -> None:
         self.unreplaced = unreplaced(history.awaited, standings or {}, now_seconds)
         self._waiting = len(self.unreplaced)
@@ -80,7 +80,7 @@ class Caps:
         """Evictions still allowed in this hour, those of the plan counted."""
         return max(0, self._policy.limits.per_hour - self._history.in_last_hour - self._chosen)
 
-    def verdict(self, pod: Pod, standing: Standing | None) -> Verdict | None:
+    def verdict(self, pod: Pod, standing: WorkloadStatus | None) -> Verdict | None:
         """Why this pod must wait, if it must: its namespace's cap, evictions of it without effect, or what its workload
         has been through.
         """
@@ -102,7 +102,7 @@ class Caps:
             )
         return self._backoff_verdict(pod.uid) or (self._workload_verdict(standing) if standing is not None else None)
 
-    def count(self, pod: Pod, standing: Standing | None) -> None:
+    def count(self, pod: Pod, standing: WorkloadStatus | None) -> None:
         """Counts a chosen pod."""
         self._chosen += 1
         self._by_node[pod.node_name] += 1
@@ -127,7 +127,7 @@ class Caps:
             f"{found.measured_ratio:.2f}: its load is not its pods'; {left_seconds:.0f} s left",
         )
 
-    def _workload_verdict(self, standing: Standing) -> Verdict | None:
+    def _workload_verdict(self, standing: WorkloadStatus) -> Verdict | None:
         workload = standing.workload
         chosen = self._by_workload[workload.uid]
         last = self._history.last_by_workload.get(workload.uid)
@@ -175,17 +175,19 @@ class Caps:
 
 
 def unreplaced(
-    awaited: collections.abc.Iterable[Awaited], standings: collections.abc.Mapping[str, Standing], now_seconds: float
-) -> tuple[Awaited, ...]:
+    awaited: collections.abc.Iterable[PendingReplacement],
+    standings: collections.abc.Mapping[str, WorkloadStatus],
+    now_seconds: float,
+) -> tuple[PendingReplacement, ...]:
     """The evictions whose workload still misses a pod for them, oldest first; of each workload no more than it misses.
 
     One that was rolled out, scaled down or is done misses none; a deleted one neither. Where the scale of an owner of
     another kind was not read in this run, an eviction waits for an hour.
     """
-    by_workload: dict[str, list[Awaited]] = collections.defaultdict(list)
+    by_workload: dict[str, list[PendingReplacement]] = collections.defaultdict(list)
     for one in awaited:
         by_workload[one.workload_uid].append(one)
-    found: list[Awaited] = []
+    found: list[PendingReplacement] = []
     for uid, several in by_workload.items():
         standing = standings.get(uid)
         if standing is not None:
@@ -195,7 +197,7 @@ def unreplaced(
     return tuple(sorted(found, key=lambda one: (one.at_seconds, one.namespace, one.workload)))
 
 
-def _named(waiting: collections.abc.Iterable[Awaited]) -> str:
+def _named(waiting: collections.abc.Iterable[PendingReplacement]) -> str:
     names = list(dict.fromkeys(f"{one.workload} in {one.namespace}" for one in waiting))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

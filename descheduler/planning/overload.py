@@ -1,7 +1,7 @@
 """Which nodes are overloaded, confirmed over time: one reading over a line is noise, the same line crossed for minutes
 is load.
 
-`service.py` keeps a `Memory` between runs and asks `observe` for the next one; `planning.py` gets the confirmed
+`service.py` keeps a `Memory` between runs and asks `observe` for the next one; `planning.planner` gets the confirmed
 overloads. The two lines make a hysteresis: a node enters at `evictAbove` held for `overloadedFor`, and once a pod was
 evicted from it for that metric it is relieved down to `evictUntil`, so that it does not come to rest on the very line
 that triggers.

@@ -1,7 +1,7 @@
 """The plan of one run: which pods leave which overloaded nodes, in which order, and for every other candidate why not.
 
-`service.py` calls `plan` with a snapshot, the confirmed overloads and the ledger's history; `evicting.py` carries the
-`EvictionPlan` out, the Events, the ledger, the metrics and GET /plan repeat it. It is a pure function: no clock, no
+`service.py` calls `plan` with a snapshot, the confirmed overloads and the ledger's history; `eviction.evictor` carries
+the `EvictionPlan` out, the Events, the ledger, the metrics and GET /plan repeat it. It is a pure function: no clock, no
 chance, no call, and the order in which anything was listed changes nothing. Observe, DryRun and Enforce get the same
 plan.
 
@@ -10,8 +10,9 @@ metrics:
 
     projected_m = u_m - sum of usage / capacity, over pods chosen, terminating, or just gone (fading with the window)
 
-until projected_m <= evictUntil_m; `echoes.py` has what is deducted before the first choice. A pod is chosen if its
-protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in `plans.py`.
+until projected_m <= evictUntil_m; `planning.departed_load` has what is deducted before the first choice. A pod is
+chosen if its protection, usage, cap, cool-down, budget and destination verdicts all agree. What comes out is in
+`planning.plans`.
 """
 
 import collections.abc
@@ -21,9 +22,9 @@ import itertools
 
 from descheduler.placement import destinations, node_rules
 from descheduler.planning import candidate_order, flow_rules, limits, predictions, protections
-from descheduler.planning.departed_load import Echoes
+from descheduler.planning.departed_load import DepartedLoad
 from descheduler.planning.overload import Overload
-from descheduler.planning.plans import NO_HEADROOM, Eviction, EvictionPlan, Headroom, Judged, NodePlan
+from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, EvictionPlan, Headroom, NodePlan
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
@@ -44,7 +45,7 @@ def plan(
         return idle(taken, policy)
     overloaded = frozenset(overload.node for overload in overloads)
     why_blocked = _blocked(taken, policy, overloaded)
-    draft = _Draft(taken, policy, history, overloaded)
+    draft = _NodeRelief(taken, policy, history, overloaded)
     by_node: dict[str, list[Overload]] = {}
     for overload in overloads:
         by_node.setdefault(overload.node, []).append(overload)
@@ -97,7 +98,7 @@ def cool_nodes(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) 
 
 
 @dataclasses.dataclass(slots=True)
-class _Work:
+class _Planner:
     """One node in the making: its projected ratios, the verdicts given so far, and the pods in question, by uid."""
 
     node: Node
@@ -106,7 +107,7 @@ class _Work:
     open_pods: dict[str, Pod] = dataclasses.field(default_factory=dict)
 
 
-class _Draft:
+class _NodeRelief:
     """What one plan has chosen and reserved so far."""
 
     def __init__(self, taken: Snapshot, policy: LoadPolicy, history: History, overloaded: frozenset[str]) -> None:
@@ -114,8 +115,8 @@ class _Draft:
         self.blocked: Verdict | None = None
         self._taken = taken
         self._policy = policy
-        self._echoes = Echoes(taken, policy, history.departed)
-        self._cases = protections.Cases(taken, policy)
+        self._echoes = DepartedLoad(taken, policy, history.departed)
+        self._cases = protections.CandidateContexts(taken, policy)
         self._headroom = self._cases.headroom
         standings = self._cases.standings
         self._caps = limits.Caps(policy, history, standings, now_seconds=taken.at_seconds)
@@ -156,7 +157,7 @@ class _Draft:
         pods = sorted(here, key=lambda pod: (pod.key, pod.uid))
         used = self._taken.pod_usage
         found = tuple(
-            Judged(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
+            ConsideredPod(pod, self._taken.workload_of(pod), work.judged[pod.uid], used.get(pod.key)) for pod in pods
         )
         return NodePlan(node, overloads, projected, found)
 
@@ -166,7 +167,7 @@ class _Draft:
         sized = all(usage.size(node.capacity, self._resources[overload.metric]) > 0 for overload in overloads)
         return "" if sized else "its capacity is not known"
 
-    def _relieve_metric(self, work: _Work, overload: Overload) -> None:
+    def _relieve_metric(self, work: _Planner, overload: Overload) -> None:
         waiting = self._last_first(work, overload, work.open_pods.values())
         while waiting and usage.over(work.projected[overload.metric], overload.evict_until_ratio):
             pod = waiting.pop()
@@ -176,7 +177,7 @@ class _Draft:
             if found.cause is not Cause.TOO_SMALL:  # too small for this resource, it may still help the next one
                 del work.open_pods[pod.uid]
 
-    def _last_first(self, work: _Work, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
+    def _last_first(self, work: _Planner, overload: Overload, pods: collections.abc.Iterable[Pod]) -> list[Pod]:
         def key(pod: Pod) -> candidate_order.Key:
             return candidate_order.key(
                 pod, self._use(work, overload, pod), last=protections.comes_last(pod, self._policy)
@@ -184,7 +185,7 @@ class _Draft:
 
         return candidate_order.ordered(pods, key)[::-1]
 
-    def _verdict(self, work: _Work, overload: Overload, pod: Pod) -> Verdict:
+    def _verdict(self, work: _Planner, overload: Overload, pod: Pod) -> Verdict:
         """Chooses the pod, or says why not; a chosen pod's headroom, caps, room and relief are taken at once."""
         if not candidate_order.worthwhile(self._use(work, overload, pod)):
             return Verdict(Cause.TOO_SMALL, f"it uses too little {self._resources[overload.metric]} to help")
@@ -200,7 +201,7 @@ class _Draft:
         self._choose(work, overload, pod, found.node)
         return Verdict(Cause.CHOSEN, f"expected on {found.node}")
 
-    def _choose(self, work: _Work, overload: Overload, pod: Pod, destination: str) -> None:
+    def _choose(self, work: _Planner, overload: Overload, pod: Pod, destination: str) -> None:
         used = self._taken.pod_usage[pod.key]
         before_ratio = work.projected[overload.metric]
         for metric in work.projected:
@@ -234,8 +235,8 @@ class _Draft:
         siblings = self._taken.owned.get((pod.namespace, pod.owner.uid), ()) if pod.owner is not None else ()
         return max((one.created_at_seconds for one in siblings), default=pod.created_at_seconds)
 
-    def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Work:
-        work = _Work(node, projected)
+    def _sorted_out(self, node: Node, projected: dict[str, float]) -> _Planner:
+        work = _Planner(node, projected)
         for pod in self._taken.on_nodes.get(node.name, ()):
             case = self._cases.of(pod, self._taken.at_seconds)
             found = protections.verdict(case) or self._usage_verdict(pod)
@@ -256,7 +257,7 @@ class _Draft:
             return None
         return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
-    def _use(self, work: _Work, overload: Overload, pod: Pod) -> candidate_order.Use:
+    def _use(self, work: _Planner, overload: Overload, pod: Pod) -> candidate_order.Use:
         """What the pod has to do with the hot resource, in millicores or bytes."""
         resource = self._resources[overload.metric]
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING

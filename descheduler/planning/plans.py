@@ -1,7 +1,7 @@
 """What a run decided, as values: every candidate with its verdict, every eviction with its figures, and what is left.
 
-`planning.py` makes an `EvictionPlan`; `evicting.py` carries it out, the Events, the ledger, the metrics and GET /plan
-repeat it.
+`planning.planner` makes an `EvictionPlan`; `eviction.evictor` carries it out, the Events, the ledger, the metrics and
+GET /plan repeat it.
 """
 
 import collections.abc
@@ -12,13 +12,13 @@ from descheduler.planning import verdicts
 from descheduler.planning.disruption_budgets import BudgetLeft
 from descheduler.planning.overload import Overload
 from descheduler.planning.verdicts import Cause, Verdict
-from descheduler.snapshot.eviction_history import Awaited
+from descheduler.snapshot.eviction_history import PendingReplacement
 from descheduler.snapshot.usage import PodUsage
 from descheduler.snapshot.workloads import Workload
 from kube.objects import Node, Pod
 
 
-class Judged(NamedTuple):
+class ConsideredPod(NamedTuple):
     """A candidate, its one verdict, and what it uses where that is known."""
 
     pod: Pod
@@ -72,7 +72,7 @@ class NodePlan:
     node: Node
     overloads: tuple[Overload, ...]
     projected: collections.abc.Mapping[str, float]
-    candidates: tuple[Judged, ...] = ()
+    candidates: tuple[ConsideredPod, ...] = ()
     left_alone: str = ""
 
     @property
@@ -99,7 +99,7 @@ class EvictionPlan:
     evictions: tuple[Eviction, ...] = ()
     blocked: str = ""
     headroom: Headroom = NO_HEADROOM
-    unreplaced: tuple[Awaited, ...] | None = None
+    unreplaced: tuple[PendingReplacement, ...] | None = None
 
     @property
     def causes(self) -> tuple[Cause, ...]:

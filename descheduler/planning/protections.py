@@ -1,6 +1,6 @@
 """Which pods may leave a node at all: the policy's `protect` section, one verdict per pod, in a fixed order.
 
-`planning.py` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
+`planning.planner` asks for every pod of an overloaded node before it weighs any. Order matters for the reader only: the
 first protection that holds is the one named. No annotation of a pod overrides a protection; `evictable: "false"` adds
 one. What only says that it is a placeholder, a static pod or a DaemonSet's is believed here, and only here: that keeps
 a pod where it is, and hides it from no count (`kube.api.pods`, `kube.pods.pod_view`).
@@ -21,7 +21,7 @@ from descheduler.planning import disruption_budgets, flow_rules
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.snapshot import Snapshot
-from descheduler.snapshot.workloads import Standing
+from descheduler.snapshot.workloads import WorkloadStatus
 from kube.objects import PersistentVolume, Pod
 from kube.pods import pod_view
 from policy.schema import units
@@ -30,14 +30,14 @@ from policy.schema.load_policy import LoadPolicy
 PROTECTED_LABEL = "evenload.io/protected"  # what deploy/guard makes the apiserver refuse; any value but "false"
 
 
-class Case(NamedTuple):
+class CandidateContext(NamedTuple):
     """A pod before its judges: its workload's standing (None: unknown owner), which claims may move, why its owner
     could not be looked up ("" if it could), its namespace's labels (None: not known), the volumes behind claims, and
     whether a budget is over it.
     """
 
     pod: Pod
-    standing: Standing | None
+    standing: WorkloadStatus | None
     policy: LoadPolicy
     now_seconds: float
     movable_claims: frozenset[str]
@@ -47,7 +47,7 @@ class Case(NamedTuple):
     has_budget: bool
 
 
-class Cases:
+class CandidateContexts:
     """Makes cases out of one snapshot, whose standings, claims and budgets are counted once for all pods."""
 
     def __init__(self, taken: Snapshot, policy: LoadPolicy) -> None:
@@ -57,14 +57,14 @@ class Cases:
         self._policy = policy
         self._movable_claims = taken.movable_claims()
 
-    def standing(self, pod: Pod) -> Standing | None:
+    def standing(self, pod: Pod) -> WorkloadStatus | None:
         """How the pod's workload stands, None where the workload is not known."""
         workload = self._taken.workload_of(pod)
         return self.standings.get(workload.uid) if workload is not None else None
 
-    def of(self, pod: Pod, now_seconds: float) -> Case:
+    def of(self, pod: Pod, now_seconds: float) -> CandidateContext:
         """The case of a pod of the snapshot, or of the same pod as it was read later."""
-        return Case(
+        return CandidateContext(
             pod=pod,
             standing=self.standing(pod),
             policy=self._policy,
@@ -84,12 +84,12 @@ def comes_last(pod: Pod, policy: LoadPolicy) -> bool:
     return wished and protect.opt_out.allowed_in(pod.namespace)
 
 
-def verdict(case: Case) -> Verdict | None:
+def verdict(case: CandidateContext) -> Verdict | None:
     """The first protection that keeps the pod where it is; None if it may be considered."""
     return next((found for rule in RULES if (found := rule(case)) is not None), None)
 
 
-def _state(case: Case) -> Verdict | None:
+def _state(case: CandidateContext) -> Verdict | None:
     if case.pod.undecodable:
         return Verdict(Cause.UNDECODABLE, f"{case.pod.undecodable}: not all of it can be read, a protection neither")
     if pod_view.claims_placeholder(case.pod):
@@ -109,7 +109,7 @@ def _state(case: Case) -> Verdict | None:
     return None
 
 
-def _opt_out(case: Case) -> Verdict | None:
+def _opt_out(case: CandidateContext) -> Verdict | None:
     if (value := case.pod.labels.get(PROTECTED_LABEL, "false")) != "false":
         return Verdict(Cause.OPTED_OUT, f'{PROTECTED_LABEL}: "{value}"')
     if not case.policy.descheduler.protect.opt_out.allowed_in(case.pod.namespace):
@@ -122,7 +122,7 @@ def _opt_out(case: Case) -> Verdict | None:
     return None
 
 
-def _marker(case: Case) -> Verdict | None:
+def _marker(case: CandidateContext) -> Verdict | None:
     protect, annotations = case.policy.descheduler.protect, case.pod.annotations
     if not protect.opt_out.allowed_in(case.pod.namespace):
         return None
@@ -135,7 +135,7 @@ def _marker(case: Case) -> Verdict | None:
     return None
 
 
-def _not_to_be_disrupted(value: str, case: Case) -> bool:
+def _not_to_be_disrupted(value: str, case: CandidateContext) -> bool:
     """Karpenter's reading: "true", or a Go duration that has not passed since the pod started; anything else counts
     for nothing (kubernetes-sigs/karpenter pull 2874).
     """
@@ -149,7 +149,7 @@ def _not_to_be_disrupted(value: str, case: Case) -> bool:
     return lasts_seconds > 0 and (started_at_seconds is None or case.now_seconds - started_at_seconds < lasts_seconds)
 
 
-def _namespace(case: Case) -> Verdict | None:
+def _namespace(case: CandidateContext) -> Verdict | None:
     protect, namespace = case.policy.descheduler.protect, case.pod.namespace
     if namespace in protect.namespaces:
         return Verdict(Cause.NAMESPACE, namespace)
@@ -162,12 +162,12 @@ def _namespace(case: Case) -> Verdict | None:
     return None
 
 
-def _label(case: Case) -> Verdict | None:
+def _label(case: CandidateContext) -> Verdict | None:
     wanted = case.policy.descheduler.protect.label_selector
     return None if wanted.matches(case.pod.labels) else Verdict(Cause.LABEL, "labelSelector does not match")
 
 
-def _flow(case: Case) -> Verdict | None:
+def _flow(case: CandidateContext) -> Verdict | None:
     rules = case.policy.descheduler.flow
     rule = flow_rules.deciding(rules, case.pod, case.standing)
     if rule is None or rule.allow.mode != "Never":
@@ -175,25 +175,25 @@ def _flow(case: Case) -> Verdict | None:
     return Verdict(Cause.FLOW_NEVER, flow_rules.named(rules, rule))
 
 
-def _bare(case: Case) -> Verdict | None:
+def _bare(case: CandidateContext) -> Verdict | None:
     if case.pod.owner is None and case.policy.descheduler.protect.bare:
         return Verdict(Cause.BARE, "no controller would replace it")
     return None
 
 
-def _priority(case: Case) -> Verdict | None:
+def _priority(case: CandidateContext) -> Verdict | None:
     line = case.policy.descheduler.protect.priority_at_least
     return Verdict(Cause.PRIORITY, f"{case.pod.priority} >= {line}") if case.pod.priority >= line else None
 
 
-def _opt_in(case: Case) -> Verdict | None:
+def _opt_in(case: CandidateContext) -> Verdict | None:
     agreed = any(case.pod.annotations.get(key, "").lower() == "true" for key in pod_annotations.EVICTABLE)
     if case.policy.descheduler.protect.opt_in and not agreed:
         return Verdict(Cause.NOT_OPTED_IN, f'needs {pod_annotations.EVICTABLE[0]}: "true"')
     return None
 
 
-def _young(case: Case) -> Verdict | None:
+def _young(case: CandidateContext) -> Verdict | None:
     wanted_seconds = case.policy.descheduler.protect.min_pod_age_seconds
     age_seconds = case.now_seconds - (case.pod.started_at_seconds or case.pod.created_at_seconds)
     if age_seconds < wanted_seconds:
@@ -201,7 +201,7 @@ def _young(case: Case) -> Verdict | None:
     return None
 
 
-def _local_storage(case: Case) -> Verdict | None:
+def _local_storage(case: CandidateContext) -> Verdict | None:
     kept = case.policy.descheduler.protect.local_storage
     for volume in case.pod.volumes:
         in_memory = volume.empty_dir and volume.medium == "Memory"
@@ -211,7 +211,7 @@ def _local_storage(case: Case) -> Verdict | None:
     return None
 
 
-def _node_bound(case: Case) -> Verdict | None:
+def _node_bound(case: CandidateContext) -> Verdict | None:
     if not case.policy.descheduler.protect.node_bound_volumes:
         return None
     for volume in case.pod.volumes:
@@ -222,7 +222,7 @@ def _node_bound(case: Case) -> Verdict | None:
     return None
 
 
-def _storage_class(case: Case) -> Verdict | None:
+def _storage_class(case: CandidateContext) -> Verdict | None:
     """A class that is not known is taken for one of those that are protected."""
     classes = case.policy.descheduler.protect.storage_classes
     for volume in case.pod.volumes if classes else ():
@@ -234,20 +234,20 @@ def _storage_class(case: Case) -> Verdict | None:
     return None
 
 
-def _budget(case: Case) -> Verdict | None:
+def _budget(case: CandidateContext) -> Verdict | None:
     if case.has_budget or not case.policy.descheduler.protect.without_budget:
         return None
     return Verdict(Cause.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
 
 
-def _job(case: Case) -> Verdict | None:
+def _job(case: CandidateContext) -> Verdict | None:
     workload = case.standing.workload if case.standing is not None else None
     if workload is None or not (workload.without_retry and case.policy.descheduler.protect.jobs_without_retry):
         return None
     return Verdict(Cause.JOB_WITHOUT_RETRY, f"an eviction would fail {workload}: backoffLimit, podFailurePolicy")
 
 
-def _replicas(case: Case) -> Verdict | None:
+def _replicas(case: CandidateContext) -> Verdict | None:
     protect = case.policy.descheduler.protect
     if case.standing is None:
         if case.pod.owner is None:  # a bare pod that `bare: false` lets go: there are no replicas to count

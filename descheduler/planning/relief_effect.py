@@ -1,7 +1,7 @@
 """Effect of evictions on the load of their node: the relief of a metric that was expected, and the one measured.
 
-`limits.py` asks before a pod leaves a node. A load that stays although pods went is not theirs (a system daemon, steal
-time, the kernel), and further evictions disturb workloads for nothing.
+`planning.limits` asks before a pod leaves a node. A load that stays although pods went is not theirs (a system daemon,
+steal time, the kernel), and further evictions disturb workloads for nothing.
 
 Evictions of one run share their readings, so a run is judged as a whole, 5 and 30 min after it, by the better of both:
 

@@ -1,8 +1,8 @@
 """The words in which the descheduler says what it decided about a pod: one cause per candidate, never none, never two.
 
-`protections.py`, `limits.py`, `budgets.py`, `destinations.py` and `planning.py` give these verdicts; the plan, the log
-line, the Events, the metrics and GET /plan repeat them. A cause is a low-cardinality word; figures stand in the
-verdict's detail.
+`planning.protections`, `planning.limits`, `planning.disruption_budgets`, `placement.destinations` and
+`planning.planner` give these verdicts; the plan, the log line, the Events, the metrics and GET /plan repeat them. A
+cause is a low-cardinality word; figures stand in the verdict's detail.
 """
 
 import collections

@@ -148,10 +148,10 @@ class Reader:
 
     def _custom(
         self, controllers: Owners, pods: collections.abc.Iterable[Pod], nodes: collections.abc.Collection[str]
-    ) -> scaled_owners.Found:
+    ) -> scaled_owners.ScaledOwner:
         """Owners of other kinds, directly or above a ReplicaSet, of pods on these nodes only: each costs a request."""
         if not nodes:
-            return scaled_owners.Found({}, {})
+            return scaled_owners.ScaledOwner({}, {})
         listed = workloads.Index(controllers)
         owned = ((pod.namespace, pod.owner) for pod in pods if pod.spec.node_name in nodes)
         above = {Custom(namespace, listed.leading(owner)) for namespace, owner in owned if owner is not None}

@@ -1,7 +1,7 @@
 """What the past says to a plan: counts and times out of the ledger, as one immutable value.
 
-`past.py` makes it of the ledger's rows, so caps and cool-downs survive restarts; `limits.py` and `planning.py` decide
-by it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
+`ledger.history_from_rows` makes it of the ledger's rows, so caps and cool-downs survive restarts; `planning.limits` and
+`planning.planner` decide by it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
 """
 
 import collections.abc
@@ -12,7 +12,7 @@ HOUR_SECONDS = 3600.0
 FOLLOWED_SECONDS = 24 * HOUR_SECONDS  # for so long it is learnt what became of an eviction
 
 
-class Departed(NamedTuple):
+class EvictedPod(NamedTuple):
     """A pod evicted a short while ago whose load its node's windows still show: gone since when, and what it used."""
 
     node: str
@@ -49,7 +49,7 @@ class Measured(NamedTuple):
     memory_bytes: float
 
 
-class Awaited(NamedTuple):
+class PendingReplacement(NamedTuple):
     """An eviction whose replacement was not seen Ready yet: of which workload ("Kind/name"), intended when."""
 
     namespace: str
@@ -58,7 +58,7 @@ class Awaited(NamedTuple):
     at_seconds: float
 
 
-class Passed(NamedTuple):
+class FlowHistory(NamedTuple):
     """What a flow rule let through: when (Unix seconds), and workloads whose replacement was not seen Ready yet."""
 
     at_seconds: tuple[float, ...] = ()
@@ -68,7 +68,7 @@ class Passed(NamedTuple):
 @dataclasses.dataclass(frozen=True, slots=True)
 class History:
     """Evictions of the past: in the last hour, the last per workload and per node, returns and failures per workload,
-    evictions in vain per pod uid, what passed per flow rule (`flow.key`).
+    evictions in vain per pod uid, what passed per flow rule (`flow_rules.key`).
 
     `in_flight` are the workloads of which an evicted pod's replacement was not seen Ready yet, `awaited` the evictions
     of the last day behind that, oldest first, `undecided` the workloads with an intent whose end is not known yet.
@@ -82,10 +82,10 @@ class History:
     returned: collections.abc.Mapping[str, int] = dataclasses.field(default_factory=dict)
     failures: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
     in_vain: collections.abc.Mapping[str, Failures] = dataclasses.field(default_factory=dict)
-    flow: collections.abc.Mapping[str, Passed] = dataclasses.field(default_factory=dict)
+    flow: collections.abc.Mapping[str, FlowHistory] = dataclasses.field(default_factory=dict)
     in_flight: frozenset[str] = frozenset()
-    awaited: tuple[Awaited, ...] = ()
+    awaited: tuple[PendingReplacement, ...] = ()
     landed: collections.abc.Mapping[str, Measured] = dataclasses.field(default_factory=dict)
     relieved: collections.abc.Mapping[str, tuple[Relieved, ...]] = dataclasses.field(default_factory=dict)
-    departed: tuple[Departed, ...] = ()
+    departed: tuple[EvictedPod, ...] = ()
     undecided: frozenset[str] = frozenset()

@@ -1,8 +1,8 @@
 """A pod as a run lists it: `kube.objects.Pod` whose equal parts are one object, without what no plan reads.
 
-`reading.py` lists PODS; everything behind it takes an `objects.Pod` and need not know. A cluster of 20,000 pods has
-some hundred sorts of them: pods of one workload share labels, owner, containers, tolerations and rules, and what they
-request is computed once for all. Of a pod of 3 KB on the wire 1.3 KB stay, where the whole struct takes 5.
+`snapshot.cluster_reader` lists PODS; everything behind it takes an `objects.Pod` and need not know. A cluster of 20,000
+pods has some hundred sorts of them: pods of one workload share labels, owner, containers, tolerations and rules, and
+what they request is computed once for all. Of a pod of 3 KB on the wire 1.3 KB stay, where the whole struct takes 5.
 
 Labels and owners stay text while a pod is decoded, and equal text is decoded once. A spec is decoded, which is faster
 than looking for a node's name in its text, and compared with the last one of the same owners.
@@ -24,7 +24,7 @@ from policy.contract import filter_opt_out
 
 SORTS: Final = 8192  # latest ones, each of an owner
 SORTS_BYTES: Final = 16 * 2**20  # of JSON, remembered: 8,000 of usual specs
-LABELS: Final = "labels"  # what `left_out` can say, besides lean_pods.OWNER and what `bounds.exceeded` finds
+LABELS: Final = "labels"  # what `left_out` can say, besides lean_pods.OWNER and what `pod_bounds.exceeded` finds
 QOS_CLASSES: Final = {name: name for name in ("", "Guaranteed", "Burstable", "BestEffort")}
 _NOTHING: Final = msgspec.Raw()
 
@@ -236,7 +236,7 @@ def _pairs(read: Read) -> dict[str, str]:
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(pods.PodSpec)
-_sort = pod_bounds.Remembered(_made_sort, SORTS_BYTES)
-_owners = pod_bounds.Remembered(_made_owners)
-_labels = pod_bounds.Remembered(msgspec.json.Decoder(dict[str, str]).decode)
+_sort = pod_bounds.BoundedCache(_made_sort, SORTS_BYTES)
+_owners = pod_bounds.BoundedCache(_made_owners)
+_labels = pod_bounds.BoundedCache(msgspec.json.Decoder(dict[str, str]).decode)
 PODS: Final = kinds.Kind("api/v1", "pods", "Pod", Pod)

@@ -1,7 +1,7 @@
-"""The annotations of pods that `protections` and `ordering` ask for.
+"""The annotations of pods that `protections` and `planning.candidate_order` ask for.
 
-`listed` keeps them of each pod. It imports nothing, because the first list of a run begins before the rules are loaded
-(`ahead`).
+`snapshot.interned_pods` keeps them of each pod. It imports nothing, because the first list of a run begins before the
+rules are loaded (`snapshot.pod_list`).
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """How much of what a pod's author writes a run takes in, and how much of that is remembered.
 
-`listed.py` asks for every pod it decodes. kube-apiserver bounds an object by its size alone, 1.5 MB: 5,000
+`snapshot.interned_pods` asks for every pod it decodes. kube-apiserver bounds an object by its size alone, 1.5 MB: 5,000
 anti-affinity terms of one pod cost every candidate of every run a second. A pod over a bound is read without what
-exceeds it, which `objects.Pod.left_out` says, and is never evicted (`protections.py`): its rules are not known.
+exceeds it, which `objects.Pod.left_out` says, and is never evicted (`planning.protections`): its rules are not known.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ MOST_REMEMBERED_BYTES: Final = 8 * 2**20  # of the texts of a cache; what is mad
 _SHARE: Final = 256  # of a cache that one entry may take
 
 
-class Remembered(Generic[V]):
+class BoundedCache(Generic[V]):
     """Cache of values by the text they came from, bounded in bytes and emptied when full. With a bound on entries alone
     the authors of the texts would decide its size.
     """

@@ -4,7 +4,7 @@ It comes in one piece, decoded while it arrives. It is as current as pages are, 
 from its cache, and reads what follows a first page from etcd: ten pages of 20,000 pods cost it four times as much. One
 that cannot send so long an answer (an older one, or it cuts after a minute) is asked for pages.
 
-`reading.Reader` begins it first and needs it last. A process that makes one run (`--once`) begins it before its
+`cluster_reader.Reader` begins it first and needs it last. A process that makes one run (`--once`) begins it before its
 libraries are loaded, so that the apiserver works meanwhile; then the pods are some moments older than the rest, which
 they may be of either in any case, since a cluster is listed kind by kind. This module imports no rules, for that
 reason.

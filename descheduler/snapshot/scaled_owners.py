@@ -1,7 +1,8 @@
 """Owners of kinds that we do not know: how many replicas they want, by the scale subresource of their kind.
 
-`reading.py` asks for the owners of pods on nodes that may be relieved: an Argo Rollout, a CloneSet, whatever a cluster
-has. What has no scale, or may not be read, is left out; its pods then stay, because nobody can say what replaces them.
+`snapshot.cluster_reader` asks for the owners of pods on nodes that may be relieved: an Argo Rollout, a CloneSet,
+whatever a cluster has. What has no scale, or may not be read, is left out; its pods then stay, because nobody can say
+what replaces them.
 
 A pod's author writes its ownerReferences, and what answers for another kind need not be the apiserver: an aggregated
 API, a conversion webhook. So an owner that cannot be looked up is a failure of its own, which keeps its pods and no
@@ -44,7 +45,7 @@ class Failure(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class ScaledOwner(NamedTuple):
     """The owners with a scale by their uid, and those that could not be looked up."""
 
     workloads: dict[str, Workload]
@@ -60,9 +61,9 @@ def is_custom(reference: OwnerReference | None) -> bool:
     return reference is not None and reference.api_version not in KNOWN_VERSIONS
 
 
-def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> Found:
+def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> ScaledOwner:
     """What is known of the owners: one request per API version and one per owner. Raises nothing of the door."""
-    asking, found = _Asking(door), Found({}, {})
+    asking, found = _Asking(door), ScaledOwner({}, {})
     for owner in sorted(set(owners), key=lambda one: (one.namespace, one.reference.uid, str(one.reference))):
         try:
             scale = asking.scale(owner)

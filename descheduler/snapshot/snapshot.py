@@ -1,8 +1,9 @@
-"""One immutable picture of the cluster per run: what `planning.py` decides by, and nothing else.
+"""One immutable picture of the cluster per run: what `planning.planner` decides by, and nothing else.
 
-`reading.py` takes it through the two doors; tests build it by hand. Most runs of most clusters find no node overloaded:
-they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a picture is of one
-moment (`at_seconds`), usage carries its own times, and a node or pod without a trustworthy value is absent from it.
+`snapshot.cluster_reader` takes it through the two doors; tests build it by hand. Most runs of most clusters find no
+node overloaded: they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a
+picture is of one moment (`at_seconds`), usage carries its own times, and a node or pod without a trustworthy value is
+absent from it.
 """
 
 import collections
@@ -79,9 +80,9 @@ class Snapshot(Overview):
                 found[pod.namespace, owner.uid].append(pod)
         return dict(found)
 
-    def standings(self) -> workload_index.Standings:
+    def standings(self) -> workload_index.WorkloadStatuses:
         """How every workload stands, by its uid."""
-        return workload_index.Standings(self.owned, self.workloads)
+        return workload_index.WorkloadStatuses(self.owned, self.workloads)
 
     def movable_claims(self) -> frozenset[str]:
         """The claims whose volume can be mounted on at least two of the nodes, with the same data, and need not stay

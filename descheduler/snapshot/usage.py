@@ -1,8 +1,8 @@
 """What nodes and pods really use, as figures with a time, and which of those figures may be acted on.
 
-`reading.py` makes these from Prometheus answers; `planning.py` and `destinations.py` decide by them. A figure that is
-missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never acts on a node or a
-pod it cannot see.
+`snapshot.cluster_reader` makes these from Prometheus answers; `planning.planner` and `placement.destinations` decide by
+them. A figure that is missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never
+acts on a node or a pod it cannot see.
 """
 
 import collections.abc

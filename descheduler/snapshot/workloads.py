@@ -1,8 +1,8 @@
 """From a pod to the workload that replaces it: ReplicaSets stand for their Deployments, the rest for themselves.
 
-`reading.py` builds the index from the owners it listed and those that `owners.py` found by their scale;
-`protections.py` and `limits.py` ask it how many replicas a workload wants and how many stand ready. Other owners are
-not in the index, so their pods stay protected: nobody knows what replaces them.
+`snapshot.cluster_reader` builds the index from the owners it listed and those that `snapshot.scaled_owners` found by
+their scale; `planning.protections` and `planning.limits` ask it how many replicas a workload wants and how many stand
+ready. Other owners are not in the index, so their pods stay protected: nobody knows what replaces them.
 """
 
 import collections
@@ -56,7 +56,7 @@ class Workload(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Standing:
+class WorkloadStatus:
     """How a workload stands now: ready pods that are not terminating, and how many of its replicas are missing."""
 
     workload: Workload
@@ -131,7 +131,7 @@ class Index(collections.abc.Mapping[str, Workload]):
         return self.get(owner.uid) if leads else None
 
 
-class Standings(collections.abc.Mapping[str, Standing]):
+class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
     """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
 
     The smaller of the status's count and our own is believed: a pod that is terminating still counts as ready in many
@@ -145,9 +145,9 @@ class Standings(collections.abc.Mapping[str, Standing]):
         workloads: Index,
     ) -> None:
         self._owned, self._workloads = owned, workloads
-        self._counted: dict[str, Standing] = {}
+        self._counted: dict[str, WorkloadStatus] = {}
 
-    def __getitem__(self, uid: str) -> Standing:
+    def __getitem__(self, uid: str) -> WorkloadStatus:
         if uid not in self._counted:
             workload = self._workloads[uid]
             if workload.uid != uid:
@@ -155,7 +155,7 @@ class Standings(collections.abc.Mapping[str, Standing]):
             owners = (uid, *self._workloads.versions(uid))
             pods = (pod for owner in owners for pod in self._owned.get((workload.namespace, owner), ()))
             ready = sum(1 for pod in pods if pod.ready and not pod.deleting and not pod.finished)
-            self._counted[uid] = Standing(workload, min(workload.ready, ready))
+            self._counted[uid] = WorkloadStatus(workload, min(workload.ready, ready))
         return self._counted[uid]
 
     def __iter__(self) -> collections.abc.Iterator[str]:

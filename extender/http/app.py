@@ -1,8 +1,8 @@
 """The extender's HTTP side: a Flask application over a `view.View`; it opens no socket and starts no thread.
 
-`serving` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body, decode it,
-ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the end of a
-chunked reply unread, and the connection is lost.
+`http.gunicorn_server` runs it under gunicorn, tests call it directly. The three verbs share one path: read the body,
+decode it, ask `verbs`, count and remember. Replies are whole, with their Content-Length: Go's JSON decoder leaves the
+end of a chunked reply unread, and the connection is lost.
 
 What people ask (/explain, /decisions, /nodes) computes long, and while it does kube-scheduler waits for the same
 interpreter. So one of these is answered at a time, together they have a share of time (`Share`), and no step of them
@@ -43,10 +43,10 @@ Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
 class Parts:
     """What the application is made from; all of it is shared with the threads that keep the view up to date."""
 
-    view: cluster_view.View
+    view: cluster_view.ClusterView
     clock: clock.Clock
     metrics: metrics.Metrics
-    decisions: decision_log.Ring
+    decisions: decision_log.DecisionLog
 
 
 class Share:
@@ -108,27 +108,27 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     return app
 
 
-def _filter(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _filter(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_args(body)
     return _in_time(seen, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral_answers.filter_nodes)
 
 
-def _prioritize(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _prioritize(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_args(body)
     return _in_time(seen, args, now_seconds, decide=verbs.prioritize, otherwise=neutral_answers.prioritize)
 
 
-def _preempt(seen: cluster_view.View, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _preempt(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_preemption(body)
     return _in_time(seen, args, now_seconds, decide=verbs.preempt, otherwise=neutral_answers.preempt)
 
 
 def _in_time(
-    seen: cluster_view.View,
+    seen: cluster_view.ClusterView,
     args: A,
     now_seconds: float,
     *,
-    decide: collections.abc.Callable[[cluster_view.View, A, float], verbs.Outcome],
+    decide: collections.abc.Callable[[cluster_view.ClusterView, A, float], verbs.Outcome],
     otherwise: collections.abc.Callable[[A, str, float], verbs.Outcome],
 ) -> verbs.Outcome:
     """The decision, or the neutral answer when the request has waited too long already or would have to."""

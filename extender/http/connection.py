@@ -1,7 +1,9 @@
-"""One connection of the extender's port: what `worker` and gunicorn know of it, and its steps that never wait.
+"""One connection of the extender's port: its state, shared by `http.gunicorn_worker` and gunicorn, and its steps
+that never wait.
 
 A connection is silent, shakes hands (TLS), sends a request, is answered on a thread, takes the reply, and is kept or
-ended. Each step but the answer is made by `worker` in its poller, in as many turns as the client needs, within a time.
+ended. Each step but the answer is made by `http.gunicorn_worker` in its poller, in as many turns as the client needs,
+within a time.
 """
 
 import socket

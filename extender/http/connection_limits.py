@@ -1,8 +1,8 @@
 """Admission of connections and order of requests, so that no client's address keeps the others from the port.
 
-`worker` asks `Open` after every new connection and every byte that it holds, and `Turns` for the next request that a
-thread is to answer. Both are fair by address: who has most must give way. kube-scheduler, the kubelet and Prometheus
-have a few connections each, so it is never theirs while another address has more.
+`http.gunicorn_worker` asks `Open` after every new connection and every byte that it holds, and `Turns` for the next
+request that a thread is to answer. Both are fair by address: who has most must give way. kube-scheduler, the kubelet
+and Prometheus have a few connections each, so it is never theirs while another address has more.
 """
 
 import collections

@@ -1,8 +1,8 @@
 """What follows an answer and nobody waits for: put off while the next request of the connection is there already.
 
-`lean` hands over the bookkeeping of an answer with `do`. A thread of `serving` that is `keeping` puts it off and lets
-`some` of it be done whenever no request waits; at most LIMIT are put off, and all are done before the thread leaves the
-connection, so that nothing is lost at a graceful end. Any other thread does it at once.
+`http.fast_path` hands over the bookkeeping of an answer with `do`. A thread of `http.gunicorn_server` that is `keeping`
+puts it off and lets `some` of it be done whenever no request waits; at most LIMIT are put off, and all are done before
+the thread leaves the connection, so that nothing is lost at a graceful end. Any other thread does it at once.
 """
 
 import collections

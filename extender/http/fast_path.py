@@ -7,7 +7,7 @@ stays the one definition of every answer, and this one may decline whenever it i
 
 The winner is assumed when the server closes the reply: after its last byte is sent, on the same thread, before the next
 request of that connection is read, so that the next pod of the same scheduler sees the placement; another scheduler may
-ask in between, as it could before. The decision is remembered and counted when no request waits (`later`).
+ask in between, as it could before. The decision is remembered and counted when no request waits (`http.deferred`).
 """
 
 import collections
@@ -37,7 +37,7 @@ _END: Final = b'"]}'
 ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
 
 
-class Question(NamedTuple):
+class ParsedRequest(NamedTuple):
     """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, the board,
     which is of this moment in these rows, and what the replicas of the pod's owner are known to use.
     """
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     pod: objects.Pod
     rows: node_cache.Rows
     text: bytes
-    current: score_cache.Board
+    current: score_cache.ScoreTable
     mean: owner_usage.Mean | None
 
 
@@ -61,14 +61,14 @@ class _Order(NamedTuple):
     """A list of names as it stood in a request or reply, and where its nodes stand under these labels."""
 
     text: bytes
-    labels: score_cache.Labels
+    labels: score_cache.NodeLabels
     rows: node_cache.Rows
 
 
 Answer = collections.abc.Callable[[bytes, float], Reply | None]
 
 
-class Orders:
+class NameListCache:
     """The lists of names seen last. A list is compared byte by byte, which ends at the first difference.
 
     A deque with a limit, read as a copy: threads may add at the same time, and what is missed is read anew.
@@ -77,23 +77,23 @@ class Orders:
     def __init__(self) -> None:
         self._kept: collections.deque[_Order] = collections.deque(maxlen=ORDERS_KEPT)
 
-    def find(self, text: bytes, labels: score_cache.Labels) -> _Order | None:
+    def find(self, text: bytes, labels: score_cache.NodeLabels) -> _Order | None:
         """The list with exactly this text; None for one not seen, or seen before nodes came or went."""
         return next((one for one in self._kept.copy() if one.labels is labels and one.text == text), None)
 
-    def keep(self, text: bytes, labels: score_cache.Labels, rows: node_cache.Rows) -> None:
+    def keep(self, text: bytes, labels: score_cache.NodeLabels, rows: node_cache.Rows) -> None:
         """Remember a list."""
         self._kept.append(_Order(text, labels, rows))
 
 
-class Lean:
+class FastPath:
     """The WSGI function. `parts` are the application's own."""
 
     def __init__(self, parts: app.Parts, application: wsgi.WSGIApplication) -> None:
         self._parts = parts
         self._application = application
-        self._boards = score_cache.Boards(parts.view)
-        self._orders = Orders()
+        self._boards = score_cache.ScoreCache(parts.view)
+        self._orders = NameListCache()
         self._verbs = {"/filter": self._filter, "/prioritize": self._prioritize}
         self._durations = {
             (verb, result): parts.metrics.duration_seconds.labels(verb, result)
@@ -122,7 +122,7 @@ class Lean:
         start_response("200 OK", headers)
         verb, result = environ["PATH_INFO"][1:], "degraded" if reply.degraded else "ok"
         self._durations[verb, result].observe(self._parts.clock.monotonic() - started_seconds)
-        return _Sent(reply, connection)
+        return _SentReply(reply, connection)
 
     def ahead(self) -> None:
         """Make the board of this moment before somebody asks, who would wait for it."""
@@ -158,7 +158,7 @@ class Lean:
         return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
 
     def _filtered(
-        self, asked: Question, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
+        self, asked: ParsedRequest, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
     ) -> None:
         current, every = asked.current, asked.current.standing
         name_of = every.loads.names.__getitem__
@@ -183,7 +183,7 @@ class Lean:
         reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
-    def _prioritized(self, asked: Question, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
+    def _prioritized(self, asked: ParsedRequest, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
         every = asked.current.standing
         names = every.loads.names
         winner = "" if ranking.neutral.all() else names[asked.rows[ranking.raw.argmax()]]
@@ -199,17 +199,17 @@ class Lean:
     def _note(
         self,
         verb: str,
-        asked: Question,
+        asked: ParsedRequest,
         judged: verbs.Judgement,
         *,
         best: tuple[decision_log.Ranked, ...] = (),
         assumed: str,
     ) -> None:
-        seen = cluster_view.Asked(asked.current.standing, asked.rows)
+        seen = cluster_view.CandidateRows(asked.current.standing, asked.rows)
         found = verbs.decision(verb, seen, asked.pod, judged, best=best, assumed=assumed, mean=asked.mean)
         app.note(self._parts, found)
 
-    def _assume(self, asked: Question, winner: str) -> None:
+    def _assume(self, asked: ParsedRequest, winner: str) -> None:
         """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
         made while nobody waits for it.
         """
@@ -218,7 +218,7 @@ class Lean:
             if 2 * len(asked.rows) >= len(asked.current.labels.rows):
                 self._boards.current(self._parts.clock.now())
 
-    def _question(self, body: bytes, now_seconds: float) -> Question | None:
+    def _question(self, body: bytes, now_seconds: float) -> ParsedRequest | None:
         """The request in a body as Go writes it, with known names; None for any other."""
         begin, end = body.rfind(_NAMES), body.rfind(_END)
         if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
@@ -234,9 +234,9 @@ class Lean:
         current = self._boards.current(now_seconds, rows)
         if current.labels is not labels:
             return None  # a node came or went just now
-        return Question(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
+        return ParsedRequest(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
 
-    def _rows(self, text: bytes, labels: score_cache.Labels) -> node_cache.Rows | None:
+    def _rows(self, text: bytes, labels: score_cache.NodeLabels) -> node_cache.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.
 
         Only the exact bytes of a known name are looked up, so a text that means something else in JSON is not found.
@@ -255,7 +255,7 @@ class Lean:
         return rows if np.bincount(rows).max() == 1 else None
 
 
-def _needs_more(current: score_cache.Board, pod: objects.Pod) -> bool:
+def _needs_more(current: score_cache.ScoreTable, pod: objects.Pod) -> bool:
     """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
     every = current.standing
     if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
@@ -263,7 +263,7 @@ def _needs_more(current: score_cache.Board, pod: objects.Pod) -> bool:
     return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
 
 
-class _Sent:
+class _SentReply:
     """A reply of one piece that does the rest when the server closes it."""
 
     def __init__(self, reply: Reply, connection: socket.socket | None) -> None:

@@ -1,7 +1,7 @@
 """The extender under gunicorn: one worker with threads, whose connections outlive kube-scheduler's idle ones.
 
-`__main__` calls `run`, which does not return. The master only holds the port; the worker makes the `Served` service,
-starts its watches after the fork, and stops them when it ends. Each setting stands here with its reason
+`__main__` calls `run`, which does not return. The master only holds the port; the worker makes the `ServingState`
+service, starts its watches after the fork, and stops them when it ends. Each setting stands here with its reason
 (docs/reference/extender.md has the measurements). With a `tls.Security` the same port speaks TLS.
 """
 
@@ -28,7 +28,7 @@ _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 _SHARED_MEMORY: Final = pathlib.Path("/dev/shm")  # noqa: S108 - gunicorn's own heartbeat file, on a read-only root
 
 
-class Served(Protocol):
+class ServingState(Protocol):
     """What runs in the worker: threads to start, and an application."""
 
     def app(self) -> wsgi.WSGIApplication:
@@ -43,7 +43,7 @@ class Served(Protocol):
 
 def run(
     listen: str,
-    make: collections.abc.Callable[[], Served],
+    make: collections.abc.Callable[[], ServingState],
     *,
     security: tls.Security | None = None,
     keepalive_seconds: int = KEEPALIVE_SECONDS,
@@ -127,12 +127,12 @@ class _Server(base.BaseApplication):  # type: ignore[misc]
     """
 
     def __init__(
-        self, chosen: dict[str, object], make: collections.abc.Callable[[], Served], security: tls.Security | None
+        self, chosen: dict[str, object], make: collections.abc.Callable[[], ServingState], security: tls.Security | None
     ) -> None:
         self._chosen = chosen
         self._make = make
         self._security = security
-        self._service: Served | None = None
+        self._service: ServingState | None = None
         self._stop = threading.Event()
         super().__init__()
 

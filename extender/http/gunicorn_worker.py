@@ -1,8 +1,9 @@
 """gunicorn's thread worker, whose main thread reads: a thread gets a connection only when a request of it is whole.
 
-`serving` gives it to gunicorn. Accepting, handshakes, heads, bodies, what is left of replies and the ends of
-connections are steps of `connection.Connection`, made in the poller without waiting; `admission` says who may stay and
-whose turn it is. So clients that are slow, silent or many hold memory within bounds and no thread, whatever they send.
+`http.gunicorn_server` gives it to gunicorn. Accepting, handshakes, heads, bodies, what is left of replies and the ends
+of connections are steps of `connection.Connection`, made in the poller without waiting; `http.connection_limits` says
+who may stay and whose turn it is. So clients that are slow, silent or many hold memory within bounds and no thread,
+whatever they send.
 
 A stopping worker goes on accepting for `STOP_KEEPALIVE_LINGER` seconds. A connection that the kernel took just before
 the signal, or that a Service still sends for a moment after it, would wait in the queue and be reset at the end: a

@@ -1,8 +1,8 @@
 """Sockets of the extender's port that never wait: what the kernel does not take of a reply is kept, not waited for.
 
-`connection` makes every connection a `Plain` one or, with TLS, a `tls.Socket`. gunicorn and `direct` write a reply with
-`sendall` on a thread; where the client reads slowly, `worker` sends the rest from its poller with `flush`, so that no
-thread is held by a client that does not read.
+`connection` makes every connection a `Plain` one or, with TLS, a `tls.Socket`. gunicorn and `http.raw_requests` write a
+reply with `sendall` on a thread; where the client reads slowly, `http.gunicorn_worker` sends the rest from its poller
+with `flush`, so that no thread is held by a client that does not read.
 """
 
 import contextlib

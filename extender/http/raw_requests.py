@@ -1,10 +1,10 @@
 """Requests in the very form in which Go's client writes them, answered without gunicorn's parser.
 
-kube-scheduler sends the same head each time; only its length differs. `worker` tries `answer` first: a head that is
-`incoming.FORM` to the byte, on a connection without TLS, goes to the same WSGI application with an environ made here,
-and the reply leaves in one piece. Anything else, requests to a stopping worker among them, is gunicorn's, which stays
-the one that knows HTTP. Nothing is interpreted here that could be understood in two ways: one length, no transfer
-coding, no continuation lines.
+kube-scheduler sends the same head each time; only its length differs. `http.gunicorn_worker` tries `answer` first: a
+head that is `request_framing.FORM` to the byte, on a connection without TLS, goes to the same WSGI application with an
+environ made here, and the reply leaves in one piece. Anything else, requests to a stopping worker among them, is
+gunicorn's, which stays the one that knows HTTP. Nothing is interpreted here that could be understood in two ways: one
+length, no transfer coding, no continuation lines.
 """
 
 import collections.abc

@@ -1,11 +1,11 @@
 """The bytes of one connection up to the end of its next request: read without waiting, framed, then parsed.
 
-`connection` lets an `Incoming` receive when the poller says that something came; `worker` gives the connection to a
-thread only when the head and all of the body are there, or gunicorn's parser refuses what is there, or nothing more
-comes. The thread takes the request by `form` (`direct`) or by `request` (gunicorn's parser, which stays the one that
-knows HTTP). The parser reads from here: it never waits, and where it wants more than is there, it finds the end of the
-stream, and the connection ends after the answer. So a mistake in finding the end of a request can make a client wait or
-lose its connection; it cannot make bytes of a body a request.
+`connection` lets an `Incoming` receive when the poller says that something came; `http.gunicorn_worker` gives the
+connection to a thread only when the head and all of the body are there, or gunicorn's parser refuses what is there, or
+nothing more comes. The thread takes the request by `form` (`http.raw_requests`) or by `request` (gunicorn's parser,
+which stays the one that knows HTTP). The parser reads from here: it never waits, and where it wants more than is there,
+it finds the end of the stream, and the connection ends after the answer. So a mistake in finding the end of a request
+can make a client wait or lose its connection; it cannot make bytes of a body a request.
 """
 
 import enum
@@ -39,7 +39,7 @@ _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;|$)")
 
 
 class Socket(Protocol):
-    """What is read from: bytes, b"" at the end, or one of `sockets.FULL`."""
+    """What is read from: bytes, b"" at the end, or one of `nonblocking_sockets.FULL`."""
 
     def recv(self, size: int, /) -> bytes:
         """At most so many bytes."""

@@ -1,9 +1,9 @@
 """TLS on the extender's port: its certificate, renewed while it serves, and who may ask the verbs.
 
-`__main__` makes a `Security` from the options, `serving` gives its context to gunicorn for every new connection and
-puts `guarded` around the application, and `service` polls the files. Rotation restarts nothing: connections keep the
-certificate they began with, new ones get the new. The client's certificate is asked for but not required in the
-handshake, because probes share the port and have none; the path decides.
+`__main__` makes a `Security` from the options, `http.gunicorn_server` gives its context to gunicorn for every new
+connection and puts `guarded` around the application, and `service` polls the files. Rotation restarts nothing:
+connections keep the certificate they began with, new ones get the new. The client's certificate is asked for but not
+required in the handshake, because probes share the port and have none; the path decides.
 """
 
 import collections.abc

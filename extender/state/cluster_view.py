@@ -1,8 +1,8 @@
 """Everything an answer is made from, joined for one request: fresh readings, placements, and the policy in force.
 
-The watches keep `nodes` and `placements` up to date; `service` hands over a new policy. `verbs` and `explaining` ask
-for `Candidates`, which do not change any more, and pass their arrays to the policy's pure functions; `board` asks for
-what stands for every row.
+The watches keep `state.node_cache` and `placements` up to date; `service` hands over a new policy. `verbs` and
+`verbs.explain` ask for `Candidates`, which do not change any more, and pass their arrays to the policy's pure
+functions; `state.score_cache` asks for what stands for every row.
 
 Time stands still within a second here: whoever asks or tells at 04:00:00.7 does so at 04:00:00. The apiserver's own
 times (bindings, annotations) and windows are whole seconds, so that comparisons with them come out as before. Expected
@@ -28,7 +28,7 @@ from policy.schema import load_policy
 Mask = npt.NDArray[np.bool_]
 
 
-class InForce(NamedTuple):
+class CompiledPolicy(NamedTuple):
     """A policy with what is compiled from it once: rules and weights by column."""
 
     policy: load_policy.LoadPolicy
@@ -42,17 +42,17 @@ class InForce(NamedTuple):
 
     def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
         """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
-        as in `nodes.NodeLoads`.
+        as in `node_cache.NodeLoads`.
         """
         ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
         return [ratios[resource] for resource in self.resources]
 
 
-def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> InForce:
+def compiled(policy: load_policy.LoadPolicy, content_hash: str) -> CompiledPolicy:
     """Compile a policy for the columns of its metrics."""
     in_force = policy.metrics_in_force
     rules = filtering.rules(policy.filter, in_force)
-    return InForce(
+    return CompiledPolicy(
         policy,
         content_hash,
         metrics.names(in_force),
@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
     causes for which all of it may be old.
     """
 
-    in_force: InForce
+    in_force: CompiledPolicy
     now_seconds: float
     names: tuple[str, ...]
     loads: node_cache.NodeLoads
@@ -160,7 +160,7 @@ class Candidates(NamedTuple):
         return needed
 
 
-class Asked(NamedTuple):
+class CandidateRows(NamedTuple):
     """Some rows of what stood for all nodes at one moment: the candidates of a request before anybody looks at them."""
 
     standing: Candidates
@@ -174,7 +174,7 @@ class Asked(NamedTuple):
         return Candidates(every.in_force, every.now_seconds, names, every.loads, rows, *arrays, every.stale_watches)
 
 
-class View:
+class ClusterView:
     """The extender's picture of the cluster. Every method may be called from any thread.
 
     `table` makes what holds the nodes; a simulation has one that readings are shown to. `stale_watches` is asked for
@@ -200,7 +200,7 @@ class View:
         self.stale_watches: collections.abc.Callable[[], tuple[str, ...]] = tuple
 
     @property
-    def in_force(self) -> InForce:
+    def in_force(self) -> CompiledPolicy:
         """The policy that answers are made with."""
         return self._in_force
 
@@ -325,7 +325,7 @@ class View:
         return [table for table in (self.placements, self._coming) if table is not None]
 
 
-def _same(before: Candidates, in_force: InForce, loads: node_cache.NodeLoads, at_seconds: float) -> bool:
+def _same(before: Candidates, in_force: CompiledPolicy, loads: node_cache.NodeLoads, at_seconds: float) -> bool:
     """Whether only placements can make a difference: the same readings, as fresh as they were, by the same policy."""
     if before.in_force is not in_force or before.loads is not loads:
         return False
@@ -341,12 +341,12 @@ def moment(now_seconds: float) -> float:
 
 
 def _joined(
-    in_force: InForce,
+    in_force: CompiledPolicy,
     at_seconds: float,
     names: tuple[str, ...],
     loads: node_cache.NodeLoads,
     rows: node_cache.Rows,
-    crowded: expected_load_table.Crowding,
+    crowded: expected_load_table.ExpectedLoadColumns,
     stale_watches: tuple[str, ...],
 ) -> Candidates:
     stale_after_seconds = in_force.policy.sync.stale_after_seconds
@@ -358,7 +358,7 @@ def _joined(
     return Candidates(in_force, at_seconds, names, loads, rows, fresh, values, expected, crowded.counts, stale_watches)
 
 
-def _shares(in_force: InForce, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats:
+def _shares(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats:
     """What a unit of each metric's resource is of each node [nodes, metrics]."""
     return loads.per_allocatable.take(rows, axis=0).take(in_force.resources, axis=1)
 

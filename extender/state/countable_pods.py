@@ -1,6 +1,7 @@
 """What counting reads of a pod, and which pods count: the same for a pod of our watch and for the one of a request.
 
-`placements` counts pods by it and `estimates` says what they will use; `watched` keeps of a pod no more than this.
+`placements` counts pods by it and `state.usage_estimates` says what they will use; `state.pod_cache` keeps of a pod no
+more than this.
 """
 
 from typing import Protocol
@@ -10,7 +11,7 @@ from kube.pods import pod_view
 
 
 class Countable(pod_view.Pod, Protocol):
-    """A `watched.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
+    """A `pod_cache.Pod` of our watch, or the whole `kube.objects.Pod` of a request."""
 
     @property
     def key(self) -> str: ...

@@ -1,6 +1,6 @@
 """Two digests by which replicas are compared: what answers are made from, as far as it comes from outside.
 
-`explaining` shows them in GET /nodes, `service` in /readyz?verbose; people and tests compare them between replicas.
+`verbs.explain` shows them in GET /nodes, `service` in /readyz?verbose; people and tests compare them between replicas.
 Same digests mean the same inputs; then answers differ at most by the moment they are made in (expected load decays)
 and by the winners that each replica assumes for a few seconds, which are its own and therefore in neither digest.
 """
@@ -28,7 +28,7 @@ class Digests(NamedTuple):
     placements: str
 
 
-def digests(seen: cluster_view.View, now_seconds: float) -> Digests:
+def digests(seen: cluster_view.ClusterView, now_seconds: float) -> Digests:
     """The digests of a view. Those of placements change by themselves when a pod leaves the longest window."""
     empty = seen.candidates((), now_seconds)  # policy and columns of one moment
     confirmed = seen.placements.confirmed(now_seconds)

@@ -1,9 +1,9 @@
 """What the placements on a node mean for requests, kept ready in rows: pods per hot-spot window, and the load that
 windows cannot show yet as a straight line in time.
 
-`placements` owns the `Rows` of its table. It knows which pods count where and writes a node's row whenever one comes,
-goes or leaves a window; requests and `board` read rows, in the order of `nodes.NodeLoads`. Not thread-safe: the table
-has the lock.
+`placements` owns the `ExpectedLoadTable` of its table. It knows which pods count where and writes a node's row whenever
+one comes, goes or leaves a window; requests and `state.score_cache` read rows, in the order of `node_cache.NodeLoads`.
+Not thread-safe: the table has the lock.
 
 The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
 with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
@@ -34,7 +34,7 @@ class Placement(NamedTuple):
 
     binding: hotspots.Binding
     load: expected_load.Load
-    asked: usage_estimates.Asked
+    asked: usage_estimates.EstimateKey
     until_seconds: float = math.inf
 
 
@@ -47,7 +47,7 @@ class Group(NamedTuple):
     place: int
 
 
-class Crowding(NamedTuple):
+class ExpectedLoadColumns(NamedTuple):
     """What placements mean for the nodes of one request.
 
     `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
@@ -58,7 +58,7 @@ class Crowding(NamedTuple):
     amounts: npt.NDArray[np.float64]
 
 
-class Rows:
+class ExpectedLoadTable:
     """Counts and lines of all nodes under one policy. `windows` are all its spans in seconds, ascending: a row must be
     written again when a placement becomes older than one of them. What is expected of a placement is in no line once it
     is `expecting_seconds` old.
@@ -113,11 +113,11 @@ class Rows:
         """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""
         self._zero(np.array([self._index[node] for node in nodes if node in self._index], dtype=np.intp))
 
-    def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> Crowding:
+    def read(self, rows: npt.NDArray[np.intp], now_seconds: float) -> ExpectedLoadColumns:
         """The columns of some rows at this moment."""
         slope = self._slope.take(rows, axis=0)
         amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
-        return Crowding(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
+        return ExpectedLoadColumns(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
 
     def touched(self, asked: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, to the one who keeps the others; none of them while there are

@@ -1,8 +1,9 @@
 """Names to rows, thousands at once: where the nodes of a JSON list of names stand, without a Python object per name.
 
-`board` makes a `Directory` when nodes come or go, `lean` asks it. A dictionary takes about 0.2 microseconds a name,
-most of it waiting for memory: that alone would be the time a Go extender needs for everything. Here the letters of all
-names are read as numbers, eight at a time, added up to one key per name and looked up in tables.
+`state.score_cache` makes a `NameTable` when nodes come or go, `http.fast_path` asks it. A dictionary takes about 0.2
+microseconds a name, most of it waiting for memory: that alone would be the time a Go extender needs for everything.
+Here the letters of all names are read as numbers, eight at a time, added up to one key per name and looked up in
+tables.
 
 That only guesses. What proves the guess is that the names of the rows found, written down again, are the text that was
 asked about, byte for byte; any other text gets None, among them every list with a name that is not known.
@@ -26,7 +27,7 @@ _TABLES: Final = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Directory:
+class NameTable:
     """`names[row]` without quotes, b"" for rows of no node; `windows` to read of each name, as many as
     tell them apart; `keys[row]`; `tables` give
     a row by hashed key, each for those that the tables before it had no room for.
@@ -65,7 +66,7 @@ def written(names: collections.abc.Iterable[bytes]) -> bytes:
     return b'["%b"]' % b'","'.join(names)
 
 
-def of(names: collections.abc.Sequence[bytes]) -> Directory:
+def of(names: collections.abc.Sequence[bytes]) -> NameTable:
     """The directory of these names by row; b"" is no node. Names are as they stand in JSON between the quotes."""
     held = np.empty(len(names), dtype=np.object_)
     held[:] = names
@@ -77,7 +78,7 @@ def of(names: collections.abc.Sequence[bytes]) -> Directory:
     while windows < most and len(np.unique(keys[rows])) < len(rows):
         windows += 1
         keys = _keys(padded, starts, starts + lengths, windows)
-    return Directory(held, windows, keys, tuple(_tables(keys, rows)))
+    return NameTable(held, windows, keys, tuple(_tables(keys, rows)))
 
 
 def _keys(text: bytes, starts: Rows, ends: Rows, windows: int) -> Keys:

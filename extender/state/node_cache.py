@@ -4,8 +4,8 @@ The Node watch puts each node into a `NodeTable` once, when it changes; the Conf
 confirm what the nodes say when either is next looked at. A
 request takes the current `NodeLoads`, an immutable view of all rows, and only has to find the rows of the names asked
 for. Whether a reading is still fresh depends on the moment of the request, so the view carries effective times and
-`view` compares them with the clock. Rows are written several at once and copied when the view is next read; only a node
-that comes or goes renumbers them.
+`state.cluster_view` compares them with the clock. Rows are written several at once and copied when the view is next
+read; only a node that comes or goes renumbers them.
 """
 
 import collections.abc

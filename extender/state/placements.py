@@ -1,13 +1,13 @@
 """How many pods each node got lately and what they will use, counted from our own Pod watch and from our own winners.
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
-pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows (`crowding`), which
-are written when a placement comes, goes or leaves a window; a heap of moments tells when the next one does. Pods that
-ended, are being deleted, belong to a DaemonSet, are static (the kubelet made them, no scheduler placed them) or hold
-room as placeholders do not count.
+pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows
+(`state.expected_load_table`), which are written when a placement comes, goes or leaves a window; a heap of moments
+tells when the next one does. Pods that ended, are being deleted, belong to a DaemonSet, are static (the kubelet made
+them, no scheduler placed them) or hold room as placeholders do not count.
 
 A placement is of the second that its pod's condition names, also where our clock is a little behind: replicas hold the
-same placements then, and `comparing` finds them alike. Only ages are never less than 0.
+same placements then, and `state.digests` finds them alike. Only ages are never less than 0.
 """
 
 import collections.abc
@@ -51,7 +51,7 @@ class PlacementTable:
         self._lock = deadline.Lock()
         self._told: set[str] | None = set() if aside else None
         self._estimates = usage_estimates.Estimates.under(policy, published)
-        self._rows = expected_load_table.Rows(policy, now_seconds)
+        self._rows = expected_load_table.ExpectedLoadTable(policy, now_seconds)
         self._windows = self._rows.windows
         self._latest_seconds = now_seconds
         self._pods: dict[str, Placement] = {}
@@ -135,7 +135,7 @@ class PlacementTable:
         now_seconds: float,
         *,
         besides: str,
-    ) -> expected_load_table.Crowding:
+    ) -> expected_load_table.ExpectedLoadColumns:
         """The columns for the rows `asked` of so many of `index` (as in NodeLoads) at this moment, without the pod of
         the uid `besides`.
         """

@@ -1,8 +1,8 @@
 """A pod as the extender's watch keeps it: 100,000 of them stay in memory, so it holds what placements read and no more.
 
 `service` watches PODS; `placements` counts them, by the same properties that a whole `kube.objects.Pod` of a request
-has (`counting.Countable`). It is `kube.pods.compact.Pod` with requests: of a pod of 3 KB on the wire some 600 bytes
-stay.
+has (`countable_pods.Countable`). It is `kube.pods.compact.Pod` with requests: of a pod of 3 KB on the wire some 600
+bytes stay.
 """
 
 import functools

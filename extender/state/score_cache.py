@@ -1,10 +1,10 @@
 """The answers of this second, row by row: verdict, reason, base, raw score and the bytes each node adds to a reply.
 
-`lean` takes a `Board` per request and picks rows from it; where the policy adds the incoming pod's own load, that is
-added to what stands ready in these rows. A board never changes; `Boards` makes the next one when
-a placement, a reading, the policy or the second has changed since: from the rows that changed where only placements
-did (or grew older), from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both
-give the same replies (tests/unit/extender/test_lean.py holds them to it).
+`http.fast_path` takes a `ScoreTable` per request and picks rows from it; where the policy adds the incoming pod's own
+load, that is added to what stands ready in these rows. A board never changes; `ScoreCache` makes the next one when a
+placement, a reading, the policy or the second has changed since: from the rows that changed where only placements did
+(or grew older), from all rows otherwise. Every number comes from the functions that `verbs` answers with, so both give
+the same replies (tests/unit/extender/test_lean.py holds them to it).
 
 One lock makes one board at a time: requests that meet while it is made would all make the same one. It takes some
 milliseconds at 5,000 nodes, the view's and tables' locks are taken inside it and never the other way round, and a watch
@@ -26,7 +26,7 @@ CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_me
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Labels:
+class NodeLabels:
     """What depends on the names alone: by row the name as JSON and the opening of its part of a prioritize reply, and
     the row of a name as its bytes stand in JSON; `named` marks the rows that are some node's.
 
@@ -36,14 +36,14 @@ class Labels:
 
     quoted: Bytes
     openings: Bytes
-    directory: name_table.Directory
+    directory: name_table.NameTable
     rows: dict[bytes, int]
     longest_bytes: int
     named: cluster_view.Mask
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Board:
+class ScoreTable:
     """Everything by row. `standing` holds the arrays it follows from.
 
     `allowed` and `reasons` are the filter's verdict on any pod that is not exempt, `refusals` the bytes of
@@ -54,7 +54,7 @@ class Board:
     """
 
     standing: cluster_view.Candidates
-    labels: Labels
+    labels: NodeLabels
     allowed: cluster_view.Mask
     reasons: npt.NDArray[np.object_]
     refusals: Bytes
@@ -67,7 +67,7 @@ class Board:
     scores: npt.NDArray[np.int64]
 
     def causes(self, rows: node_cache.Rows) -> tuple[str, ...]:
-        """What some of the rows lack, as `view.Candidates.degradations`."""
+        """What some of the rows lack, as `cluster_view.Candidates.degradations`."""
         stale_watches = self.standing.stale_watches
         if self.sound:
             return stale_watches
@@ -97,22 +97,22 @@ class Board:
         return scoring.bases(columns.T, every.in_force.weighing)
 
 
-class Boards:
+class ScoreCache:
     """The current board of a view; from any thread."""
 
-    def __init__(self, seen: cluster_view.View) -> None:
+    def __init__(self, seen: cluster_view.ClusterView) -> None:
         self._view = seen
         self._lock = deadline.Lock()
-        self._board: Board | None = None
+        self._board: ScoreTable | None = None
 
-    def labels(self, now_seconds: float) -> Labels:
+    def labels(self, now_seconds: float) -> NodeLabels:
         """The labels of the nodes there are."""
         board = self._board
         if board is None or board.standing.loads.names is not self._view.nodes.loads().names:
             board = self.current(now_seconds)
         return board.labels
 
-    def current(self, now_seconds: float, asked: node_cache.Rows | None = None) -> Board:
+    def current(self, now_seconds: float, asked: node_cache.Rows | None = None) -> ScoreTable:
         """The board of this moment. With rows `asked` for, a few others may be of a moment ago: repairing a row costs
         as much as repairing several, and the next pod is mostly asked about on other nodes.
         """
@@ -129,13 +129,13 @@ class Boards:
             return board
 
 
-def _made(standing: cluster_view.Candidates, before: Board | None) -> Board:
+def _made(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
     """A board of all rows; names and bytes that are as before are taken over."""
     loads = standing.loads
     kept = before if before is not None and before.standing.loads.names is loads.names else None
     labels = _labels(loads) if kept is None else kept.labels
     size, lacking = len(loads.names), _bits(list(standing.lacking().values()))
-    blank = Board(
+    blank = ScoreTable(
         standing,
         labels,
         allowed=np.ones(size, dtype=np.bool_),
@@ -153,13 +153,13 @@ def _made(standing: cluster_view.Candidates, before: Board | None) -> Board:
     return blank
 
 
-def _repaired(before: Board, changed: cluster_view.Candidates) -> Board:
+def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTable:
     """The next board, where only the placements of some rows changed."""
     verdicts = changed.verdicts(each_alone=True)
     texts = (before.reasons, before.refusals)
     if not verdicts.allowed.all():  # slow to copy
         texts = (before.reasons.copy(), before.refusals.copy())
-    board = Board(
+    board = ScoreTable(
         before.standing.repaired(changed),
         before.labels,
         before.allowed.copy(),
@@ -176,7 +176,7 @@ def _repaired(before: Board, changed: cluster_view.Candidates) -> Board:
     return board
 
 
-def _write(board: Board, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
+def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
     """Judge and score the changed rows into the columns of a board that nobody else has yet."""
     rows = changed.rows
     board.allowed[rows] = verdicts.allowed
@@ -191,7 +191,7 @@ def _write(board: Board, changed: cluster_view.Candidates, verdicts: filtering.V
     board.raw[rows], board.scores[rows] = scoring.clamped(base, board.penalty[rows])
 
 
-def _write_refusals(board: Board, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
+def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
     for at, reason in verdicts.refusals():
         row = rows[at]
         if board.reasons[row] != reason:
@@ -204,14 +204,14 @@ def _bits(masks: list[cluster_view.Mask]) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def _labels(loads: node_cache.NodeLoads) -> Labels:
+def _labels(loads: node_cache.NodeLoads) -> NodeLabels:
     quoted = [protocol.encode(name) for name in loads.names]
     inside = [name[1:-1] if name.isascii() and b"\\" not in name else b"" for name in quoted]
     rows = {text: row for row, text in enumerate(inside) if text}
     openings = list(map(protocol.score_opening, quoted))
     longest_bytes = 2 + sum(len(text) + 3 for text in rows)
     named = np.array(list(map(bool, loads.names)), dtype=np.bool_)
-    return Labels(_column(quoted), _column(openings), name_table.of(inside), rows, longest_bytes, named)
+    return NodeLabels(_column(quoted), _column(openings), name_table.of(inside), rows, longest_bytes, named)
 
 
 def _column(texts: list[bytes]) -> Bytes:

@@ -1,8 +1,8 @@
 """What a pod is expected to use: the mean of its owner's replicas where the annotator published one, else by request.
 
-`view` hands each state of the `evenload-usage` ConfigMap to `read`; `placements` keeps an `Estimates` and asks it for
-every pod that counts, `verbs` for the pod that is asked about, and `explaining` says which estimate it was. Everything
-here is a value: a new ConfigMap or policy makes another one.
+`state.cluster_view` hands each state of the `evenload-usage` ConfigMap to `read`; `placements` keeps an `Estimates` and
+asks it for every pod that counts, `verbs` for the pod that is asked about, and `verbs.explain` says which estimate it
+was. Everything here is a value: a new ConfigMap or policy makes another one.
 """
 
 import collections.abc
@@ -24,16 +24,16 @@ LARGEST_AMOUNT: Final = 2.0**63
 NONE_SEEN: Final = "none seen yet"
 
 
-class Asked(NamedTuple):
+class EstimateKey(NamedTuple):
     """Of a pod what its estimate depends on: the key of its owner ("" without one) and its effective request."""
 
     owner: str
     request: expected_load.Load
 
 
-def asked(pod: countable_pods.Countable) -> Asked:
+def asked(pod: countable_pods.Countable) -> EstimateKey:
     """What a pod asks for, and who owns it."""
-    return Asked(owner_of(pod), request_of(pod))
+    return EstimateKey(owner_of(pod), request_of(pod))
 
 
 def request_of(pod: countable_pods.Countable) -> expected_load.Load:
@@ -73,7 +73,7 @@ class Estimates:
         found = self.published.means.get(owner) if self.recent_pods.owner_usage else None
         return found if found is not None and owner_usage.usable(self.published, now_seconds, self.sync) else None
 
-    def of(self, one: Asked, now_seconds: float) -> expected_load.Estimate:
+    def of(self, one: EstimateKey, now_seconds: float) -> expected_load.Estimate:
         """The estimate of a pod."""
         return expected_load.estimate(one.request, self.recent_pods, self.mean(one.owner, now_seconds))
 

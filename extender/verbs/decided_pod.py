@@ -1,7 +1,7 @@
 """A pod as the memory of decisions keeps it: what explaining reads, of a size that is known, whatever came with it.
 
-A request's pod may carry annotations, labels and containers of a megabyte. `decisions` keeps a `slim` one for an hour
-and counts its `size_bytes`; `explaining` reads it as it would the whole one.
+A request's pod may carry annotations, labels and containers of a megabyte. `verbs.decision_log` keeps a `slim` one for
+an hour and counts its `size_bytes`; `verbs.explain` reads it as it would the whole one.
 """
 
 import collections.abc

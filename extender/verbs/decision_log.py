@@ -1,7 +1,7 @@
 """The decisions of the last hour, in a fixed amount of memory, for GET /decisions and for people who ask "why there?".
 
 `app` notes one `Decision` per filter, prioritize and preempt answer. What it was made from stays as references to the
-request's own arrays: noting costs next to nothing, `explaining` computes the factors when somebody asks. The newest
+request's own arrays: noting costs next to nothing, `verbs.explain` computes the factors when somebody asks. The newest
 keep all their nodes; older ones are condensed to the best and some of the rejected; then whole decisions go, oldest
 first.
 """
@@ -55,11 +55,11 @@ class Inputs:
     """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
-    (`view.Asked`), except the pod, which is a `remembered.slim` one (`of`). `omitted` nodes were left out when it was
+    (`view.Asked`), except the pod, which is a `decided_pod.slim` one (`of`). `omitted` nodes were left out when it was
     condensed; `mean` is what the pod's owner was known to use.
     """
 
-    seen: cluster_view.Candidates | cluster_view.Asked = dataclasses.field(
+    seen: cluster_view.Candidates | cluster_view.CandidateRows = dataclasses.field(
         compare=False
     )  # arrays have no single truth value
     pod: objects.Pod
@@ -70,7 +70,7 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        seen: cluster_view.Candidates | cluster_view.Asked,
+        seen: cluster_view.Candidates | cluster_view.CandidateRows,
         pod: objects.Pod,
         rejected: collections.abc.Mapping[str, str],
         mean: owner_usage.Mean | None = None,
@@ -92,7 +92,7 @@ class Inputs:
         """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
         seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         marked = self._marked({*best, *rejected})
-        if isinstance(seen, cluster_view.Asked):
+        if isinstance(seen, cluster_view.CandidateRows):
             kept = _apart(seen.standing, seen.rows[marked])
         else:
             kept = _apart(seen, np.flatnonzero(marked))
@@ -103,7 +103,7 @@ class Inputs:
         """About how much memory it holds, without what it shares with its neighbours (`shared`)."""
         seen = self.seen
         own = _OBJECTS_BYTES + decided_pod.size_bytes(self.pod) + _REASON_BYTES * len(self.rejected) + seen.rows.nbytes
-        if isinstance(seen, cluster_view.Asked):
+        if isinstance(seen, cluster_view.CandidateRows):
             return own
         arrays = (seen.fresh, seen.values, seen.expected, seen.counts)
         return own + decided_pod.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
@@ -116,7 +116,7 @@ class Inputs:
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
         arrays += 0 if loads.own_limits is None else loads.own_limits.nbytes
         parts: list[tuple[object, int]] = [(loads, arrays + 8 * len(loads.names))]
-        if isinstance(self.seen, cluster_view.Asked):
+        if isinstance(self.seen, cluster_view.CandidateRows):
             every = self.seen.standing
             parts.append((every, every.values.nbytes + every.expected.nbytes + every.counts.nbytes))
         return parts
@@ -162,7 +162,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 @dataclasses.dataclass(slots=True)
-class _Kept:
+class _StoredDecision:
     """A decision in the ring with what it was counted as; `shared_bytes` is 0 where the one before counts them."""
 
     decision: Decision
@@ -174,14 +174,14 @@ class _Kept:
         return self.own_bytes + self.shared_bytes
 
 
-class Ring:
+class DecisionLog:
     """The decisions of the last KEPT_SECONDS that fit; oldest dropped first. Safe from any thread."""
 
     def __init__(self, *, limit_bytes: int = LIMIT_BYTES, whole_bytes: int = WHOLE_BYTES) -> None:
         self._lock = threading.Lock()
         self._limit_bytes, self._whole_limit_bytes = limit_bytes, whole_bytes
-        self._kept: collections.deque[_Kept] = collections.deque()
-        self._whole: collections.deque[_Kept] = collections.deque()
+        self._kept: collections.deque[_StoredDecision] = collections.deque()
+        self._whole: collections.deque[_StoredDecision] = collections.deque()
         self._bytes = self._whole_bytes = 0
         self._last_shared: list[object] = []
 
@@ -194,7 +194,7 @@ class Ring:
     def add(self, decision: Decision) -> None:
         """Note a decision, and make room for it."""
         with self._lock:
-            kept = _Kept(decision, decision.size_bytes())
+            kept = _StoredDecision(decision, decision.size_bytes())
             if decision.inputs is not None and not decision.inputs.omitted:  # `lean` condenses from the start
                 kept.shared_bytes = self._shared_bytes(decision.inputs)
                 self._whole.append(kept)

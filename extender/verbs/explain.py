@@ -17,7 +17,7 @@ from policy.rules import expected_load, scoring
 from runtime import clock
 
 
-def explain(seen: cluster_view.View, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
+def explain(seen: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
     """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
     see them.
     """
@@ -85,14 +85,14 @@ def _estimate(estimate: expected_load.Estimate) -> Json:
     }
 
 
-def _means(in_force: cluster_view.InForce) -> list[list[str]]:
+def _means(in_force: cluster_view.CompiledPolicy) -> list[list[str]]:
     """The metrics by the mean that their terms add up to; the lowest of these is a node's base."""
     weighing = in_force.weighing
     weighted = [group for group in weighing.groups if weighing.weights[list(group)].any()]
     return [[in_force.metric_names[column] for column in group] for group in weighted]
 
 
-def all_nodes(seen: cluster_view.View, now_seconds: float) -> Json:
+def all_nodes(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
     """The view that answers are made from: every node as a pod without a load of its own would find it, and the
     heartbeat.
     """
@@ -115,7 +115,7 @@ def all_nodes(seen: cluster_view.View, now_seconds: float) -> Json:
 def _ranked(
     candidates: cluster_view.Candidates,
     breakdown: scoring.Breakdown,
-    seen: cluster_view.View,
+    seen: cluster_view.ClusterView,
     rejected: collections.abc.Mapping[str, str],
 ) -> list[Json]:
     """The rows of nodes as they stand now, with their places among each other."""
@@ -123,7 +123,7 @@ def _ranked(
     return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(made)]
 
 
-def states(seen: cluster_view.View, now_seconds: float) -> dict[str, int]:
+def states(seen: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]:
     """How many nodes are in each state of their reading: usable, stale, future, missing."""
     counted = dict.fromkeys(("usable", "stale", "future", "missing"), 0)
     candidates = seen.all_nodes(now_seconds)
@@ -134,7 +134,7 @@ def states(seen: cluster_view.View, now_seconds: float) -> dict[str, int]:
     return counted
 
 
-def thresholds(seen: cluster_view.View) -> dict[str, int]:
+def thresholds(seen: cluster_view.ClusterView) -> dict[str, int]:
     """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
     in_force = seen.in_force.metric_names
     given = [facts.own for facts in seen.nodes.facts().values() if facts.own is not None]
@@ -142,7 +142,7 @@ def thresholds(seen: cluster_view.View) -> dict[str, int]:
     return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
 
 
-def _heartbeat(seen: cluster_view.View, now_seconds: float) -> Json:
+def _heartbeat(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
     state = seen.nodes.heartbeat_state()
     at_seconds = state.at_seconds
     return {
@@ -156,7 +156,7 @@ def _heartbeat(seen: cluster_view.View, now_seconds: float) -> Json:
     }
 
 
-def _owner_usage(seen: cluster_view.View, now_seconds: float) -> Json:
+def _owner_usage(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
     """How many owners pods are estimated by, and since when; 0 of them means that requests are what is known."""
     known, problem = seen.placements.estimates, seen.usage_problem
     at_seconds = known.published.at_seconds if known.published.at_seconds else None

@@ -1,7 +1,7 @@
 """One node's row in an answer for people: its readings and what is wrong with them, its rules, terms and score.
 
-`explaining` makes the rows of GET /nodes, POST /explain and GET /decisions here. The numbers are those that `verbs` and
-`policy` decide by; one that does not exist is null, never 0.
+`verbs.explain` makes the rows of GET /nodes, POST /explain and GET /decisions here. The numbers are those that `verbs`
+and `policy` decide by; one that does not exist is null, never 0.
 """
 
 import collections.abc

@@ -1,6 +1,6 @@
 """The three verbs of kube-scheduler: protocol in, the policy's formulas, protocol out.
 
-`app` decodes the request and sends the `Outcome`; the decision in it goes to the ring and the metrics. `explaining`
+`app` decodes the request and sends the `Outcome`; the decision in it goes to the ring and the metrics. `verbs.explain`
 shows the same judgement with all its factors. Nothing here reads a clock or waits for anything.
 """
 
@@ -34,7 +34,7 @@ class Judgement(NamedTuple):
     degraded: tuple[str, ...]
 
 
-def filter_nodes(seen: cluster_view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+def filter_nodes(seen: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
@@ -46,7 +46,7 @@ def filter_nodes(seen: cluster_view.View, args: protocol.Args, now_seconds: floa
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
-def prioritize(seen: cluster_view.View, args: protocol.Args, now_seconds: float) -> Outcome:
+def prioritize(seen: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
     candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
     mean = seen.mean(args.pod, now_seconds)
@@ -60,7 +60,7 @@ def prioritize(seen: cluster_view.View, args: protocol.Args, now_seconds: float)
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
-def preempt(seen: cluster_view.View, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
+def preempt(seen: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
     """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
     average.
     """
@@ -166,7 +166,7 @@ def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranki
 
 def decision(
     verb: str,
-    seen: cluster_view.Candidates | cluster_view.Asked,
+    seen: cluster_view.Candidates | cluster_view.CandidateRows,
     pod: objects.Pod,
     judged: Judgement,
     *,

@@ -74,12 +74,12 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class _Bound(msgspec.Struct):
+class _BoundPod(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 _named = msgspec.json.Decoder(_Named)
-_bound = msgspec.json.Decoder(_Bound)
+_bound = msgspec.json.Decoder(_BoundPod)
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _arrays = msgspec.json.Decoder(list[msgspec.Raw])
 _encode = msgspec.json.Encoder().encode

@@ -93,7 +93,7 @@ class Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     affinity: Rules | None = None
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ReadyCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A condition as far as it is read. Its time stays a text: of the usual five one or two count."""
 
     type: str
@@ -109,7 +109,7 @@ class Status(msgspec.Struct, frozen=True, gc=False):
     """
 
     phase: str = ""
-    conditions: tuple[Standing, ...] = ()
+    conditions: tuple[ReadyCondition, ...] = ()
     scheduled_at_seconds: float | None = msgspec.field(name="-scheduled", default=None)
     ready_since_seconds: float | None = msgspec.field(name="-ready", default=None)
 

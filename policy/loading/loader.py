@@ -1,4 +1,4 @@
-"""The policy file's text -> `schema.LoadPolicy`, or every problem in it at once, each as `file:line:column: path:
+"""The policy file's text -> `load_policy.LoadPolicy`, or every problem in it at once, each as `file:line:column: path:
 message`.
 
 The services load through here (first load and reload) and log what `describe` says, the CLI's `policy validate` prints

@@ -1,8 +1,8 @@
 """A circuit breaker in front of Prometheus: a server in trouble gets one trial query at a time, not every query.
 
-annotator and descheduler wrap the real client in a `Guarded` door in their wiring; `promql.http.query_metrics` exports
-its state. The state machine is pybreaker's; its timer is not used, because it reads the wall clock and knows one fixed
-pause. Ours runs on the service's monotonic clock:
+annotator and descheduler wrap the real client in a `CircuitBreaker` door in their wiring; `promql.http.query_metrics`
+exports its state. The state machine is pybreaker's; its timer is not used, because it reads the wall clock and knows
+one fixed pause. Ours runs on the service's monotonic clock:
 
 * closed: everything passes; `FAILURES` failures in a row, by whatever queries, open it;
 * open: nothing is sent, `errors.Paused` comes at once; the pause after the n-th opening in a row is a random half to
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _NEVER_SECONDS = timedelta(days=36500).total_seconds()  # pybreaker's own timer must not half-open the circuit
 
 
-class Guarded:
+class CircuitBreaker:
     """A PrometheusDoor that asks `inner` while the circuit allows it.
 
     `longest_pause_seconds` is read at each opening, because policies reload; services give their period. Once `stop` is
@@ -64,7 +64,7 @@ class Guarded:
             fail_max=FAILURES,
             reset_timeout=_NEVER_SECONDS,
             exclude=[errors.BadQuery, errors.Partial],
-            listeners=[_Told(self._moved)],
+            listeners=[_ForwardedError(self._moved)],
             throw_new_error_on_trip=False,
         )
 
@@ -132,7 +132,7 @@ class Guarded:
         return min(FIRST_PAUSE_SECONDS * 2.0 ** min(self._openings, 16), longest_seconds) * self._rng.uniform(0.5, 1.0)
 
 
-class _Told(pybreaker.CircuitBreakerListener):
+class _ForwardedError(pybreaker.CircuitBreakerListener):
     """Passes on into which state the circuit moved."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ import requests
 from requests import adapters
 
 
-class Fetched(NamedTuple):
+class ProxyResponse(NamedTuple):
     """What came back: an HTTP status and the body, or the beginning of it when the status is not 200."""
 
     status: int
@@ -22,7 +22,7 @@ class Fetched(NamedTuple):
 
 
 # GET of a path with query pairs. OSError when nothing answers.
-Fetch = Callable[[str, tuple[tuple[str, str], ...]], Fetched]
+Fetch = Callable[[str, tuple[tuple[str, str], ...]], ProxyResponse]
 
 
 class Adapter(adapters.BaseAdapter):

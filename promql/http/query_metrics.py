@@ -7,14 +7,14 @@ import collections.abc
 
 from prometheus_client import core, registry
 
-from promql.http.circuit_breaker import Guarded
+from promql.http.circuit_breaker import CircuitBreaker
 from promql.http.client import Traffic
 
 
 class DoorCollector(registry.Collector):
     """The state of one guarded door and the traffic of the client behind it."""
 
-    def __init__(self, guarded: Guarded, traffic: Traffic) -> None:
+    def __init__(self, guarded: CircuitBreaker, traffic: Traffic) -> None:
         self._guarded = guarded
         self._traffic = traffic
 

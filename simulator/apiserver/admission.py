@@ -15,7 +15,7 @@ import msgspec
 from kube.api import resources
 from kube.kinds import Kind
 from simulator.apiserver import merge_patch, refusals
-from simulator.apiserver.storage import Body, Shelf, Version
+from simulator.apiserver.storage import Body, Storage, Version
 
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 LABEL = re.compile(r"(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -73,7 +73,7 @@ def _value_problem(value: object) -> str:
     return "" if good else f"{value!r} is no label value"
 
 
-def created(what: str, shelf: Shelf, body: Body, spec: bytes, priorities: Priorities) -> None:
+def created(what: str, shelf: Storage, body: Body, spec: bytes, priorities: Priorities) -> None:
     """Fill in what a new object gets, in place: its status is the controllers' to say. `spec` is a pod's, as sent."""
     plural = shelf.kind.plural
     body["apiVersion"], body["kind"] = shelf.kind.api_version, shelf.kind.name
@@ -89,7 +89,7 @@ def created(what: str, shelf: Shelf, body: Body, spec: bytes, priorities: Priori
         body["status"] = {}
 
 
-def updated(what: str, shelf: Shelf, old: Version, body: Body, subresource: str) -> Body:
+def updated(what: str, shelf: Storage, old: Version, body: Body, subresource: str) -> Body:
     """What comes of a write: `body` is changed in place where it has to be, but never a part that it shares with the
     old one.
     """
@@ -153,7 +153,7 @@ def checked(what: str, version: Version, type_: type[Any]) -> None:
 
 def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None:
     """Pods of one workload have one spec: it is made once, and all of them share it."""
-    asked = _Asked.read(what, spec)
+    asked = _AdmissionRequest.read(what, spec)
     value, policy = priorities(asked.priority_class_name)
     if asked.priority not in (None, value):
         raise refusals.forbidden(what, f"spec.priority is {asked.priority}, its PriorityClass says {value}")
@@ -164,7 +164,7 @@ def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None
     body["status"] = {"phase": "Pending", "qosClass": qos}
 
 
-class _Asked(msgspec.Struct, frozen=True, rename="camel"):
+class _AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     """What decides on a pod's priority, and that it has containers."""
 
     containers: tuple[msgspec.Raw, ...]
@@ -172,7 +172,7 @@ class _Asked(msgspec.Struct, frozen=True, rename="camel"):
     priority_class_name: str = ""
 
     @classmethod
-    def read(cls, what: str, spec: bytes) -> "_Asked":
+    def read(cls, what: str, spec: bytes) -> "_AdmissionRequest":
         """From the text of a spec; Invalid where it has no container."""
         try:
             asked = _asked.decode(spec)
@@ -183,7 +183,7 @@ class _Asked(msgspec.Struct, frozen=True, rename="camel"):
         return asked
 
 
-_asked = msgspec.json.Decoder(_Asked)
+_asked = msgspec.json.Decoder(_AdmissionRequest)
 
 
 @functools.lru_cache(maxsize=8192)

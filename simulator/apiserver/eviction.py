@@ -1,6 +1,6 @@
 """May a pod be evicted? The rule of the real apiserver's eviction subresource over disruption budgets.
 
-`writing.Writer.evict` asks before it deletes. The order is the real one's: a pod that does no work needs no leave; more
+`writes.Writer.evict` asks before it deletes. The order is the real one's: a pod that does no work needs no leave; more
 than one budget is an error; a pod that is not Ready may go where the budget's policy or its head-room says so; all else
 costs one of `disruptionsAllowed`, which is written down with the pod's name until the budgets' controller has seen it.
 """
@@ -11,9 +11,9 @@ from kube import kinds
 from kube.objects import DisruptionBudget, Pod
 from simulator.apiserver import refusals
 from simulator.apiserver.state import State
-from simulator.apiserver.storage import Body, Shelf, Version
+from simulator.apiserver.storage import Body, Storage, Version
 
-Rewrite = Callable[[Shelf, Version, Body], None]
+Rewrite = Callable[[Storage, Version, Body], None]
 ALWAYS_ALLOW = "AlwaysAllow"
 
 

@@ -1,7 +1,8 @@
 """Label and field selectors in their text form, as `list` and `watch` of a door take them, as predicates on versions.
 
-`door` and `watching` ask it. What a label expression means is `kube.api.selectors`' business; only the text is read
-here. A selector that is not understood, or a field that the real apiserver does not select by, is refused like there.
+`door` and `apiserver.watch_log` ask it. What a label expression means is `kube.api.selectors`' business; only the text
+is read here. A selector that is not understood, or a field that the real apiserver does not select by, is refused like
+there.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """What the simulated apiserver knows and whom it tells: shelves of objects, one counter of versions, subscribers.
 
-`writing` and `evicting` change it, `door` and `watching` read it, all of them holding `lock`: services may have short
-threads, and a watch of a door that waits is closed from another one.
+`apiserver.writes` and `apiserver.eviction` change it, `door` and `apiserver.watch_log` read it, all of them holding
+`lock`: services may have short threads, and a watch of a door that waits is closed from another one.
 """
 
 import collections
@@ -15,7 +15,7 @@ from kube.kinds import Kind
 from kube.objects import Identified
 from runtime import clock as clocks
 from simulator.apiserver import refusals
-from simulator.apiserver.storage import Body, Change, Shelf, Version
+from simulator.apiserver.storage import Body, Change, Storage, Version
 
 T = TypeVar("T", bound=Identified)
 Handler = Callable[[T | None, T | None], None]
@@ -50,31 +50,31 @@ class State:
         self.clock = clock
         self.number = 1  # the newest resourceVersion
         self._rng = rng  # each kind draws from one of its own: what pods are called does not depend on other objects
-        self._rngs: dict[Shelf, random.Random] = {}
-        self._shelves: dict[tuple[str, str], Shelf] = {}
-        self._subscribers: dict[Shelf, list[tuple[type[Any], list[Handler[Any]]]]] = {}  # runs of one type
-        self._untold: collections.deque[tuple[Shelf, Version | None, Version | None]] = collections.deque()
+        self._rngs: dict[Storage, random.Random] = {}
+        self._shelves: dict[tuple[str, str], Storage] = {}
+        self._subscribers: dict[Storage, list[tuple[type[Any], list[Handler[Any]]]]] = {}  # runs of one type
+        self._untold: collections.deque[tuple[Storage, Version | None, Version | None]] = collections.deque()
         self._telling = False
-        self._refreshers: dict[Shelf, Callable[[], None]] = {}
+        self._refreshers: dict[Storage, Callable[[], None]] = {}
         self._stamp: tuple[int, str] = (-1, "")
         for kind in kinds.ALL:
             self.serve(kind, SUBRESOURCES.get(kind.plural, PLAIN))
 
     def serve(self, kind: Kind[Any], subresources: frozenset[str]) -> None:
         """Serve a resource from now on."""
-        shelf = Shelf(kind, subresources)
+        shelf = Storage(kind, subresources)
         self._shelves[kind.path, kind.plural] = shelf
         self._rngs[shelf] = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names
         self._subscribers[shelf] = []
 
-    def shelf(self, kind: Kind[Any]) -> Shelf:
+    def shelf(self, kind: Kind[Any]) -> Storage:
         """The shelf of a kind, whichever struct it decodes into; NotFound when it is not served."""
         found = self._shelves.get((kind.path, kind.plural))
         if found is None:
             raise refusals.not_found(f"{kind.path}/{kind.plural}")
         return found
 
-    def shelves(self) -> tuple[Shelf, ...]:
+    def shelves(self) -> tuple[Storage, ...]:
         """All that is served."""
         return tuple(self._shelves.values())
 
@@ -85,12 +85,12 @@ class State:
             self._stamp = (second, clocks.to_rfc3339(second))
         return self._stamp[1]
 
-    def new_uid(self, shelf: Shelf) -> str:
+    def new_uid(self, shelf: Storage) -> str:
         """A uid that no object has had."""
         digits = f"{self._rngs[shelf].getrandbits(128):032x}"  # as uuid.uuid4 writes it, at a fifth of the time
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
-    def new_suffix(self, shelf: Shelf) -> str:
+    def new_suffix(self, shelf: Storage) -> str:
         """What is appended to generateName."""
         return "".join(self._rngs[shelf].choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
@@ -100,13 +100,13 @@ class State:
         body["metadata"]["resourceVersion"] = str(number)
         return Version(key, number, body)
 
-    def commit(self, shelf: Shelf, old: Version | None, new: Version) -> None:
+    def commit(self, shelf: Storage, old: Version | None, new: Version) -> None:
         """Keep a draft and tell everybody."""
         self.number = new.number
         shelf.record(Change(new.number, old, new))
         self._tell(shelf, old, new)
 
-    def remove(self, shelf: Shelf, old: Version) -> None:
+    def remove(self, shelf: Storage, old: Version) -> None:
         """The object is no more."""
         last = self.draft(old.key, {**old.body, "metadata": dict(old.metadata)})
         self.number = last.number
@@ -125,7 +125,7 @@ class State:
         """Call an action before anybody reads objects of a kind: it writes what nobody needed until then."""
         self._refreshers[self.shelf(kind)] = action
 
-    def refresh(self, shelf: Shelf) -> None:
+    def refresh(self, shelf: Storage) -> None:
         """Before reading: what was put off is written."""
         action = self._refreshers.get(shelf)
         if action is not None:
@@ -138,7 +138,7 @@ class State:
         self._subscribers.clear()
         self._refreshers.clear()
 
-    def _tell(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
+    def _tell(self, shelf: Storage, old: Version | None, new: Version | None) -> None:
         """Everybody hears of changes in their order: what a handler changes is told after what it was told of."""
         if self._telling:
             self._untold.append((shelf, old, new))
@@ -155,7 +155,7 @@ class State:
                 action()
             self.changed.notify_all()
 
-    def _deliver(self, shelf: Shelf, old: Version | None, new: Version | None) -> None:
+    def _deliver(self, shelf: Storage, old: Version | None, new: Version | None) -> None:
         for type_, handlers in self._subscribers[shelf]:
             before = None if old is None else old.readable(type_)
             after = None if new is None else new.readable(type_)

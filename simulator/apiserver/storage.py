@@ -1,7 +1,8 @@
 """Where the simulated apiserver keeps the objects of one resource: as they are now, and what happened to them.
 
-`server` puts in, `door` reads lists, `watching` follows the log. Bodies are plain JSON that nobody changes once it is
-here; a struct is made of one only when somebody asks for it, once per type and version, and everybody gets the same.
+`server` puts in, `door` reads lists, `apiserver.watch_log` follows the log. Bodies are plain JSON that nobody changes
+once it is here; a struct is made of one only when somebody asks for it, once per type and version, and everybody gets
+the same.
 """
 
 import bisect
@@ -100,7 +101,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return "DELETED" if self.new is None else "MODIFIED"
 
 
-class Shelf:
+class Storage:
     """The objects of one resource in the order of their keys, and its log."""
 
     def __init__(self, kind: Kind[Any], subresources: frozenset[str], *, kept_changes: int = KEPT_CHANGES) -> None:

@@ -14,7 +14,7 @@ from kube.door import EventType, WatchEvent
 from kube.objects import Identified
 from simulator.apiserver import refusals, selector_text
 from simulator.apiserver.state import State
-from simulator.apiserver.storage import Change, Shelf, Version
+from simulator.apiserver.storage import Change, Storage, Version
 
 T = TypeVar("T", bound=Identified)
 IDENTITY = ("name", "namespace", "uid", "resourceVersion")  # all that is told of an object that cannot be decoded
@@ -34,7 +34,7 @@ class Selection(msgspec.Struct, frozen=True):
 class SimulatedWatch(Generic[T]):
     """See the module; a `kube.door.Watch`."""
 
-    def __init__(self, state: State, shelf: Shelf, type_: type[T], selection: Selection, *, waits: bool) -> None:
+    def __init__(self, state: State, shelf: Storage, type_: type[T], selection: Selection, *, waits: bool) -> None:
         self._state = state
         self._shelf = shelf
         self._type = type_

@@ -15,7 +15,7 @@ from kube.objects import Identified
 from runtime import clock as clocks
 from simulator.apiserver import admission, eviction, merge_patch, refusals
 from simulator.apiserver.state import State
-from simulator.apiserver.storage import Body, Shelf, Version
+from simulator.apiserver.storage import Body, Storage, Version
 
 T = TypeVar("T", bound=Identified)
 OVER = ("Succeeded", "Failed")
@@ -143,7 +143,7 @@ class Writer:
             if not dry_run:
                 self._state.commit(shelf, None, new)
 
-    def _existing(self, kind: Kind[Any], name: str, namespace: str) -> tuple[Shelf, Version]:
+    def _existing(self, kind: Kind[Any], name: str, namespace: str) -> tuple[Storage, Version]:
         shelf = self._state.shelf(kind)
         key = f"{namespace}/{name}" if kind.namespaced and namespace else name
         found = shelf.get(key)
@@ -151,7 +151,7 @@ class Writer:
             raise refusals.not_found(_what(kind, key))
         return shelf, found
 
-    def _identified(self, shelf: Shelf, body: Body, namespace: str) -> tuple[str, str]:
+    def _identified(self, shelf: Storage, body: Body, namespace: str) -> tuple[str, str]:
         """What a new object is called in messages and by key; fills in its name and namespace."""
         kind, metadata = shelf.kind, body.setdefault("metadata", {})
         if not isinstance(metadata, dict):
@@ -171,7 +171,9 @@ class Writer:
             raise refusals.not_found(f"namespaces {namespace}")
         return what, f"{namespace}/{name}"
 
-    def _updated(self, kind: Kind[T], shelf: Shelf, old: Version, body: Body, subresource: str, dry_run: bool) -> None:
+    def _updated(
+        self, kind: Kind[T], shelf: Storage, old: Version, body: Body, subresource: str, dry_run: bool
+    ) -> None:
         what = _what(kind, old.key)
         if subresource and subresource not in shelf.subresources:
             raise refusals.not_found(f"{what}/{subresource}")
@@ -185,12 +187,12 @@ class Writer:
         if not dry_run:
             self._state.commit(shelf, old, new)
 
-    def _rewritten(self, shelf: Shelf, old: Version, parts: Body) -> None:
+    def _rewritten(self, shelf: Storage, old: Version, parts: Body) -> None:
         body = {**old.body, **parts}
         body["metadata"] = {**old.metadata, **parts.get("metadata", {})}
         self._state.commit(shelf, old, self._state.draft(old.key, body))
 
-    def _end(self, shelf: Shelf, old: Version) -> None:
+    def _end(self, shelf: Storage, old: Version) -> None:
         """Delete: a pod that runs gets its grace, which the kubelet makes it use or not."""
         grace_seconds = _grace_seconds(old) if shelf.kind.plural == "pods" else 0
         if grace_seconds and "deletionTimestamp" in old.metadata:

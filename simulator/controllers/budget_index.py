@@ -13,7 +13,7 @@ Place = tuple[str, str, str]  # namespace, label and its value; "" and "" is eve
 _NO_LABEL = ("", "")
 
 
-class Covering:
+class BudgetIndex:
     """Pods under each of their labels, budgets under the first one that their selector demands."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class Budgets:
         self._door = api.door(waits=False)
         self._clock = clock
         self._budgets: dict[str, DisruptionBudget] = {}  # by key, as are all that follow
-        self._covering = budget_index.Covering()
+        self._covering = budget_index.BudgetIndex()
         self._scaling: dict[str, str] = {}  # the namespaces of those that ask what owners want
         self._stale: set[str] = set()
         self._settling = False

@@ -16,7 +16,7 @@ class Kernel(Protocol):
         """Do something so many seconds from now."""
 
 
-class Later:
+class Delays:
     """`after` of a kernel; without a kernel (None) nothing may take time."""
 
     def __init__(self, kernel: Kernel | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from kube import errors, kinds
 from kube.objects import Pod
 from simulator.apiserver import ApiServer
-from simulator.controllers.delays import Later
+from simulator.controllers.delays import Delays
 
 Condition = dict[str, str]
 STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -21,7 +21,9 @@ SERVING = ("Ready", "ContainersReady")
 class Kubelet:
     """`start_seconds` from binding to Ready; `grace_seconds` from deletion to the end, the pod's own grace at most."""
 
-    def __init__(self, api: ApiServer, later: Later, *, start_seconds: float = 0.0, grace_seconds: float = 0.0) -> None:
+    def __init__(
+        self, api: ApiServer, later: Delays, *, start_seconds: float = 0.0, grace_seconds: float = 0.0
+    ) -> None:
         self._api = api
         self._later = later
         self._start_seconds = start_seconds

@@ -73,7 +73,7 @@ def kind_of(owner: Owner) -> Kind[Any] | None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedPods:
     """The pods of a workload; with a hash those of one ReplicaSet. `kind` is that of the object that selects them."""
 
     number: int
@@ -87,7 +87,7 @@ class Selected:
         return {**mine, HASH_LABEL: self.hash} if self.hash else mine
 
 
-def size(selected: Selected, replicas: int) -> Body:
+def size(selected: SelectedPods, replicas: int) -> Body:
     """spec of what owns so many pods."""
     labels = selected.labels
     if selected.kind == kinds.REPLICATION_CONTROLLERS.name:
@@ -106,11 +106,11 @@ def standing(kind: str, pods: int, ready: int, generation: int) -> Body:
 
 def workload(owner: Owner, number: int) -> Body:
     """A workload's own object, before it has replicas."""
-    selected = Selected(number, kind=owner.kind)
+    selected = SelectedPods(number, kind=owner.kind)
     return {"metadata": {"name": owner.name, "labels": selected.labels}, "spec": size(selected, 0)}
 
 
-def replica_set(owner: Owner, selected: Selected, above: Parent) -> Body:
+def replica_set(owner: Owner, selected: SelectedPods, above: Parent) -> Body:
     """The ReplicaSet of one version of a Deployment."""
     name = f"{owner.name}-{selected.hash}"
     metadata = {"name": name, "labels": selected.labels, "ownerReferences": [above.reference]}
@@ -128,7 +128,7 @@ def template_hash(owner: Owner, number: int) -> str:
 
 def budget(owner: Owner, name: str, number: int) -> Body:
     """The disruption budget of a workload."""
-    selector = {"matchLabels": Selected(number).labels}
+    selector = {"matchLabels": SelectedPods(number).labels}
     return {"metadata": {"name": name}, "spec": {"minAvailable": owner.min_available, "selector": selector}}
 
 
@@ -156,7 +156,7 @@ def pod_spec(owner: Owner, node: str = "") -> Body:
     return merged
 
 
-def pod_metadata(owner: Owner, selected: Selected, above: Parent | None) -> Body:
+def pod_metadata(owner: Owner, selected: SelectedPods, above: Parent | None) -> Body:
     """metadata of a pod, without its name."""
     mine = {key: label_value(value) for key, value in owner.labels.items()}
     metadata: Body = {"labels": {**mine, **selected.labels}}

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 from kube import errors, kinds
 from simulator.apiserver import ApiServer, merge_patch
 from simulator.controllers import objects
-from simulator.controllers.objects import Parent, Selected
+from simulator.controllers.objects import Parent, SelectedPods
 from simulator.scenario import Owner
 
 
 @dataclasses.dataclass(slots=True)
-class Counted:
+class ReplicaCounts:
     """An object that says how many pods it wants and has."""
 
     parent: Parent
     namespace: str
-    selected: Selected
+    selected: SelectedPods
     wanted: int = 0
     pods: int = 0
     ready: int = 0
@@ -36,7 +36,7 @@ class Workload:
 
     number: int
     owner: Owner  # the first of its versions
-    object: Counted | None
+    object: ReplicaCounts | None
     wanted: int = 0
 
 
@@ -53,8 +53,8 @@ class Version:
 
     owner: Owner
     workload: Workload
-    selected: Selected
-    counting: tuple[Counted, ...]
+    selected: SelectedPods
+    counting: tuple[ReplicaCounts, ...]
     wanted: int = 0
     templates: dict[str, Template] = dataclasses.field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Workloads:
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._workloads: dict[int, Workload] = {}
         self._versions: dict[int, Version] = {}
-        self._unwritten: dict[int, Counted] = {}
+        self._unwritten: dict[int, ReplicaCounts] = {}
         self._writing = False
         self._served = set(objects.KNOWN)
         api.serve(objects.DAEMON_SETS)
@@ -119,19 +119,19 @@ class Workloads:
     def _new_version(self, index: int) -> Version:
         owner = self._owners[index]
         workload = self._workload(owner)
-        selected = Selected(workload.number, kind=owner.kind)
-        counting: tuple[Counted, ...] = () if workload.object is None else (workload.object,)
+        selected = SelectedPods(workload.number, kind=owner.kind)
+        counting: tuple[ReplicaCounts, ...] = () if workload.object is None else (workload.object,)
         if owner.kind == kinds.DEPLOYMENTS.name and workload.object is not None:
-            selected = Selected(workload.number, objects.template_hash(owner, index))
+            selected = SelectedPods(workload.number, objects.template_hash(owner, index))
             counting = (self._replica_set(owner, selected, workload.object.parent), workload.object)
         self._versions[index] = Version(owner, workload, selected, counting)
         return self._versions[index]
 
-    def _replica_set(self, owner: Owner, selected: Selected, above: Parent) -> Counted:
+    def _replica_set(self, owner: Owner, selected: SelectedPods, above: Parent) -> ReplicaCounts:
         body = objects.replica_set(owner, selected, above)
         self._door.create(kinds.REPLICA_SETS, body, namespace=owner.namespace)
         parent = self._parent(kinds.REPLICA_SETS, body["metadata"]["name"], owner.namespace)
-        return Counted(parent, owner.namespace, selected)
+        return ReplicaCounts(parent, owner.namespace, selected)
 
     def _workload(self, owner: Owner) -> Workload:
         number = self._numbers.setdefault((owner.namespace, owner.kind, owner.name), len(self._numbers))
@@ -146,7 +146,7 @@ class Workloads:
             self._ensure(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": owner.priority})
         return self._workloads[number]
 
-    def _object(self, owner: Owner, number: int) -> Counted | None:
+    def _object(self, owner: Owner, number: int) -> ReplicaCounts | None:
         kind = objects.kind_of(owner)
         if kind is None:
             return None
@@ -156,7 +156,7 @@ class Workloads:
             self._api.before_reading(kind, self._write)
         self._door.create(kind, objects.workload(owner, number), namespace=owner.namespace)
         parent = self._parent(kind, owner.name, owner.namespace)
-        return Counted(parent, owner.namespace, Selected(number, kind=owner.kind))
+        return ReplicaCounts(parent, owner.namespace, SelectedPods(number, kind=owner.kind))
 
     def _parent(self, kind: kinds.Kind[Any], name: str, namespace: str) -> Parent:
         return Parent(kind, name, self._api.body(kind, name, namespace=namespace)["metadata"]["uid"])
@@ -181,7 +181,7 @@ class Workloads:
         if owner.min_available is not None:
             self._api.remove(kinds.BUDGETS, _budget_name(owner), namespace=owner.namespace)
 
-    def _remove(self, one: Counted) -> None:
+    def _remove(self, one: ReplicaCounts) -> None:
         one.gone = True
         self._api.remove(one.parent.kind, one.parent.name, namespace=one.namespace)
 
@@ -196,7 +196,7 @@ class Workloads:
         finally:
             self._writing = False
 
-    def _write_one(self, one: Counted) -> None:
+    def _write_one(self, one: ReplicaCounts) -> None:
         counts = (one.wanted, one.pods, one.ready)
         if one.gone or counts == one.written:
             return  # pods that end may outlive what counted them

@@ -1,7 +1,7 @@
 """What was recorded becomes a scenario, with sentences about what was not known.
 
-Pure; `evenload whatif` calls `rebuild` with what `reading` brought, replays the scenario under each policy, and shows
-the recorded figures (`measured`) beside the replays: how far plain scheduling in the replay lies from what really
+Pure; `evenload whatif` calls `rebuild` with what `history.reader` brought, replays the scenario under each policy, and
+shows the recorded figures (`measured`) beside the replays: how far plain scheduling in the replay lies from what really
 happened is how far the replay can be trusted. Nothing is interpolated: what is missing stays missing and is said.
 """
 

@@ -3,6 +3,6 @@
 crane-scheduler, Trimaran's TargetLoadPacking and LoadVariationRiskBalancing, and Koordinator's LoadAware, re-expressed
 from their documentation and source, and an oracle that knows the next hour. Each is an `ExtenderPort` (`port.Peer`,
 `oracle.Oracle`), so that `world` runs plain kube-scheduler with one of them beside it. They see what a scheduler may
-see (`seen`): loads of whole steps that are over, and placements. `bench.scoring` compares. Nothing here is used by a
-service.
+see (`peers.observations`): loads of whole steps that are over, and placements. `bench.scoring` compares. Nothing here
+is used by a service.
 """

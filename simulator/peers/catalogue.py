@@ -8,7 +8,7 @@ from runtime.clock import Clock
 from simulator.apiserver import ApiServer
 from simulator.peers import crane, koordinator, trimaran
 from simulator.peers.formula import Formula
-from simulator.peers.observations import Book, Seen
+from simulator.peers.observations import Book, Observations
 from simulator.peers.oracle import Oracle
 from simulator.peers.port import Peer
 from simulator.scenario import Scenario
@@ -55,7 +55,7 @@ def by(formula: Callable[[], Formula], weight: int = WEIGHT) -> Join:
     """A peer that decides by a formula."""
 
     def join(stage: Stage) -> ExtenderPort:
-        seen = Seen(stage.scenario, stage.book, stage.clock)
+        seen = Observations(stage.scenario, stage.book, stage.clock)
         stage.api.subscribe(PODS, seen.pod_changed)
         return Peer(formula(), seen, weight=weight)
 

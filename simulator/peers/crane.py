@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.peers.formula import MAX_POINTS, Asked, Mask
+from simulator.peers.formula import MAX_POINTS, FormulaInput, Mask
 from simulator.peers.observations import Floats
 
 MINUTE_SECONDS, HOUR_SECONDS = 60.0, 3600.0
@@ -43,7 +43,7 @@ METRICS = (
 class Crane:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: Asked) -> Mapping[str, Mask]:
+    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
         """Nodes with a load strictly over a limit."""
         over = {}
         for metric in METRICS:
@@ -53,14 +53,14 @@ class Crane:
                     over[f"Load[{resource}_{metric.name}] of node is too high"] = loads > metric.limit_ratio
         return over
 
-    def points(self, asked: Asked) -> Floats:
+    def points(self, asked: FormulaInput) -> Floats:
         """Mean headroom less the hot value, whole points."""
         headroom = sum(metric.weight * np.nansum(1.0 - _loads(asked, metric), axis=1) for metric in METRICS)
         points = np.trunc(MAX_POINTS * headroom / (2 * sum(metric.weight for metric in METRICS)))
         return np.asarray(np.clip(points - POINTS_PER_HOT * hot_value(asked), 0.0, MAX_POINTS))
 
 
-def hot_value(asked: Asked) -> Floats:
+def hot_value(asked: FormulaInput) -> Floats:
     """Of the nodes asked about [nodes], as the annotator counted at its last sync."""
     synced_seconds = asked.seen.now_seconds // HOT_SYNC_SECONDS * HOT_SYNC_SECONDS
     known = asked.bound.until(synced_seconds)
@@ -71,5 +71,5 @@ def hot_value(asked: Asked) -> Floats:
     return np.asarray(sum(counts))
 
 
-def _loads(asked: Asked, metric: Metric) -> Floats:
+def _loads(asked: FormulaInput, metric: Metric) -> Floats:
     return np.asarray(asked.seen.maximum(metric.window_seconds, metric.sync_seconds)[asked.rows])

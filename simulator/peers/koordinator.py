@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from simulator.peers.formula import MAX_POINTS, Asked, Mask
+from simulator.peers.formula import MAX_POINTS, FormulaInput, Mask
 from simulator.peers.observations import Floats
 
 WINDOW_SECONDS = 300.0
@@ -29,7 +29,7 @@ LIMITS_PERCENT = {"cpu": 65.0, "memory": 95.0}
 class LoadAware:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: Asked) -> Mapping[str, Mask]:
+    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
         """Nodes whose estimated use with the pod is over a limit."""
         percent = np.round(100 * used(asked) / asked.capacity)
         return {
@@ -37,13 +37,13 @@ class LoadAware:
             for column, (resource, limit) in enumerate(LIMITS_PERCENT.items())
         }
 
-    def points(self, asked: Asked) -> Floats:
+    def points(self, asked: FormulaInput) -> Floats:
         """The more is left of both resources, the better."""
         left = np.floor(MAX_POINTS * np.clip(1 - used(asked) / asked.capacity, 0.0, 1.0))
         return np.asarray(np.nan_to_num(np.floor(left.mean(axis=1))))
 
 
-def used(asked: Asked) -> Floats:
+def used(asked: FormulaInput) -> Floats:
     """Estimated use of each node with the pod [nodes, 2], millicores and bytes; NaN without a measurement."""
     unseen = asked.bound.since(asked.seen.seen_seconds - REPORT_SECONDS)
     measured = asked.seen.mean(WINDOW_SECONDS)[asked.rows] * asked.capacity

@@ -34,25 +34,25 @@ class Book(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPods:
     """Pods bound a moment ago and still there, one behind the other: row of the node, when, requests [pods, 2]."""
 
     rows: Rows
     at_seconds: Floats
     requests: Floats
 
-    def since(self, seconds: float) -> "Bound":
+    def since(self, seconds: float) -> "BoundPods":
         """Those bound after a time."""
         late = self.at_seconds > seconds
-        return Bound(self.rows[late], self.at_seconds[late], self.requests[late])
+        return BoundPods(self.rows[late], self.at_seconds[late], self.requests[late])
 
-    def until(self, seconds: float) -> "Bound":
+    def until(self, seconds: float) -> "BoundPods":
         """Those bound at a time or before."""
         early = self.at_seconds <= seconds
-        return Bound(self.rows[early], self.at_seconds[early], self.requests[early])
+        return BoundPods(self.rows[early], self.at_seconds[early], self.requests[early])
 
 
-class Seen:
+class Observations:
     """Loads and placements of one run. Arrays are [nodes, 2]: CPU and memory, in the order of the scenario's machines.
 
     `pod_changed` hears of every change of a pod.
@@ -132,13 +132,13 @@ class Seen:
             row = self.row_of[new.node_name]
             self._bound[new.uid] = row, self.now_seconds, (float(amount.cpu_millicores), float(amount.memory_bytes))
 
-    def bound(self) -> Bound:
+    def bound(self) -> BoundPods:
         """The pods bound a moment ago."""
         oldest_seconds = self.now_seconds - REMEMBERED_SECONDS
         while self._bound and next(iter(self._bound.values()))[1] <= oldest_seconds:
             self._bound.pop(next(iter(self._bound)))
         every = list(self._bound.values())
-        return Bound(
+        return BoundPods(
             np.array([row for row, _, _ in every], np.intp),
             np.array([at_seconds for _, at_seconds, _ in every], np.float64),
             np.array([requests for _, _, requests in every], np.float64).reshape(-1, 2),

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kube.objects import Pod
 from runtime.clock import Clock
 from simulator.scenario import Scenario
-from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.extenders import FilterResult, Victims
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,10 +56,10 @@ class Oracle:
             wished = self._wished(replica, step, len(self._coming) - step)
             self._coming[step : step + len(wished), self._rows[pod.node_name]] += wished if is_now else -wished
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Everything passes."""
         del pod
-        return Filtered(names, {}, {})
+        return FilterResult(names, {}, {})
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Floats:
         """10 for the node on which the pod costs least within the hour, 0 for that on which it costs most."""

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kube.objects import Pod
-from simulator.peers.formula import Asked, Formula
-from simulator.peers.observations import Floats, Seen
-from simulator.scheduling.extenders import POINTS_PER_SCORE, Filtered, Victims
+from simulator.peers.formula import Formula, FormulaInput
+from simulator.peers.observations import Floats, Observations
+from simulator.scheduling.extenders import POINTS_PER_SCORE, FilterResult, Victims
 
 
 class Peer:
     """An `ExtenderPort` by a formula."""
 
-    def __init__(self, formula: Formula, seen: Seen, *, weight: int) -> None:
+    def __init__(self, formula: Formula, seen: Observations, *, weight: int) -> None:
         self._formula, self._seen, self._weight = formula, seen, weight
 
     @property
@@ -25,15 +25,15 @@ class Peer:
         """The plugin's weight in the profile."""
         return self._weight
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """The nodes that the formula does not reject; no peer looks at what preemption could do."""
         if pod.is_daemonset:
-            return Filtered(names, {}, {})
+            return FilterResult(names, {}, {})
         failed: dict[str, str] = {}
         for reason, mask in self._formula.rejected(self._asked(pod, names)).items():
             for at in np.flatnonzero(mask).tolist():
                 failed.setdefault(names[at], reason)
-        return Filtered([name for name in names if name not in failed], failed, {})
+        return FilterResult([name for name in names if name not in failed], failed, {})
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Floats:
         """Points of a tenth, so that a whole point of 100 counts."""
@@ -44,7 +44,7 @@ class Peer:
         del pod
         return victims
 
-    def _asked(self, pod: Pod, names: Sequence[str]) -> Asked:
+    def _asked(self, pod: Pod, names: Sequence[str]) -> FormulaInput:
         amount = pod.requests
         request = np.array([amount.cpu_millicores, amount.memory_bytes], np.float64)
-        return Asked(self._seen, self._seen.rows(names), request, self._seen.bound())
+        return FormulaInput(self._seen, self._seen.rows(names), request, self._seen.bound())

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from simulator.peers.formula import MAX_POINTS, Asked, Mask
+from simulator.peers.formula import MAX_POINTS, FormulaInput, Mask
 from simulator.peers.observations import Floats
 
 WINDOW_SECONDS = 900.0
@@ -33,12 +33,12 @@ MARGIN, SENSITIVITY = 1.0, 1.0
 class TargetLoadPacking:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: Asked) -> Mapping[str, Mask]:
+    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
         """None: it does not filter."""
         del asked
         return {}
 
-    def points(self, asked: Asked) -> Floats:
+    def points(self, asked: FormulaInput) -> Floats:
         """The closer to the target from below, the better."""
         unseen = asked.bound.since(asked.seen.seen_seconds - REPORTING_SECONDS)
         coming = predicted_millicores(asked.request[None, :])[0] + asked.summed(unseen, _both(unseen.requests))[:, 0]
@@ -71,12 +71,12 @@ def _both(requests: Floats) -> Floats:
 class RiskBalancing:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: Asked) -> Mapping[str, Mask]:
+    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
         """None: it does not filter."""
         del asked
         return {}
 
-    def points(self, asked: Asked) -> Floats:
+    def points(self, asked: FormulaInput) -> Floats:
         """The lower the risk of the riskier resource, the better."""
         mean = asked.seen.mean(WINDOW_SECONDS)[asked.rows]
         deviation = asked.seen.deviation(WINDOW_SECONDS)[asked.rows]

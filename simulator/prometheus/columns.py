@@ -40,7 +40,7 @@ class Column(Mapping[str, float]):
         return int(np.count_nonzero(self.ratios == self.ratios))
 
 
-class Shown(readings.NodeValues):
+class MetricColumns(readings.NodeValues):
     """A column as the good values of an answer."""
 
     __slots__ = ("_column",)

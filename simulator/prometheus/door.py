@@ -23,7 +23,7 @@ from simulator.prometheus.node_windows import LOOKBACK_SECONDS, NodeWindows
 from simulator.prometheus.pod_windows import PodValues, PodWindows
 from simulator.usage import node_usage
 from simulator.usage.node_usage import Floats
-from simulator.usage.ring_table import Forgotten
+from simulator.usage.ring_table import RowExpired
 
 JOB = "node-exporter"
 MOST_POINTS = 11_000  # of a series in one answer, as Prometheus has it
@@ -49,7 +49,7 @@ class _Vector(NamedTuple):
 
 class SimulatedPrometheus:
     """A `promql.door.PrometheusDoor` over a book of use. `selector` is what node queries carry, `own` texts of the
-    policy's own (`questions.own`).
+    policy's own (`expressions.own`).
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SimulatedPrometheus:
     def _answered(self, question: expressions.Question, at_seconds: float) -> _Vector:
         try:
             return self._vector(question, at_seconds)
-        except Forgotten as error:
+        except RowExpired as error:
             raise errors.BadQuery(
                 f"the simulated Prometheus cannot answer for {at_seconds:.3f}: {error}; give the book a longer "
                 "kept_seconds, or ask while it is not so long ago"

@@ -15,7 +15,7 @@ from promql.queries import node_queries
 from promql.queries.node_queries import Window
 from simulator.usage import node_usage
 from simulator.usage.node_usage import Flags, Floats, Numbers
-from simulator.usage.ring_table import Rows
+from simulator.usage.ring_table import RingTable
 
 SPARE_SECONDS = 3600.0  # how far back an instant may lie for which evaluations are kept
 LOOKBACK_SECONDS = 300.0  # Prometheus' own: an older sample answers no instant query
@@ -29,7 +29,7 @@ class NodeWindows:
         self._scraping = book.scraping
         self._first, self._last = book.node_scrapes()
         self._all_joined, self._none_left = int(self._first.max()), int(self._last.min())
-        self._points: dict[Window, Rows] = {}
+        self._points: dict[Window, RingTable] = {}
         self._moment = (-math.inf, -1)  # the time and the end of the scrapes that `_values` are of
         self._values: dict[Window, Floats] = {}
 
@@ -111,7 +111,7 @@ class NodeWindows:
         points = self._points.get(window)
         if points is None or first > points.end:
             spare = math.ceil(SPARE_SECONDS / step_seconds)
-            points = self._points[window] = Rows((len(self._first),), begin=first, kept=end - first + spare)
+            points = self._points[window] = RingTable((len(self._first),), begin=first, kept=end - first + spare)
         if end > points.end:
             points.append(self._at_multiples(window, points.end, end))
         return points.between(first, end) if first >= points.oldest else self._at_multiples(window, first, end)

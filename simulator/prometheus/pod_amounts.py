@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.prometheus.pod_windows import PodValues
 from simulator.usage.node_usage import Floats, Numbers
-from simulator.usage.pod_usage import Placed
+from simulator.usage.pod_usage import PodUsage
 
 NOBODY = -1  # the place of a name that no pod has had: the last of the amounts, which is that nothing is known
 
@@ -19,7 +19,7 @@ NOBODY = -1  # the place of a name that no pod has had: the last of the amounts,
 class Names:
     """The names ("namespace/name") that pods have had, each with its newest place."""
 
-    def __init__(self, pods: Placed) -> None:
+    def __init__(self, pods: PodUsage) -> None:
         self._pods = pods
         self._places: dict[str, int] = {}
         self._known = 0  # places whose names are known

@@ -33,7 +33,7 @@ class PodValues(NamedTuple):
 NONE = PodValues(np.empty(0, np.int64), np.empty(0))
 
 
-class _Seen(NamedTuple):
+class _ScrapedPods(NamedTuple):
     """Pods with their nodes, and the first and the last scrape of each in a window."""
 
     places: Numbers
@@ -41,8 +41,8 @@ class _Seen(NamedTuple):
     first: Numbers
     last: Numbers
 
-    def only(self, which: Numbers) -> "_Seen":
-        return _Seen(self.places[which], self.nodes[which], self.first[which], self.last[which])
+    def only(self, which: Numbers) -> "_ScrapedPods":
+        return _ScrapedPods(self.places[which], self.nodes[which], self.first[which], self.last[which])
 
 
 class _Span(NamedTuple):
@@ -105,16 +105,16 @@ class PodWindows:
         """The first scrape in a window that there was."""
         return max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
 
-    def _seen(self, places: Numbers, window_first: int, last: int) -> _Seen:
+    def _seen(self, places: Numbers, window_first: int, last: int) -> _ScrapedPods:
         pods, nodes = self._book.pods, self._book.pods.nodes(places)
         own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
         own_last = np.minimum(
             self._scraping.last_before(pods.ended_seconds(places) + node_usage.MOMENT_SECONDS), self._node_last[nodes]
         )
-        seen = _Seen(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
+        seen = _ScrapedPods(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
         return seen.only(np.flatnonzero(seen.first <= seen.last))
 
-    def _used(self, resource: int, seen: _Seen, span: _Span) -> Floats:
+    def _used(self, resource: int, seen: _ScrapedPods, span: _Span) -> Floats:
         """Wish times growth of the cumulated factor, step by step; NaN where a wish of the time is not known."""
         total, low = np.zeros(len(seen.places)), span.low
         for step in span.steps:
@@ -134,7 +134,7 @@ class PodWindows:
         number = self._scraping.last(self._book.machines.step_seconds[step] - node_usage.MOMENT_SECONDS)
         return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][node_usage.MEMORY_FACTOR])
 
-    def _before(self, seen: _Seen, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
+    def _before(self, seen: _ScrapedPods, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
         """How far rate() extrapolates to the left of each first sample: not beyond where the counter was zero.
 
         Of a pod whose first scrape is older than the window the counter is taken to be far from zero.

@@ -12,7 +12,7 @@ import numpy as np
 from policy.schema.load_policy import LoadPolicy
 from simulator.report import drawing, shapes
 from simulator.results.figures import HOT_RATIO, WARM_RATIO
-from simulator.results.outcome import Moved, Outcome, Timeline
+from simulator.results.outcome import EvictedPod, Outcome, Timeline
 
 MOST_POINTS: Final = 336  # of a line: a week in half hours
 MOST_COLUMNS, MOST_ROWS = 168, 100  # of a heat map
@@ -149,7 +149,7 @@ def _thresholds(frame: drawing.Frame, resource: str, policy: LoadPolicy | None) 
 
 
 def _marks(
-    frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, moved: tuple[Moved, ...]
+    frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, moved: tuple[EvictedPod, ...]
 ) -> tuple[Mark, ...]:
     """The evictions for a metric of this resource, at their time and value; of very many an even sample."""
     known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource} if policy else set()

@@ -9,7 +9,7 @@ from typing import Final
 
 from runtime import clock
 from simulator.results.comparison import Comparison, Line
-from simulator.results.outcome import Moved, Outcome
+from simulator.results.outcome import EvictedPod, Outcome
 from simulator.results.study import Study
 
 Json = dict[str, object]
@@ -67,7 +67,7 @@ def _run(outcome: Outcome) -> Json:
     }
 
 
-def _moved(one: Moved) -> Json:
+def _moved(one: EvictedPod) -> Json:
     return {
         "at": clock.to_rfc3339(one.at_seconds),
         "pod": one.pod,

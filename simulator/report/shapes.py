@@ -1,8 +1,8 @@
 """Loads over time, reduced to what a page can hold: bands over all nodes, the hottest nodes, cells of a heat map.
 
 Pure. Input is `simulator.results.outcome.Timeline`'s arrays [steps, nodes] of ratios, NaN where a node is not there;
-`drawing` turns the output into coordinates. Several steps become one point, and a peak inside a point is never averaged
-away: the outer band, the lines of nodes and the heat map show the highest step of each.
+`workloads.owner_profiles` turns the output into coordinates. Several steps become one point, and a peak inside a point
+is never averaged away: the outer band, the lines of nodes and the heat map show the highest step of each.
 """
 
 import warnings

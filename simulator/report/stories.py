@@ -12,7 +12,7 @@ import msgspec
 
 from policy.schema.load_policy import LoadPolicy
 from simulator.report import charts, drawing
-from simulator.results.outcome import Explained, Moved, Outcome, Timeline
+from simulator.results.outcome import EvictedPod, Outcome, ScheduledPod, Timeline
 
 MOST_DECISIONS: Final = 8
 MOST_NODES: Final = 6
@@ -75,7 +75,7 @@ def evictions(outcome: Outcome, key: str, policy: LoadPolicy | None) -> tuple[Ev
     )
 
 
-def _eviction(one: Moved, anchor: str, timeline: Timeline, resource: str) -> Eviction:
+def _eviction(one: EvictedPod, anchor: str, timeline: Timeline, resource: str) -> Eviction:
     return Eviction(
         anchor=anchor,
         at=drawing.written(one.at_seconds),
@@ -89,7 +89,7 @@ def _eviction(one: Moved, anchor: str, timeline: Timeline, resource: str) -> Evi
     )
 
 
-def _why(one: Moved) -> str:
+def _why(one: EvictedPod) -> str:
     """The load against its line; relief goes on below the line until the target."""
     load, line = f"{one.metric} {charts.percent(one.value)}", charts.percent(one.threshold)
     if one.value > one.threshold:
@@ -97,7 +97,7 @@ def _why(one: Moved) -> str:
     return f"{load}, relieving until {charts.percent(one.target)}, begun over {line}"
 
 
-def _later(one: Moved, timeline: Timeline, resource: str) -> str:
+def _later(one: EvictedPod, timeline: Timeline, resource: str) -> str:
     """The relieved node's load half an hour later; a dash where the run was over or the node gone."""
     step = int((one.at_seconds + LATER_SECONDS - timeline.start_seconds) // timeline.step_seconds)
     ratios = {"cpu": timeline.cpu_ratio, "memory": timeline.memory_ratio}.get(resource)
@@ -106,13 +106,13 @@ def _later(one: Moved, timeline: Timeline, resource: str) -> str:
     return charts.percent(float(ratios[step, timeline.nodes.index(one.node)]))
 
 
-def decisions(explained: tuple[Explained, ...]) -> tuple[Decision, ...]:
+def decisions(explained: tuple[ScheduledPod, ...]) -> tuple[Decision, ...]:
     """At most MOST_DECISIONS, evenly spread over the run."""
     every = -(-len(explained) // MOST_DECISIONS) or 1
     return tuple(_decision(one) for one in explained[::every])
 
 
-def _decision(one: Explained) -> Decision:
+def _decision(one: ScheduledPod) -> Decision:
     body = msgspec.convert(one.body, _Body)
     ranked = sorted(body.nodes, key=lambda row: (row.name != one.node, not row.allowed, -(row.score or 0), row.name))
     rows = tuple(ranked[:MOST_NODES])

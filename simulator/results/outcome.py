@@ -43,7 +43,7 @@ class Progress:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Moved:
+class EvictedPod:
     """An eviction: from where and why, and where the replacement landed ("" while it waits)."""
 
     at_seconds: float
@@ -59,7 +59,7 @@ class Moved:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Explained:
+class ScheduledPod:
     """Why a pod went where it went, as the extender explained it at that moment (`body` is its JSON)."""
 
     at_seconds: float
@@ -78,8 +78,8 @@ class Outcome:
     seed: int
     figures: Figures
     timeline: Timeline
-    moved: tuple[Moved, ...] = ()
-    explained: tuple[Explained, ...] = ()
+    moved: tuple[EvictedPod, ...] = ()
+    explained: tuple[ScheduledPod, ...] = ()
     unplaced: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -50,7 +50,7 @@ class Topology(NamedTuple):
         return int(np.count_nonzero(np.bincount(codes + 1)))
 
 
-class Barred(NamedTuple):
+class TaintedNodes(NamedTuple):
     """Rows that a pod may not use for what they are themselves, by rule; None for a rule that bars none."""
 
     cordoned: Bools | None
@@ -82,7 +82,7 @@ class Columns:
         self.all_whole = bool(self.whole.all())
         self.ports: dict[int, collections.Counter[Port]] = {}
         self._topologies: dict[str, Topology] = {}
-        self._barred: dict[object, Barred] = {}
+        self._barred: dict[object, TaintedNodes] = {}
         self._unloved: dict[Tolerations, Ints | None] = {}
         self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
@@ -141,7 +141,7 @@ class Columns:
             if row is not None:
                 into[row] += number
 
-    def barred(self, pod: Pod) -> Barred:
+    def barred(self, pod: Pod) -> TaintedNodes:
         """NodeUnschedulable, TaintToleration, NodeAffinity with the node selector: rows the pod may not use at all."""
         key = pod.tolerations, frozenset(pod.node_selector.items()), _required(pod)
         found = self._barred.get(key)
@@ -151,7 +151,9 @@ class Columns:
             unselected = self._where(lambda node: not pod.selects(node.name, node.labels))
             if len(self._barred) >= REMEMBERED:
                 self._barred.clear()
-            found = self._barred[key] = Barred(*(one if one.any() else None for one in (cordoned, tainted, unselected)))
+            found = self._barred[key] = TaintedNodes(
+                *(one if one.any() else None for one in (cordoned, tainted, unselected))
+            )
         return found
 
     def unloved(self, tolerations: Tolerations) -> Ints | None:

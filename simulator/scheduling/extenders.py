@@ -18,7 +18,7 @@ POINTS_PER_SCORE = 10  # MaxNodeScore / MaxExtenderPriority
 Scores = npt.NDArray[np.float64] | Ints
 
 
-class Filtered(NamedTuple):
+class FilterResult(NamedTuple):
     """Names that pass, in order; names that fail by reason, `failed` where pods' leaving may help."""
 
     passed: Sequence[str]
@@ -40,7 +40,7 @@ class ExtenderPort(Protocol):
     def weight(self) -> int:
         """How much its scores count."""
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the nodes may take the pod."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Scores:
@@ -50,7 +50,7 @@ class ExtenderPort(Protocol):
         """The nodes on which victims may be made."""
 
 
-def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Filtered:
+def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> FilterResult:
     """What all of them let pass, each asked for what the one before it left; nobody is asked about no node."""
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
@@ -61,7 +61,7 @@ def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) ->
         failed |= answer.failed
         unresolvable |= answer.unresolvable
         names = answer.passed
-    return Filtered(names, {name: why for name, why in failed.items() if name not in unresolvable}, unresolvable)
+    return FilterResult(names, {name: why for name, why in failed.items() if name not in unresolvable}, unresolvable)
 
 
 def points(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> Ints:

@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
     final: Bools
 
 
-class Refused(NamedTuple):
+class NodeRefusals(NamedTuple):
     """What became of nodes that do not fit: how many for each reason, by which plugins, and which may be preempted on
     (rows, in the order of nodes).
     """
@@ -99,7 +99,7 @@ def waiting(state: State, pod: Pod, node: str) -> list[Pod]:
     return [one for uid, one in there.items() if uid != pod.uid and one.priority >= pod.priority]
 
 
-def refused(columns: Columns, found: Sequence[Refusal], rows: Ints) -> Refused:
+def refused(columns: Columns, found: Sequence[Refusal], rows: Ints) -> NodeRefusals:
     """The reasons of rows that do not fit. A plugin that lacks several resources says so of each."""
     open_rows, final = np.zeros((2, len(columns.names)), np.bool_)
     open_rows[rows] = True
@@ -118,7 +118,7 @@ def refused(columns: Columns, found: Sequence[Refusal], rows: Ints) -> Refused:
             if plugin != RESOURCES:
                 open_rows &= ~mine
         open_rows &= ~refused_rows
-    return Refused(dict(reasons), frozenset(plugins), np.flatnonzero(refused_rows & ~final))
+    return NodeRefusals(dict(reasons), frozenset(plugins), np.flatnonzero(refused_rows & ~final))
 
 
 def only(pod: Pod) -> frozenset[str] | None:

@@ -1,7 +1,7 @@
 """InterPodAffinity: pods that must, or would rather, be near to other pods or away from them.
 
 `filtering` asks `failed` for what is required, by the pod and by those that are there already; `scoring` asks `scores`
-for what is preferred. Pods of equal labels are matched once (`crowds`).
+for what is preferred. Pods of equal labels are matched once (`scheduling.pod_groups`).
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go, scoring.go; the weight of a
 required term of a pod that is there, hardPodAffinityWeight, is 1).
 """
@@ -15,13 +15,13 @@ from kube.objects import Pod
 from simulator.scheduling import pod_groups
 from simulator.scheduling.columns import Columns
 from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.pod_groups import Crowd, Term
+from simulator.scheduling.pod_groups import PodGroup, Term
 from simulator.scheduling.state import State
 
 BEST = 100.0
 
 
-class Failed(NamedTuple):
+class AffinityFailures(NamedTuple):
     """Rows away from what the pod must be near to, rows near to what it must be away from, and rows near to what must
     be away from it.
     """
@@ -31,7 +31,7 @@ class Failed(NamedTuple):
     unwelcome: Bools
 
 
-def failed(state: State, pod: Pod) -> Failed | None:
+def failed(state: State, pod: Pod) -> AffinityFailures | None:
     """What required terms forbid; None where no term has anything to say."""
     own = [term for term in pod_groups.of_pod(pod) if term.required]
     theirs = [term for term in state.terms.about(pod, state.namespaces) if term.required and term.sign < 0]
@@ -47,7 +47,7 @@ def failed(state: State, pod: Pod) -> Failed | None:
         there = np.zeros(len(nowhere), np.int64)
         state.columns.placed(term.places, there)
         unwelcome |= _near(state.columns, term, there)
-    return Failed(unattracted, repelled, unwelcome)
+    return AffinityFailures(unattracted, repelled, unwelcome)
 
 
 def _unattracted(state: State, pod: Pod, terms: list[Term]) -> Bools:
@@ -115,7 +115,7 @@ def _places(state: State, pod: Pod, terms: list[Term]) -> Ints:
     return found
 
 
-def _meant(state: State, pod: Pod, terms: list[Term]) -> list[Crowd]:
+def _meant(state: State, pod: Pod, terms: list[Term]) -> list[PodGroup]:
     selectors = [one.term.label_selector for one in terms if one.term.label_selector is not None]
     if len(selectors) < len(terms):
         return []

@@ -1,7 +1,8 @@
 """Who stands where: pods of one namespace with equal labels, counted by node, and the terms pods have about others.
 
-`state` tells of pods that come and go; `spreading` and `attraction` ask for those a selector means. Both tables are
-looked up by label, so that a question costs as much as its answer is long, whatever else the cluster runs.
+`state` tells of pods that come and go; `scheduling.topology_spread` and `scheduling.inter_pod_affinity` ask for those a
+selector means. Both tables are looked up by label, so that a question costs as much as its answer is long, whatever
+else the cluster runs.
 """
 
 import collections
@@ -23,7 +24,7 @@ W = TypeVar("W")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Crowd:
+class PodGroup:
     """Pods alike: where they stand, and where those stand that are not on their way out."""
 
     labels: Mapping[str, str]
@@ -31,12 +32,12 @@ class Crowd:
     staying: Places = dataclasses.field(default_factory=collections.Counter)
 
 
-class Crowds:
+class PodGroups:
     """All crowds, by namespace and by namespace and label."""
 
     def __init__(self) -> None:
-        self._in_namespace: dict[str, dict[Key, Crowd]] = {}
-        self._with_label: dict[tuple[str, str, str], dict[Key, Crowd]] = {}
+        self._in_namespace: dict[str, dict[Key, PodGroup]] = {}
+        self._with_label: dict[tuple[str, str, str], dict[Key, PodGroup]] = {}
 
     @property
     def namespaces(self) -> Iterable[str]:
@@ -53,20 +54,20 @@ class Crowds:
         if not crowd.places:
             self._leave(key)
 
-    def meant(self, namespace: str, selectors: Selectors) -> Iterator[Crowd]:
+    def meant(self, namespace: str, selectors: Selectors) -> Iterator[PodGroup]:
         """The crowds of a namespace that all selectors match."""
         for crowd in self._candidates(namespace, selectors).values():
             if all(selector.matches(crowd.labels) for selector in selectors):
                 yield crowd
 
-    def _candidates(self, namespace: str, selectors: Selectors) -> dict[Key, Crowd]:
+    def _candidates(self, namespace: str, selectors: Selectors) -> dict[Key, PodGroup]:
         for selector in selectors:
             for name, value in selector.match_labels.items():
                 return self._with_label.get((namespace, name, value), {})
         return self._in_namespace.get(namespace, {})
 
-    def _enter(self, key: Key, pod: Pod) -> Crowd:
-        crowd = Crowd(pod.labels)
+    def _enter(self, key: Key, pod: Pod) -> PodGroup:
+        crowd = PodGroup(pod.labels)
         self._in_namespace.setdefault(pod.namespace, {})[key] = crowd
         for name, value in key[1]:
             self._with_label.setdefault((pod.namespace, name, value), {})[key] = crowd

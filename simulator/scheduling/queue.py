@@ -1,10 +1,10 @@
 """Whose turn it is: pods that wait for a node, in kube-scheduler's order.
 
 `world` pushes new pods, tells of changes, and takes pods from it until nobody is ready. Ready pods go by priority, then
-by how long they wait. A pod that fitted nowhere waits for a change that may help it (`waking`), or five minutes; then
-its back-off counts: 1 s doubling to 10 s from its last attempt, in whole seconds. As in 1.36 a pod that is backing off
-is taken at once where nobody else is ready (SchedulerPopFromBackoffQ).
-Sources: kubernetes v1.36 pkg/scheduler/backend/queue (scheduling_queue.go, active_queue.go, backoff_queue.go).
+by how long they wait. A pod that fitted nowhere waits for a change that may help it (`scheduling.requeueing`), or five
+minutes; then its back-off counts: 1 s doubling to 10 s from its last attempt, in whole seconds. As in 1.36 a pod that
+is backing off is taken at once where nobody else is ready (SchedulerPopFromBackoffQ). Sources: kubernetes v1.36
+pkg/scheduler/backend/queue (scheduling_queue.go, active_queue.go, backoff_queue.go).
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ Turn = tuple[int, float, int]
 
 
 @dataclasses.dataclass(slots=True)
-class Waiting:
+class WaitingPods:
     """A pod, since when it waits, how often it fitted nowhere, and which plugins said so the last time."""
 
     pod: Pod
@@ -55,12 +55,12 @@ class Queue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._number = 0
-        self._awake: dict[Name, Waiting] = {}
-        self._asleep: dict[Name, Waiting] = {}
-        self._taken: dict[Name, Waiting] = {}
+        self._awake: dict[Name, WaitingPods] = {}
+        self._asleep: dict[Name, WaitingPods] = {}
+        self._taken: dict[Name, WaitingPods] = {}
         self._meanwhile: set[Change] = set()  # while a pod is taken: it does not sleep through what it waits for
-        self._ready: list[tuple[Turn, Waiting]] = []
-        self._backing_off: list[tuple[float, Turn, Waiting]] = []
+        self._ready: list[tuple[Turn, WaitingPods]] = []
+        self._backing_off: list[tuple[float, Turn, WaitingPods]] = []
 
     def __len__(self) -> int:
         return len(self._awake) + len(self._asleep)
@@ -79,7 +79,7 @@ class Queue:
             return
         self.forget(pod)
         self._number += 1
-        self._wake(Waiting(pod, self._clock.now(), self._number))
+        self._wake(WaitingPods(pod, self._clock.now(), self._number))
 
     def pop(self) -> Pod | None:
         """The pod whose turn it is; None if nobody's is. It comes back by `failed`, or it is placed: `forget`."""
@@ -141,7 +141,7 @@ class Queue:
         for waiting in [one for one in self._asleep.values() if requeueing.awaits(one.rejected_by, change)]:
             self._wake(waiting)
 
-    def _wake(self, waiting: Waiting) -> None:
+    def _wake(self, waiting: WaitingPods) -> None:
         name = pod_name(waiting.pod)
         self._asleep.pop(name, None)
         self._awake[name] = waiting

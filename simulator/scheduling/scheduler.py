@@ -14,8 +14,8 @@ import numpy as np
 
 from kube.objects import DisruptionBudget, Namespace, Node, Pod, ReplicaSet, ReplicationController, StatefulSet
 from simulator.scheduling import extenders, filtering, node_order, pod_requests, preemption, scoring
-from simulator.scheduling.extenders import ExtenderPort, Filtered
-from simulator.scheduling.filtering import Refused
+from simulator.scheduling.extenders import ExtenderPort, FilterResult
+from simulator.scheduling.filtering import NodeRefusals
 from simulator.scheduling.node_order import Bools, Ints
 from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
@@ -136,7 +136,7 @@ class Scheduler:
         chosen = ties[int(self._rng.integers(len(ties)))] if len(ties) > 1 else ties[0]
         return Placement(chosen, ties, names, totals)
 
-    def _failed(self, pod: Pod, refused: Refused, answer: Filtered, unnamed: int) -> Placement:
+    def _failed(self, pod: Pod, refused: NodeRefusals, answer: FilterResult, unnamed: int) -> Placement:
         columns = self._state.columns
         reasons = collections.Counter(refused.reasons)
         reasons.update([*answer.failed.values(), *answer.unresolvable.values()])

@@ -21,7 +21,7 @@ class State:
     """The cluster as told so far. `namespaces` holds labels of namespaces, for selectors of them."""
 
     def __init__(self) -> None:
-        self.crowds = pod_groups.Crowds()
+        self.crowds = pod_groups.PodGroups()
         self.terms = pod_groups.Terms()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.budgets: dict[Name, DisruptionBudget] = {}

@@ -41,14 +41,14 @@ class Rule:
         return self.selector is not None and self.selector.matches(pod.labels)
 
 
-class Failed(NamedTuple):
+class SpreadFailures(NamedTuple):
     """Rows without the label of a rule, and rows that would make the skew too large, whichever comes first."""
 
     unlabelled: Bools
     skewed: Bools
 
 
-def failed(state: State, pod: Pod) -> Failed | None:
+def failed(state: State, pod: Pod) -> SpreadFailures | None:
     """What hard rules forbid; None for a pod without any.
 
     matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
@@ -64,7 +64,7 @@ def failed(state: State, pod: Pod) -> Failed | None:
         topology = columns.topology(rule.rule.topology_key)
         unlabelled |= ~topology.labelled & ~skewed
         skewed |= _skewed(state, pod, rule, topology, labelled) & ~unlabelled
-    return Failed(unlabelled, skewed)
+    return SpreadFailures(unlabelled, skewed)
 
 
 def _skewed(state: State, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:

@@ -19,7 +19,7 @@ Try = Callable[[LoadPolicy], Score]
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedPolicy:
     """The policy given and the one found, and the score of each where it was searched and where it was held back."""
 
     given: LoadPolicy
@@ -74,7 +74,7 @@ def fit(
     goal: Goal,
     settings: Settings,
     progress: Progress = lambda _done, _trials, _best: None,
-) -> Fitted:
+) -> FittedPolicy:
     """Search on `learned`, judge on `held`. ValueError when nothing may be moved."""
     if not dimensions:
         raise ValueError("nothing of this policy may be moved: it has no threshold or weight in the parts to vary")
@@ -91,7 +91,7 @@ def fit(
     found = policy if kept else space.chosen(policy, dimensions, best.choice) or policy
     given_held = held(policy)
     found_held = given_held if kept else held(found)
-    return Fitted(policy, found, given_learned, best.score, given_held, found_held, trials, goal)
+    return FittedPolicy(policy, found, given_learned, best.score, given_held, found_held, trials, goal)
 
 
 def _gain(before: float, after: float) -> float:

@@ -1,9 +1,10 @@
 """The truth of a simulated cluster: what its nodes and pods really use, at every moment of the virtual time.
 
-`world` says where pods run (`placed`, `ended`); `prometheus` looks at the book at every scrape and knows nothing else.
-Use is constant between two events (a step of the scenario, a pod that comes or goes, a node that joins or leaves), and
-each event first brings its node's integrals up to its own time: they are exact, also where pods come and go inside a
-step. A node's use is its own and what its pods wish, divided by `load.shares` where that is more than it has.
+`world` says where pods run (`usage.pod_usage`, `ended`); `prometheus` looks at the book at every scrape and knows
+nothing else. Use is constant between two events (a step of the scenario, a pod that comes or goes, a node that joins or
+leaves), and each event first brings its node's integrals up to its own time: they are exact, also where pods come and
+go inside a step. A node's use is its own and what its pods wish, divided by `contention.shares` where that is more than
+it has.
 
 What a pod uses during a step may be unknown (NaN in the scenario: a gap of a recorded past). Such a pod has no series
 then, its node shows what is known of the others, and `unknown` counts it: whoever reports a result says so.
@@ -18,8 +19,8 @@ import numpy.typing as npt
 
 from simulator import contention
 from simulator.scenario import NEVER, Scenario
-from simulator.usage.pod_usage import Placed
-from simulator.usage.ring_table import Rows
+from simulator.usage.pod_usage import PodUsage
+from simulator.usage.ring_table import RingTable
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -82,12 +83,12 @@ class UsageBook:
         self.scenario = scenario
         self.scraping = scraping or Scraping()
         self.machines = _Machines(scenario)
-        self.pods = Placed(scenario)
+        self.pods = PodUsage(scenario)
         count = len(scenario.machines)
         first = self.scraping.last(scenario.start_seconds)
         rows = round(kept_seconds / self.scraping.every_seconds)
         # Integrals of what are counters in life, sums over the scrapes of what are gauges.
-        self.scraped = Rows((4, count), begin=first, kept=rows)
+        self.scraped = RingTable((4, count), begin=first, kept=rows)
         self.scraped.append(np.zeros((1, 4, count)))  # before the first scrape nothing was
         self.factor_seconds = np.zeros((scenario.steps + 1, count))  # integral of the CPU factor where a step begins
         self._ratios = np.full((2, scenario.steps, count), np.nan, np.float32)

@@ -1,7 +1,7 @@
 """Every pod that ever ran in a simulation: which replica it filled, where, from when to when, and what it wishes.
 
-`usage.UsageBook` writes it down and adds the wishes up node by node; `prometheus.pod_windows` asks it what a pod used.
-A pod keeps its place in the arrays for good, so that questions about the past have an answer.
+`node_usage.UsageBook` writes it down and adds the wishes up node by node; `prometheus.pod_windows` asks it what a pod
+used. A pod keeps its place in the arrays for good, so that questions about the past have an answer.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ Numbers = npt.NDArray[np.int64]
 FEWEST = 64
 
 
-class Placed:
+class PodUsage:
     """Pods by place in the arrays; `labels[place]` are those of a pod's series."""
 
     def __init__(self, scenario: Scenario) -> None:

@@ -1,6 +1,6 @@
 """A table that grows row by row and keeps the newest: what a Prometheus with a short memory has of its targets.
 
-Rows are numbered from wherever the first one was and looked up by these numbers. `usage.UsageBook` keeps one row a
+Rows are numbered from wherever the first one was and looked up by these numbers. `node_usage.UsageBook` keeps one row a
 scrape in it, `prometheus.node_windows` one row an evaluation.
 """
 
@@ -11,11 +11,11 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 
-class Forgotten(LookupError):
+class RowExpired(LookupError):
     """The row asked for is older than what is kept."""
 
 
-class Rows:
+class RingTable:
     """At least the last `kept` rows of one shape.
 
     `begin` is the number of the first row ever, `oldest` of the first one still held, `end` of the next one to come.
@@ -61,4 +61,4 @@ class Rows:
 
     def _check(self, number: int) -> None:
         if number < self.oldest:
-            raise Forgotten(f"row {number} is not held any more, the oldest is {self.oldest}")
+            raise RowExpired(f"row {number} is not held any more, the oldest is {self.oldest}")

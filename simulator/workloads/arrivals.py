@@ -1,9 +1,9 @@
 """Who is there when: long services, their releases, and batch jobs that come in bursts and mostly leave soon.
 
-Pure, of a random generator that is handed in; sizes and curves come later. `generator` and `traces` ask for the lives
-of a crowd and give each its use. Batches of jobs are those of 259,159 arrivals of the Azure region of 2016 (CC-BY 4.0):
-how many come together, how long they stay, and how the rate swings over a day; they arrive in one moment, because that
-is the test of hot-spot compensation.
+Pure, of a random generator that is handed in; sizes and curves come later. `generator` and `workloads.trace_files` ask
+for the lives of a crowd and give each its use. Batches of jobs are those of 259,159 arrivals of the Azure region of
+2016 (CC-BY 4.0): how many come together, how long they stay, and how the rate swings over a day; they arrive in one
+moment, because that is the test of hot-spot compensation.
 """
 
 import bisect
@@ -34,7 +34,7 @@ RELEASE_EVERY_SECONDS = 60.0  # and goes on to the next replica after so long
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class OwnerArrivals:
     """How many come and go.
 
     `service_pods` replicas of services are there most of the time, `base_ratio` of them since `base_seconds`; the
@@ -101,7 +101,7 @@ class Life:
         return dataclasses.replace(self, stays=tuple(stays))
 
 
-def draw(crowd: Crowd, rng: np.random.Generator) -> tuple[Life, ...]:
+def draw(crowd: OwnerArrivals, rng: np.random.Generator) -> tuple[Life, ...]:
     """All lives of a crowd in order of arrival; ValueError where the services alone are more than `pods`.
 
     Who stays leaves at infinity.
@@ -117,7 +117,7 @@ def draw(crowd: Crowd, rng: np.random.Generator) -> tuple[Life, ...]:
     return tuple(sorted((*services, *jobs), key=lambda life: life.arrives_seconds))
 
 
-def _services(crowd: Crowd, rng: np.random.Generator) -> Iterator[Life]:
+def _services(crowd: OwnerArrivals, rng: np.random.Generator) -> Iterator[Life]:
     base = round(crowd.service_pods * crowd.base_ratio)
     for number in _sizes(base, rng):
         leaving = rng.random() < crowd.leaving_ratio
@@ -138,7 +138,7 @@ def _sizes(pods: int, rng: np.random.Generator) -> Iterator[int]:
 
 
 def _service(
-    number: int, arrives_seconds: float, leaves_seconds: float, crowd: Crowd, rng: np.random.Generator
+    number: int, arrives_seconds: float, leaves_seconds: float, crowd: OwnerArrivals, rng: np.random.Generator
 ) -> Life:
     kind = "StatefulSet" if rng.random() < crowd.stateful_ratio else "Deployment"
     until_seconds = min(leaves_seconds, crowd.seconds)
@@ -167,7 +167,7 @@ def _generations(slot: int, times: Sequence[float], leaves_seconds: float, until
         yield Stay(slot, start, min(end, leaves_seconds))
 
 
-def _jobs(pods: int, crowd: Crowd, rng: np.random.Generator) -> list[Life]:
+def _jobs(pods: int, crowd: OwnerArrivals, rng: np.random.Generator) -> list[Life]:
     """Batches, `pods` replicas in all."""
     batches: list[int] = []
     while pods > 0:

@@ -1,9 +1,9 @@
 """Who arrives when, asks for how much, and really uses how much: an arrival plan whose requests mislead.
 
 Pure and seeded: the demo and the benches play one plan twice, so both runs see the same owners with the same curves.
-Owners are drawn by `drawing`; they are Deployments of 1 to 8 replicas that arrive in batches, one step each, because
-batches are what hot-spot compensation is for. `cluster.workload_objects` turns an owner into what `cluster.demo`
-creates. A scenario of the simulator is drawn by `generator`.
+Owners are drawn by `workloads.owner_profiles`; they are Deployments of 1 to 8 replicas that arrive in batches, one step
+each, because batches are what hot-spot compensation is for. `cluster.workload_objects` turns an owner into what
+`cluster.demo` creates. A scenario of the simulator is drawn by `generator`.
 """
 
 import dataclasses

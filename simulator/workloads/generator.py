@@ -1,8 +1,9 @@
 """A Kubernetes-like workload from a seed: services with releases and budgets, bursts of batch jobs, an agent per node.
 
-Pure: the same seed and shape give the same scenario, whatever the policy; `world` lets it happen. `lives` says who
-comes when, `series` how load moves, `drawing` how requests mislead; here they are put together and brought to the fill
-asked for. `DEMO` is the day that `make demo` shows, `WEEK` what the speed budget is measured on.
+Pure: the same seed and shape give the same scenario, whatever the policy; `world` lets it happen. `workloads.arrivals`
+says who comes when, `load_curves` how load moves, `workloads.owner_profiles` how requests mislead; here they are put
+together and brought to the fill asked for. `DEMO` is the day that `make demo` shows, `WEEK` what the speed budget is
+measured on.
 """
 
 import dataclasses
@@ -57,7 +58,7 @@ def generate(seed: int, shape: Shape = DEMO) -> scenario.Scenario:
     """The scenario of a seed. ValueError for an unknown rule, or where `pods` are fewer than the services' own."""
     rng = np.random.default_rng((seed, 4))
     frame = scenario_builder.Frame(shape.step_seconds, round(shape.days * arrivals.DAY_SECONDS / shape.step_seconds))
-    crowd = arrivals.Crowd(
+    crowd = arrivals.OwnerArrivals(
         seconds=frame.seconds,
         pods=shape.pods,
         service_pods=round(shape.nodes * shape.service_pods_per_node),

@@ -1,9 +1,9 @@
 """How an owner is drawn: how many replicas, what each asks for against what it really uses, whether it has a budget.
 
-Pure, of a random generator that is handed in. `workload` draws the demo's owners with it, `generator` and `traces`
-those of scenarios: the rules by which requests mislead are written here only. A "guessing" owner's requests have little
-to do with its use (the used/requested quantiles of the Alibaba cluster of 2018); a "careful" owner asks for a little
-more than its 95th percentile.
+Pure, of a random generator that is handed in. `workloads.demo_plan` draws the demo's owners with it, `generator` and
+`workloads.trace_files` those of scenarios: the rules by which requests mislead are written here only. A "guessing"
+owner's requests have little to do with its use (the used/requested quantiles of the Alibaba cluster of 2018); a
+"careful" owner asks for a little more than its 95th percentile.
 """
 
 import math
@@ -60,7 +60,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class OwnerProfiles:
     """One owner: `min_available` makes a budget that allows a disruption, None is none."""
 
     replicas: int
@@ -87,12 +87,12 @@ def mean_use(means: load_curves.Means, node: Load) -> Load:
     )
 
 
-def draw(used: Use, habits: Habits, rng: np.random.Generator) -> Drawn:
+def draw(used: Use, habits: Habits, rng: np.random.Generator) -> OwnerProfiles:
     """An owner for what its replicas use."""
     number = replicas(rng)
     guessing = bool(rng.random() < habits.guessing_ratio)
     min_available = budget(number, habits.budget_ratio, rng)
-    return Drawn(number, guessing, requests(used, guessing, rng), min_available)
+    return OwnerProfiles(number, guessing, requests(used, guessing, rng), min_available)
 
 
 def replicas(rng: np.random.Generator) -> int:

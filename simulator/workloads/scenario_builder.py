@@ -1,8 +1,8 @@
 """From lives and curves to a scenario: lags, levels and requests, put into the arrays that `Scenario` wants.
 
-`generator` and `traces` say who comes when, which curve each owner plays and how big it is; what becomes of it is
-written here, once. A replica plays its owner's curve at the scenario's own clock, so that peaks that were joint stay
-joint, lagged by 0 to 2 steps and on a level of its own.
+`generator` and `workloads.trace_files` say who comes when, which curve each owner plays and how big it is; what becomes
+of it is written here, once. A replica plays its owner's curve at the scenario's own clock, so that peaks that were
+joint stay joint, lagged by 0 to 2 steps and on a level of its own.
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ from simulator.workloads import generator, trace_files
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratedScenarios:
     """A workload of this shape, drawn anew for each seed."""
 
     shape: generator.Shape
@@ -23,7 +23,7 @@ class Generated:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Traced:
+class TracedScenarios:
     """A trace file's load; who comes when and asks for how much, by `rule`, is the seed's."""
 
     path: pathlib.Path

@@ -1,9 +1,10 @@
 """Scenarios from a file of real utilisation data: the file's load, generated comings and goings, requests by a rule.
 
-`load` reads the .npz form of `series.read_samples`; `scenario` makes of it what `world` plays. Use is series x node
-size x a scale per owner; requests follow the stated rule; the number of nodes follows from the requests and the fill
-asked for. Everybody keeps the file's clock. What the file does not say stays unknown (NaN): nobody outlives the samples
-of the job it plays, except over gaps of at most an hour, and every such thing is told in the scenario's `assumptions`.
+`contention` reads the .npz form of `load_curves.read_samples`; `scenario` makes of it what `world` plays. Use is series
+x node size x a scale per owner; requests follow the stated rule; the number of nodes follows from the requests and the
+fill asked for. Everybody keeps the file's clock. What the file does not say stays unknown (NaN): nobody outlives the
+samples of the job it plays, except over gaps of at most an hour, and every such thing is told in the scenario's
+`assumptions`.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ LONGEST_GAP_SECONDS = 3600.0
 LEAST_PERCENT = 1.0  # files of ratios instead of percent stay under this
 FEWEST_NODES = 3
 SCALE_LIMITS = (0.1, 1.0)
-CROWD = arrivals.Crowd(pods=900, service_pods=200, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
+CROWD = arrivals.OwnerArrivals(pods=900, service_pods=200, base_seconds=6 * arrivals.HOUR_SECONDS, rollouts_per_day=0.5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Recipe:
     days: float = 2.0
     first_step: int = loads.REPLICA_LAGS - 1
     step_seconds: float | None = None
-    crowd: arrivals.Crowd = CROWD
+    crowd: arrivals.OwnerArrivals = CROWD
     node: loads.Load = loads.Load(8000.0, 32 * 2.0**30)  # noqa: RUF009 - immutable
     fill_ratio: float = 0.85
     scale: float = 0.35
@@ -84,7 +85,7 @@ def load(path: pathlib.Path) -> Trace:
 
 
 def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -> scenarios.Scenario:
-    """The scenario of a trace under a rule of `drawing.RULES`; ValueError for a rule, span or trace that cannot be."""
+    """The scenario of a trace under one of `owner_profiles.RULES`; ValueError for an unknown rule, span or trace."""
     recipe = recipe or Recipe()
     casting = _Casting(trace, recipe, owner_profiles.guessing_ratio(rule), np.random.default_rng((seed, 5)))
     drafts = casting.drafts()

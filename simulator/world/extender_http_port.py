@@ -1,8 +1,8 @@
 """kube-scheduler's side of the extender: the requests it would send, to the real application in this process.
 
-`scheduling.scheduler` asks an `InProcess` where the real one would send HTTP. Body in, body out: what the extender
-reads and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application of
-`extender.service`, with its fast path. Only the socket is missing.
+`scheduling.scheduler` asks an `ExtenderHttpPort` where the real one would send HTTP. Body in, body out: what the
+extender reads and answers is JSON as on the wire, names only (`nodeCacheCapable: true`), by the whole WSGI application
+of `extender.service`, with its fast path. Only the socket is missing.
 """
 
 import collections.abc
@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kube.objects import Pod
-from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.extenders import FilterResult, Victims
 from simulator.scheduling.node_order import Ints
 
 Names = collections.abc.Sequence[str]
@@ -24,7 +24,7 @@ class Refusal(RuntimeError):
     """The extender did not answer 200: a bug, as nothing it is sent here is malformed."""
 
 
-class _Filtered(msgspec.Struct, frozen=True):
+class _FilterReply(msgspec.Struct, frozen=True):
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
     failed: dict[str, str] | None = msgspec.field(name="FailedNodes", default=None)
     unresolvable: dict[str, str] | None = msgspec.field(name="FailedAndUnresolvableNodes", default=None)
@@ -44,11 +44,11 @@ class _MetaVictims(msgspec.Struct, frozen=True):
     violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class _Preempted(msgspec.Struct, frozen=True):
+class _PreemptReply(msgspec.Struct, frozen=True):
     victims: dict[str, _MetaVictims] = msgspec.field(name="NodeNameToMetaVictims", default_factory=dict)
 
 
-class InProcess:
+class ExtenderHttpPort:
     """An `ExtenderPort` over a WSGI application; `weight` is the stanza's."""
 
     def __init__(self, application: wsgi.WSGIApplication, *, weight: int) -> None:
@@ -65,11 +65,11 @@ class InProcess:
         """How much its scores count."""
         return self._weight
 
-    def filter(self, pod: Pod, names: Names) -> Filtered:
+    def filter(self, pod: Pod, names: Names) -> FilterResult:
         """Which of the nodes may take the pod."""
         found = _FILTERED.decode(self._post("/filter", self._args(pod, names)))
         passed = names if found.names == self._names else found.names or ()  # the same object: nobody looks for rows
-        return Filtered(passed, found.failed or {}, found.unresolvable or {})
+        return FilterResult(passed, found.failed or {}, found.unresolvable or {})
 
     def prioritize(self, pod: Pod, names: Names) -> Ints:
         """0 to 10 for each node; one that is not named has 0."""
@@ -149,6 +149,6 @@ _ENVIRON: wsgi.WSGIEnvironment = {
     "wsgi.run_once": False,
 }
 _ENCODER = msgspec.json.Encoder()
-_FILTERED = msgspec.json.Decoder(_Filtered)
+_FILTERED = msgspec.json.Decoder(_FilterReply)
 _SCORES = msgspec.json.Decoder(list[_HostPriority])
-_PREEMPTED = msgspec.json.Decoder(_Preempted)
+_PREEMPTED = msgspec.json.Decoder(_PreemptReply)

@@ -1,10 +1,11 @@
 """kube-scheduler's questions put to the extender's own functions, without a request around them, and what happens to
 pods told to its view, without a watch.
 
-`running` gives a `Direct` to the scheduler's model unless a run goes through all doors (`asking.InProcess`): what a pod
-may use and how good each node is say `extender.verbs.verbs`, as for every request; JSON, WSGI, the memory of decisions
-and the metrics are left out. The view counts the whole pods that everybody here has, instead of what a watch would
-decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
+`world.world` gives a `DirectExtender` to the scheduler's model unless a run goes through all doors
+(`asking.InProcess`): what a pod may use and how good each node is say `extender.verbs.verbs`, as for every request;
+JSON, WSGI, the memory of decisions and the metrics are left out. The view counts the whole pods that everybody here
+has, instead of what a watch would decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with
+requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,11 @@ from extender.verbs import explain, verbs
 from kube.objects import Pod
 from policy.contract import owner_usage
 from runtime.clock import Clock
-from simulator.scheduling.extenders import Filtered, Victims
+from simulator.scheduling.extenders import FilterResult, Victims
 from simulator.scheduling.node_order import Ints
 
 
-class _Filtered(NamedTuple):
+class _FilterReply(NamedTuple):
     """What came of a question: the nodes that the pod may go to, as the answer names them and as they stand."""
 
     pod: Pod
@@ -32,7 +33,7 @@ class _Filtered(NamedTuple):
     left: Candidates
 
 
-class Direct:
+class DirectExtender:
     """An `ExtenderPort` over a view; `weight` is the stanza's."""
 
     def __init__(self, extender: Service, clock: Clock, *, weight: int) -> None:
@@ -40,7 +41,7 @@ class Direct:
         self._clock, self._weight = clock, weight
         self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
         self._means: owner_usage.Published | None = None  # the same of owners
-        self._filtered: _Filtered | None = None  # the last answer
+        self._filtered: _FilterReply | None = None  # the last answer
 
     @property
     def weight(self) -> int:
@@ -71,13 +72,13 @@ class Direct:
         if means is not None:
             self._seen.usage_published(usage_estimates.Read(means, ""), self._clock.now())
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the nodes may take the pod."""
         candidates = self._candidates(pod, names)
         left, judged = verbs.judge(candidates, pod)
         passed = left.names if judged.rejected else names
-        self._filtered = _Filtered(pod, passed, left)
-        return Filtered(passed, {}, judged.rejected)
+        self._filtered = _FilterReply(pod, passed, left)
+        return FilterResult(passed, {}, judged.rejected)
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> Ints:
         """0 to 10 for each node. Of all that passed the filter a moment ago the candidates are at hand."""

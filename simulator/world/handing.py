@@ -1,7 +1,7 @@
 """Readings and owners' means go from the annotator to the extender as they are, without becoming texts on the way.
 
-`running` and `services` use this unless a run goes through all doors. What is held and which nodes are worth a write
-says the annotator's own code; what it would write is not encoded, patched, watched and decoded, but shown to the
+`world.world` and `services` use this unless a run goes through all doors. What is held and which nodes are worth a
+write says the annotator's own code; what it would write is not encoded, patched, watched and decoded, but shown to the
 extender's table of nodes at the end of the sync. There is no heartbeat either: here every write succeeds, so that each
 sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs equal to those through all doors.
 """
@@ -17,9 +17,9 @@ import numpy as np
 
 from annotator import node_sync, usage_sync
 from annotator.collect import collector
-from annotator.collect.last_good_values import Book, Fleet
+from annotator.collect.last_good_values import LastGoodValues, NodeSet
 from annotator.publish import write_plan
-from annotator.publish.node_annotations import Carried
+from annotator.publish.node_annotations import AnnotationColumns
 from extender.state import node_cache
 from policy.contract import load_annotation, owner_usage
 from policy.contract.load_annotation import Reading
@@ -27,13 +27,13 @@ from policy.metrics import Metric
 from promql import readings
 from promql.queries import identity
 from simulator.prometheus import pod_amounts
-from simulator.prometheus.columns import Column, Shown
+from simulator.prometheus.columns import Column, MetricColumns
 from simulator.usage.node_usage import Floats
 from simulator.world import told_pods
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class PublishedReadings:
     """What all nodes would carry: `ratios` [nodes, metrics] as they are written, `at_seconds` [nodes] of the last write
     (NaN: none yet), and when the last sync confirmed all of it.
     """
@@ -45,7 +45,7 @@ class Said:
     at_seconds: Floats
     confirmed_seconds: float
 
-    def aligned(self, fleet: Fleet, metrics: tuple[str, ...]) -> "Said":
+    def aligned(self, fleet: NodeSet, metrics: tuple[str, ...]) -> "PublishedReadings":
         """The same of these machines; nothing of those that are new, though they may have an old one's name. Metrics
         stay as they are in a run: only before the first sync there are none.
         """
@@ -56,15 +56,15 @@ class Said:
         rows = np.array([places.get(uid, nothing) for uid in fleet.uids], np.int64)
         ratios = np.vstack((self.ratios.reshape(nothing, len(metrics)), np.full((1, len(metrics)), np.nan)))[rows]
         at_seconds = np.append(self.at_seconds, np.nan)[rows]
-        return Said(fleet.names, fleet.uids, metrics, ratios, at_seconds, self.confirmed_seconds)
+        return PublishedReadings(fleet.names, fleet.uids, metrics, ratios, at_seconds, self.confirmed_seconds)
 
-    def carried(self) -> Carried:
+    def carried(self) -> AnnotationColumns:
         """As the nodes would show it."""
         written = ~np.isnan(self.at_seconds)
         names = [name for name, there in zip(self.names, written.tolist(), strict=True) if there]
-        return Carried(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
+        return AnnotationColumns(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
 
-    def written(self, weighed: write_plan.Weighed, confirmed_seconds: float) -> "Said":
+    def written(self, weighed: write_plan.WriteSet, confirmed_seconds: float) -> "PublishedReadings":
         """The same after the nodes worth it were written."""
         held, worth, _ = weighed
         ratios = np.where(worth[:, None], held.ratios, self.ratios)
@@ -74,10 +74,10 @@ class Said:
         )
 
 
-NOTHING = Said((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
+NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
 
 
-class Told(Protocol):
+class AnnotatorInput(Protocol):
     """What Prometheus would answer (`windows`); None: ask it."""
 
     def ratios(self, metric: Metric) -> Column | None:
@@ -89,40 +89,47 @@ class Told(Protocol):
         ...
 
 
-class Ends(NamedTuple):
+class HandoverPoints(NamedTuple):
     """Where the annotator's readings come from and who tells it of pods, and to whom it shows what it would write."""
 
-    told: Told
+    told: AnnotatorInput
     pods: told_pods.Pods
-    readings: Callable[[Said, bool], None]  # of all nodes, and whether some node would have been written
+    readings: Callable[[PublishedReadings, bool], None]  # of all nodes, and whether some node would have been written
     usage: Callable[[owner_usage.Published], None]  # of owners, as it would be read
 
 
 class Annotator(node_sync.Annotator):
     """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
 
-    def __init__(self, *given: Any, ends: Ends, **named: Any) -> None:
+    def __init__(self, *given: Any, ends: HandoverPoints, **named: Any) -> None:
         super().__init__(*given, **named)
         self._told, _, self._show, self._show_usage = ends
         self._said = NOTHING
         self._again = ""
 
-    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.Asked, ...]:
+    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
         """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
         told = [self._told.ratios(metric) for metric in metrics]
         columns = [column for column in told if column is not None]
         if len(columns) < len(told) or not _all_good(columns):
             return super().ask(metrics, known)
-        return tuple([collector.Asked(metric, Shown(column)) for metric, column in zip(metrics, columns, strict=True)])
+        return tuple(
+            [
+                collector.MetricAnswer(metric, MetricColumns(column))
+                for metric, column in zip(metrics, columns, strict=True)
+            ]
+        )
 
-    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.Answered:
+    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
         """What pods use; Prometheus is asked where it is not clear whose, or something of it is no good amount."""
         told = self._told.pods(resource, window_seconds)
         if told is None or not _can_be(told.known, functools.partial(usage_sync.invalid_reason, resource)):
             return super().ask_pods(resource, window_seconds)
-        return usage_sync.Answered(told, not len(told.known))
+        return usage_sync.UsageAnswer(told, not len(told.known))
 
-    def publish(self, book: Book, fleet: Fleet, rules: node_sync.Rulebook, now_seconds: float) -> node_sync.Published:
+    def publish(
+        self, book: LastGoodValues, fleet: NodeSet, rules: node_sync.Rulebook, now_seconds: float
+    ) -> node_sync.Published:
         """Show what is held to the extender."""
         before = self._said.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
@@ -154,7 +161,7 @@ class Table(node_cache.NodeTable):
             None  # without the readings, and with them
         )
 
-    def show(self, said: Said) -> None:
+    def show(self, said: PublishedReadings) -> None:
         """These are the readings from now on."""
         self._said, self._both = said, None
 
@@ -184,7 +191,7 @@ def _can_be(amounts: Floats, judge: readings.Judge) -> bool:
     return not len(amounts) or (judge(float(amounts.min())) is None and judge(float(amounts.max())) is None)
 
 
-def _with_readings(own: node_cache.NodeLoads, said: Said) -> node_cache.NodeLoads:
+def _with_readings(own: node_cache.NodeLoads, said: PublishedReadings) -> node_cache.NodeLoads:
     if said is NOTHING:
         return own
     rows = own.rows(said.names)

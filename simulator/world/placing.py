@@ -1,7 +1,7 @@
 """kube-scheduler's loop: whatever waits for a node gets its turn at the moment it may, pod by pod.
 
-`running` makes one `Placing`; it hears of everything through the apiserver, takes pods from the model's queue, asks the
-model of the scheduler where each goes, and carries out what it says: binds, deletes victims, nominates.
+`world.world` makes one `Placing`; it hears of everything through the apiserver, takes pods from the model's queue, asks
+the model of the scheduler where each goes, and carries out what it says: binds, deletes victims, nominates.
 """
 
 import collections.abc

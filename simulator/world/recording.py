@@ -1,7 +1,7 @@
 """What a run leaves behind: counted and remembered while it happens, an `Outcome` when it is over.
 
-`running` tells a `Record` of every change of a pod and of every placement; the ledger tells what was evicted and where
-the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
+`world.world` tells a `Record` of every change of a pod and of every placement; the ledger tells what was evicted and
+where the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
 """
 
 import collections.abc
@@ -14,7 +14,7 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from kube.objects import Pod
 from simulator.results.figures import Effectiveness
-from simulator.results.outcome import Explained, Moved
+from simulator.results.outcome import EvictedPod, ScheduledPod
 
 EVERY_ROW = 1_000_000_000
 LeastReady = collections.abc.Callable[[Pod], int | None]  # a pod's -> how many of its like a budget wants to be ready
@@ -92,8 +92,8 @@ class Remarks:
         self._every = max(1, 2 * placements // max(1, most))
         self._seen = 0
         self._evicted: set[str] = set()  # uids of owners
-        self._pending: dict[str, Explained] = {}
-        self.explained: list[Explained] = []
+        self._pending: dict[str, ScheduledPod] = {}
+        self.explained: list[ScheduledPod] = []
 
     def evicted(self, outcomes: collections.abc.Iterable[EvictionOutcome]) -> None:
         """The pods that will replace these are of interest."""
@@ -113,7 +113,7 @@ class Remarks:
 
     def explain(self, pod: Pod, body: dict[str, object], at_seconds: float) -> None:
         """What the extender says of a pod whose turn it is."""
-        self._pending[pod.key] = Explained(at_seconds, pod.key, "", body)
+        self._pending[pod.key] = ScheduledPod(at_seconds, pod.key, "", body)
 
     def placed(self, pod: Pod, node: str) -> None:
         """Where it went."""
@@ -122,11 +122,11 @@ class Remarks:
             self.explained.append(dataclasses.replace(said, node=node))
 
 
-def moved(ledger: Ledger) -> tuple[Moved, ...]:
+def moved(ledger: Ledger) -> tuple[EvictedPod, ...]:
     """The evictions that took place, in order of time."""
     rows = ledger.rows(Query(outcome="evicted", limit=EVERY_ROW))
     return tuple(
-        Moved(
+        EvictedPod(
             at_seconds=row.at_seconds,
             pod=f"{row.namespace}/{row.pod}",
             workload=row.workload,

@@ -1,7 +1,8 @@
 """The three services of a simulated cluster: their own modules over the simulated doors.
 
-`running` lets them work at their times; nobody else does: no thread, no socket, no Lease (this is the only replica).
-Each is told of time by the virtual clock and draws from generators of its own, so that runs repeat themselves.
+`world.world` lets them work at their times; nobody else does: no thread, no socket, no Lease (this is the only
+replica). Each is told of time by the virtual clock and draws from generators of its own, so that runs repeat
+themselves.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ from annotator.metrics import Telemetry as AnnotatorTelemetry
 from annotator.publish import node_writer
 from annotator.service import Service as Annotator
 from descheduler.eviction import eviction_events
-from descheduler.eviction.evictor import Evicter
+from descheduler.eviction.evictor import Evictor
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry as DeschedulerTelemetry
 from descheduler.service import Parts
@@ -68,7 +69,7 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     return held
 
 
-def annotator(around: Surroundings, ends: handing.Ends | None = None) -> Annotator:
+def annotator(around: Surroundings, ends: handing.HandoverPoints | None = None) -> Annotator:
     """The annotator, leading; it writes one node after the other, or has other `ends` (`handing`)."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
     settings = node_sync.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
@@ -105,7 +106,7 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
     """The descheduler, leading; it asks Prometheus, or is `told` (`relieving`)."""
     clock, door = around.clock, around.kube
     writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
-    announcer = eviction_events.Announcer(writer, eviction_events.Kept(ledger, clock))
+    announcer = eviction_events.EventPublisher(writer, eviction_events.LedgerEventSink(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
     if told is None:
         reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
@@ -116,7 +117,7 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
             policy=around.policy,
             reader=reader,
             ledger=ledger,
-            evicter=Evicter(door, ledger, announcer, clock=clock),
+            evicter=Evictor(door, ledger, announcer, clock=clock),
             announcer=announcer,
             telemetry=DeschedulerTelemetry(CollectorRegistry()),
             door=door,
@@ -129,8 +130,8 @@ def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus 
     )
 
 
-def _guarded(around: Surroundings, who: str, period_seconds: Callable[[], float]) -> circuit_breaker.Guarded:
-    return circuit_breaker.Guarded(
+def _guarded(around: Surroundings, who: str, period_seconds: Callable[[], float]) -> circuit_breaker.CircuitBreaker:
+    return circuit_breaker.CircuitBreaker(
         around.prometheus, clock=around.clock, rng=around.rng(who), longest_pause_seconds=period_seconds
     )
 

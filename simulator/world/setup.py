@@ -1,6 +1,6 @@
 """Under what a scenario happens: the policy, the seed, which services run, and what is broken when.
 
-`running.run` takes a `Setup`. The policy that the services get is the one under test with two changes that a run in
+`world.run` takes a `Setup`. The policy that the services get is the one under test with two changes that a run in
 steps needs; both are sentences among an outcome's assumptions (`notes`), where they change anything.
 """
 
@@ -25,7 +25,7 @@ START_SECONDS: Final = 3.0  # from binding to Ready: images are there, readiness
 GRACE_SECONDS: Final = 5.0  # what most containers take to end; the pod's own grace at most
 
 
-class Simulated(NamedTuple):
+class SimulatedServices(NamedTuple):
     """What a peer of Evenload's extender may look at: the run's parts, before anything has happened."""
 
     scenario: Scenario
@@ -56,7 +56,7 @@ class Setup:
     extender_weight: int = EXTENDER_WEIGHT
     prometheus_away: tuple[tuple[float, float], ...] = ()
     explained: int = 24
-    peer: Callable[[Simulated], ExtenderPort] | None = None
+    peer: Callable[[SimulatedServices], ExtenderPort] | None = None
     all_doors: bool = False
 
     @property

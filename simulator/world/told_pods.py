@@ -1,6 +1,6 @@
 """The annotator's pods in a simulation: the whole ones that everybody here has, instead of what a watch would decode.
 
-`running` lets it hear of every change, as the extender's `Direct` does, and `services` gives it to the annotator in
+`world.world` lets it hear of every change, as the extender's `Direct` does, and `services` gives it to the annotator in
 place of a reflector, unless a run goes through all doors. What has happened is told when the annotator catches up, one
 change after the other, as its watch would.
 """

@@ -1,7 +1,7 @@
 """What nodes show and pods use now, of all at once, as the services would be told by Prometheus.
 
-`handing` gives it to the annotator. And `running` asks before each run of the descheduler whether any node is over one
-of its lines: in most steps none is, and a run would do nothing.
+`handing` gives it to the annotator. And `world.world` asks before each run of the descheduler whether any node is over
+one of its lines: in most steps none is, and a run would do nothing.
 """
 
 from policy import metrics

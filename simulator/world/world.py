@@ -28,7 +28,7 @@ from promql import errors
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
 from simulator.controllers.budgets import Budgets
-from simulator.controllers.delays import Later
+from simulator.controllers.delays import Delays
 from simulator.controllers.kubelet import Kubelet
 from simulator.controllers.nodes import Nodes
 from simulator.controllers.owners import Owners
@@ -41,8 +41,8 @@ from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage.node_usage import CPU, MEMORY, UsageBook
 from simulator.world import handing, recording, services, setup, told_pods, windows
-from simulator.world.extender_http_port import InProcess
-from simulator.world.extender_port import Direct
+from simulator.world.extender_http_port import ExtenderHttpPort
+from simulator.world.extender_port import DirectExtender
 from simulator.world.placing import Placing
 from simulator.world.setup import Setup
 
@@ -126,7 +126,7 @@ class World:
     def _wire(self) -> None:
         """The cluster's own parts first: what a service hears of has happened."""
         given, api, clock, scenario = self._setup, self._api, self.kernel.clock, self._scenario
-        later = Later(self.kernel)
+        later = Delays(self.kernel)
         self._nodes = Nodes(api)
         kubelet = Kubelet(api, later, start_seconds=setup.START_SECONDS, grace_seconds=setup.GRACE_SECONDS)
         self._owners = Owners(api, scenario.owners, scenario.replicas, finish=kubelet.finish)
@@ -134,8 +134,8 @@ class World:
         self._annotator = self._annotating()
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
-        self._port: InProcess | Direct | None = None
-        self._hearing: Extender | Direct | None = None  # whom news reach
+        self._port: ExtenderHttpPort | DirectExtender | None = None
+        self._hearing: Extender | DirectExtender | None = None  # whom news reach
         self._table: handing.Table | None = None
         if given.policy is not None and given.descheduler:
             told = None if given.whole_way else self._prometheus
@@ -158,17 +158,19 @@ class World:
             return services.annotator(self._around)
         pods = told_pods.Pods()
         self._api.subscribe(kinds.PODS, pods.pod_changed)
-        return services.annotator(self._around, handing.Ends(self._windows, pods, self._shown, self._shown_usage))
+        return services.annotator(
+            self._around, handing.HandoverPoints(self._windows, pods, self._shown, self._shown_usage)
+        )
 
     def _ask_evenload(self) -> Extender:
         """The extender, and how kube-scheduler asks it."""
         weight = self._setup.extender_weight
         if self._setup.whole_way:
             extender = services.extender(self._around)
-            self._port, self._hearing = InProcess(extender.app().wsgi_app, weight=weight), extender
+            self._port, self._hearing = ExtenderHttpPort(extender.app().wsgi_app, weight=weight), extender
         else:
             extender = services.extender(self._around, self._made_table)
-            self._port = self._hearing = direct = Direct(extender, self.kernel.clock, weight=weight)
+            self._port = self._hearing = direct = DirectExtender(extender, self.kernel.clock, weight=weight)
             self._api.subscribe(kinds.PODS, direct.pod_changed)
         return extender
 
@@ -176,7 +178,7 @@ class World:
         self._table = handing.Table(metric_names)
         return self._table
 
-    def _shown(self, said: handing.Said, written: bool) -> None:
+    def _shown(self, said: handing.PublishedReadings, written: bool) -> None:
         """The annotator would have written: the extender reads it, and pods that it refused try again."""
         if self._table is not None:
             self._table.show(said)
@@ -184,7 +186,7 @@ class World:
             self._placing.readings_changed()
 
     def _shown_usage(self, published: owner_usage.Published) -> None:
-        if isinstance(self._port, Direct):
+        if isinstance(self._port, DirectExtender):
             self._port.usage_changed(published)
 
     def _heard(self, _old: object, _new: object) -> None:
@@ -193,7 +195,7 @@ class World:
     def _asked(self) -> list[ExtenderPort]:
         """Whom kube-scheduler asks: Evenload, or whoever takes its place."""
         if self._setup.peer is not None:
-            parts = setup.Simulated(self._scenario, self._api, self._book, self.kernel.clock, self._owners)
+            parts = setup.SimulatedServices(self._scenario, self._api, self._book, self.kernel.clock, self._owners)
             return [self._setup.peer(parts)]
         return [] if self._port is None else [self._port]
 

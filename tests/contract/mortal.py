@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
-from descheduler.eviction.evictor import Evicter
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.evictor import Evictor
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
@@ -117,12 +117,12 @@ def run(order: Order) -> None:
     policy = Reloading(order.policy, loader.load, clock=clock)
     policy.load()
     events = EventWriter(door, controller=CONTROLLER, instance="mortal", clock=clock)
-    announcer = Announcer(events, Kept(ledger, clock))
+    announcer = EventPublisher(events, LedgerEventSink(ledger, clock))
     parts = Parts(
         policy=policy,
         reader=Heated(door, order.hot, clock),
         ledger=ledger,
-        evicter=Evicter(door, ledger, announcer, clock=clock),
+        evicter=Evictor(door, ledger, announcer, clock=clock),
         announcer=announcer,
         telemetry=Telemetry(CollectorRegistry()),
         door=door,

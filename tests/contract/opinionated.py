@@ -28,11 +28,11 @@ class Opinionated:
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def filter(self, pod: objects.Pod, names: Sequence[str]) -> extenders.Filtered:
+    def filter(self, pod: objects.Pod, names: Sequence[str]) -> extenders.FilterResult:
         """A tenth of the nodes are refused, half of these for good."""
         self.calls.append(("filter", pod.name, tuple(sorted(names))))
         drawn = {name: _drawn(pod.name, name, 20) for name in names}
-        return extenders.Filtered(
+        return extenders.FilterResult(
             [name for name in names if drawn[name] > 1],
             {name: "not today" for name in names if drawn[name] == 0},
             {name: "never" for name in names if drawn[name] == 1},

@@ -18,8 +18,8 @@ import cluster
 from cluster import api as cluster_api
 from cluster.demo import permissions
 from descheduler.eviction import followup
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer
-from descheduler.eviction.evictor import Evicter, EvictionOutcome, Terms
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
+from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
 from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
@@ -102,10 +102,12 @@ def evict(descheduler: KubeDoor, admin: KubeDoor, ledger: Ledger) -> Evict:
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
         wall = clock.WallClock()
-        announcer = Announcer(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
-        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
+        announcer = EventPublisher(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
+        terms = ExecutionContext(
+            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
+        )
         node = admin.get(kinds.NODES, pod.node_name)
-        (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
+        (outcome,) = Evictor(descheduler, ledger, announcer, clock=wall).carry_out(by_hand(pod, node), terms)
         return outcome
 
     return carry_out
@@ -321,7 +323,7 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
     asked = [scaled_owners.Custom(namespace, one) for one in (reference, gone, unserved)]
     found = scaled_owners.workloads(descheduler, asked)
-    assert found == scaled_owners.Found({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
+    assert found == scaled_owners.ScaledOwner({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
 
 
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(

@@ -21,8 +21,8 @@ from cli.doctor import findings
 from cli.doctor import guard as guard_check
 from cluster.demo import permissions
 from descheduler.eviction import api_results
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer
-from descheduler.eviction.evictor import Evicter, EvictionOutcome, Terms
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
+from descheduler.eviction.evictor import EvictionOutcome, Evictor, ExecutionContext
 from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Run
@@ -138,13 +138,15 @@ Evict = Callable[..., EvictionOutcome]
 def evict(admin: KubeDoor, descheduler: KubeDoor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evict]:
     """Evicts a pod, whatever it is, with the descheduler's own last step."""
     wall = clock.WallClock()
-    announcer = Announcer(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
+    announcer = EventPublisher(events.EventWriter(descheduler, controller=CONTROLLER, instance="test", clock=wall))
     ledger = Ledger(tmp_path_factory.mktemp("guard") / "ledger.sqlite").open()
 
     def carry_out(pod: objects.Pod, *, mode: str = "Enforce") -> EvictionOutcome:
-        terms = Terms(Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
+        terms = ExecutionContext(
+            Run(uuid.uuid4().hex[:8], wall.now(), mode, "9c1e"), 600.0, lambda: True, lambda _: Look()
+        )
         plan = by_hand.by_hand(pod, admin.get(kinds.NODES, pod.node_name))
-        (outcome,) = Evicter(descheduler, ledger, announcer, clock=wall).carry_out(plan, terms)
+        (outcome,) = Evictor(descheduler, ledger, announcer, clock=wall).carry_out(plan, terms)
         return outcome
 
     yield carry_out

@@ -110,11 +110,11 @@ def test_a_real_answer_is_partial_by_one_word_and_its_values_stay_beside(
 ) -> None:
     whole = prometheus_suite.Stage(door, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER).answered(AVERAGE)
 
-    def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
+    def without_a_store(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         answer = requests.get(victoria_metrics + path, params=list(query), timeout=60)
         assert answer.content.startswith(b'{"status":"success",')
         body = answer.content.replace(b'"status":"success",', b'"status":"success","isPartial":true,', 1)
-        return proxied_transport.Fetched(answer.status_code, body)
+        return proxied_transport.ProxyResponse(answer.status_code, body)
 
     with contextlib.closing(client.connect(victoria_metrics, fetch=without_a_store)) as partial:
         with pytest.raises(errors.Partial, match="isPartial is true") as caught:

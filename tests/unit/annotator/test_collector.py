@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotator.collect import collector, queries
-from annotator.collect.last_good_values import EMPTY, Book, Held
+from annotator.collect.last_good_values import EMPTY, Held, LastGoodValues
 from policy import metrics
 from promql import door, errors, readings
 from promql.queries import identity
@@ -23,26 +23,28 @@ def asked(
     values: Mapping[str, float] | None,
     *,
     refused: Mapping[str, str] | None = None,
-) -> collector.Asked:
+) -> collector.MetricAnswer:
     if values is None:
-        return collector.Asked(metric, None, DOWN)
-    return collector.Asked(metric, readings.NodeValues(values, refused or {}, ()))
+        return collector.MetricAnswer(metric, None, DOWN)
+    return collector.MetricAnswer(metric, readings.NodeValues(values, refused or {}, ()))
 
 
-def fold(book: Book, *answers: collector.Asked, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
+def fold(book: LastGoodValues, *answers: collector.MetricAnswer, now: float = NOW) -> Mapping[str, Mapping[str, float]]:
     folded = collector.fold(book, answers, ("a", "b"), now_seconds=now, keep_seconds=240.0)
     return {node: {name: value.ratio for name, value in values_of(folded, node).items()} for node in folded.nodes}
 
 
-def values_of(book: Book, node: str) -> dict[str, Held]:
+def values_of(book: LastGoodValues, node: str) -> dict[str, Held]:
     """What a book holds of one node."""
     row = book.nodes.index(node)
     pairs = zip(book.ratios[row].tolist(), book.confirmed_seconds[row].tolist(), strict=True)
     return {name: Held(*pair) for name, pair in zip(book.metrics, pairs, strict=True) if not math.isnan(pair[0])}
 
 
-def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> Book:
-    return Book.of({node: {name: Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios))
+def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> LastGoodValues:
+    return LastGoodValues.of(
+        {node: {name: Held(ratio, confirmed_seconds) for name, ratio in ratios.items()}}, tuple(ratios)
+    )
 
 
 def test_an_answer_confirms_the_nodes_in_it() -> None:
@@ -103,7 +105,7 @@ def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is
 def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(
     answer: readings.NodeValues, counts: bool
 ) -> None:
-    (judged,) = collector.doubted([collector.Asked(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
+    (judged,) = collector.doubted([collector.MetricAnswer(CPU, answer)], held(NOW, cpu_avg_5m=0.3))
     assert (judged.error is None) is counts
 
 
@@ -125,7 +127,7 @@ ANSWERS = st.tuples(
 )
 
 
-def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.Asked]) -> dict[str, Held]:
+def of_one_node(before: Mapping[str, Held], node: str, answers: list[collector.MetricAnswer]) -> dict[str, Held]:
     """The rules of the module, said of one node by itself."""
     found: dict[str, Held] = {}
     for metric, answer, _ in answers:
@@ -151,7 +153,7 @@ def test_all_nodes_at_once_are_what_each_is_by_itself(
         asked(metric, values, refused={node: why for node, why in refused.items() if node not in (values or {})})
         for metric, (values, refused) in zip(METRICS, given_answers, strict=True)
     ]
-    book = Book.of(before, [metric.name for metric in reversed(METRICS)])
+    book = LastGoodValues.of(before, [metric.name for metric in reversed(METRICS)])
     folded = collector.fold(book, answers, NODES, now_seconds=NOW, keep_seconds=240.0)
     assert {node: values_of(folded, node) for node in folded.nodes} == {
         node: of_one_node(before.get(node, {}), node, answers) for node in NODES

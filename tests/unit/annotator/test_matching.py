@@ -31,11 +31,11 @@ def answered(
     values: dict[str, float] | None = None,
     refused: dict[str, str] | None = None,
     unmatched: tuple[str, ...] = (),
-) -> collector.Asked:
-    return collector.Asked(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
+) -> collector.MetricAnswer:
+    return collector.MetricAnswer(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
 
 
-def said(without: list[str], *asked: collector.Asked, nodes: list[Node] | None = None) -> str:
+def said(without: list[str], *asked: collector.MetricAnswer, nodes: list[Node] | None = None) -> str:
     nodes = nodes or fleet()
     return matching.sentence(nodes, without, asked, directory(nodes), LABEL)
 
@@ -74,7 +74,7 @@ def test_only_the_first_nodes_are_spelt_out() -> None:
         ),
     ],
 )
-def test_a_node_that_has_series_is_not_said_to_have_none(asked: collector.Asked, expected: str) -> None:
+def test_a_node_that_has_series_is_not_said_to_have_none(asked: collector.MetricAnswer, expected: str) -> None:
     assert said(["node-3"], asked) == f"4 of 5 nodes matched; node-3 {expected}"
 
 

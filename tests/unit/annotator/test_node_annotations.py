@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect.last_good_values import Book, Fleet, Held
+from annotator.collect.last_good_values import Held, LastGoodValues, NodeSet
 from annotator.placements.hot_counts import Hot
 from annotator.publish import node_annotations, write_plan
 from kube.objects import Node
@@ -28,14 +28,14 @@ def carrying(name: str, text: str | None, uid: str = "uid") -> Node:
     return builders.node(name, annotations=None if text is None else {load_annotation.KEY: text}, mutate=with_uid)
 
 
-def wrote(text: str, old_text: str | None) -> node_annotations.Standing:
-    made = node_annotations.Standing()
+def wrote(text: str, old_text: str | None) -> node_annotations.NodeAnnotationCache:
+    made = node_annotations.NodeAnnotationCache()
     made.wrote("a", "uid", node_annotations.row(text, METRICS), old_text, now_seconds=NOW)
     return made
 
 
-def shown(made: node_annotations.Standing, node: Node, after_seconds: float) -> dict[str, str]:
-    return made.texts(Fleet.of([node]), now_seconds=NOW + after_seconds)
+def shown(made: node_annotations.NodeAnnotationCache, node: Node, after_seconds: float) -> dict[str, str]:
+    return made.texts(NodeSet.of([node]), now_seconds=NOW + after_seconds)
 
 
 def test_our_own_write_stands_before_the_watch_shows_it() -> None:
@@ -74,9 +74,9 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
     steps: list[tuple[list[str], tuple[str | None, str | None, str | None], bool]], values: tuple[float, ...]
 ) -> None:
     """Nodes come, go, change places and texts, also by our own writes, which nobody decodes."""
-    kept = node_annotations.Standing()
+    kept = node_annotations.NodeAnnotationCache()
     for order, texts, writes in steps:
-        fleet = Fleet.of([carrying(name, text) for name, text in zip(order, texts, strict=True)][: 2 + writes])
+        fleet = NodeSet.of([carrying(name, text) for name, text in zip(order, texts, strict=True)][: 2 + writes])
         carried = kept.carried(fleet, METRICS, now_seconds=NOW)
         rows = [
             node_annotations.row(carried.texts[name], METRICS) if name in carried.texts else None
@@ -87,7 +87,7 @@ def test_what_is_kept_from_sync_to_sync_is_what_the_texts_say(
         np.testing.assert_array_equal(carried.at_seconds, [math.nan if row is None else row.at_seconds for row in rows])
         assert carried.comparable.tolist() == [row is not None and row.comparable for row in rows]
         if writes:
-            book = Book.of(dict.fromkeys(fleet.names, held(values)), METRICS)
+            book = LastGoodValues.of(dict.fromkeys(fleet.names, held(values)), METRICS)
             rules = write_plan.Rules.of(POLICY, fleet.nodes, crane=False)
             hot = Hot({"a": [NOW - 2.0, NOW - 1.0]}, POLICY.hot_spots, NOW)
             done = write_plan.plan(fleet, book, hot, carried=carried, rules=rules, now_seconds=NOW)

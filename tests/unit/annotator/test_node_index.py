@@ -9,7 +9,7 @@ POLICY = load_policy.defaults()
 
 
 def test_nodes_that_are_the_same_have_the_same_directory_and_rules() -> None:
-    made, nodes = node_index.Fleets(crane=False), (builders.node("a"), builders.node("b"))
+    made, nodes = node_index.NodeIndex(crane=False), (builders.node("a"), builders.node("b"))
     fleet, directory = made.follow(nodes)
     rules = made.rules(POLICY)
     assert made.follow(nodes) == (fleet, directory)
@@ -18,7 +18,7 @@ def test_nodes_that_are_the_same_have_the_same_directory_and_rules() -> None:
 
 
 def test_a_changed_node_is_seen() -> None:
-    made = node_index.Fleets(crane=False)
+    made = node_index.NodeIndex(crane=False)
     made.follow((builders.node("a"),))
     shared = made.rules(POLICY).hot_above
     own = builders.node("a", annotations={node_thresholds.KEY: '{"cpu_avg_5m": 0.3}'})

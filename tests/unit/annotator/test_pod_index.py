@@ -42,7 +42,7 @@ POD = {name: kinds(name.removeprefix("default/")) for name in NAMES}
 SNAPSHOTS = st.lists(st.fixed_dictionaries({}, optional={name: st.sampled_from(POD[name]) for name in NAMES}))
 
 
-def check(known: pod_index.Followed, pods: dict[str, Pod]) -> None:
+def check(known: pod_index.PodIndex, pods: dict[str, Pod]) -> None:
     """All that is kept of the pods is what they say."""
     living = [one for one in pods.values() if not (one.finished or one.deleting)]
     owned = {name for name, one in pods.items() if pod_index.owner_key(one)}
@@ -63,14 +63,14 @@ def check(known: pod_index.Followed, pods: dict[str, Pod]) -> None:
     assert known.owners_placed_since(AT) == frozenset()
 
 
-def rows(known: pod_index.Followed) -> dict[str, int]:
+def rows(known: pod_index.PodIndex) -> dict[str, int]:
     """Where those are that are at work."""
     return {known.names[row]: row for row in known.at_work_since(AT).tolist()}
 
 
 @given(snapshots=SNAPSHOTS)
 def test_what_is_kept_is_what_the_pods_of_the_last_snapshot_say(snapshots: list[dict[str, Pod]]) -> None:
-    known = pod_index.Followed()
+    known = pod_index.PodIndex()
     for pods in snapshots:
         known.follow(pods)
         check(known, pods)
@@ -78,7 +78,7 @@ def test_what_is_kept_is_what_the_pods_of_the_last_snapshot_say(snapshots: list[
 
 def test_what_pods_leave_behind_is_forgotten_in_time() -> None:
     """Pods come and go for ever, each under a name and with an owner of its own."""
-    known = pod_index.Followed()
+    known = pod_index.PodIndex()
     for number in range(3 * pod_index.SPARE_ROWS):
         pod = builders.lean_pod(f"job-{number}", node="node-1", owner=("Job", f"job-{number}"))
         known.follow({pod.key: pod})

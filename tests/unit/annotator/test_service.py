@@ -45,7 +45,7 @@ class Bench:
             self.kube,
             self.policy,
             leads=lambda: self.leading,
-            news=policy_events.News(
+            news=policy_events.PolicyEventPublisher(
                 self.policy, self.kube, policy_events.speaker("annotator", given), clock=self.clock
             ),
             clock=self.clock,
@@ -198,7 +198,7 @@ def test_the_figures_are_exported_under_their_fixed_names(bench: Bench) -> None:
 def test_the_docs_name_exactly_the_metrics_that_are_exported(bench: Bench) -> None:
     bench.telemetry.export_effectiveness(lambda: bench.service.results.tally, lambda: bench.service.results.stayed)
     bench.telemetry.export_leadership(lambda: True)
-    guarded = circuit_breaker.Guarded(bench.prometheus, clock=bench.clock, rng=random.Random(1))
+    guarded = circuit_breaker.CircuitBreaker(bench.prometheus, clock=bench.clock, rng=random.Random(1))
     bench.registry.register(query_metrics.DoorCollector(guarded, client.Traffic()))
     text = bench.service.app(bench.registry).test_client().get("/metrics").text
     assert metric_docs.exposed(text, "annotator") == metric_docs.named("annotator.md")

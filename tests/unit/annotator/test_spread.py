@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect.last_good_values import EMPTY, Book, Held
+from annotator.collect.last_good_values import EMPTY, Held, LastGoodValues
 from annotator.diagnostics import spread
 from policy.schema import load_policy
 
@@ -17,8 +17,8 @@ POLICY = load_policy.LoadPolicy.of(
 RATIOS = st.lists(st.floats(0, 1.5), min_size=1, max_size=30)
 
 
-def book(*ratios: float, metric: str = "cpu_avg_5m") -> Book:
-    return Book.of({f"n{at}": {metric: Held(ratio, 0.0)} for at, ratio in enumerate(ratios)}, (metric,))
+def book(*ratios: float, metric: str = "cpu_avg_5m") -> LastGoodValues:
+    return LastGoodValues.of({f"n{at}": {metric: Held(ratio, 0.0)} for at, ratio in enumerate(ratios)}, (metric,))
 
 
 def test_median_ninth_decile_and_hottest_node_of_what_is_held() -> None:
@@ -35,7 +35,7 @@ def test_quantiles_never_fall_and_the_last_is_the_hottest_node(ratios: list[floa
 
 
 def test_a_metric_that_no_node_has_or_the_policy_does_not_know_is_absent_and_never_0() -> None:
-    assert spread.of(Book.of({"n": {}}, ("cpu_avg_5m",)), POLICY).loads == {}
+    assert spread.of(LastGoodValues.of({"n": {}}, ("cpu_avg_5m",)), POLICY).loads == {}
     assert spread.of(book(0.5, metric="gone"), POLICY).loads == {}
 
 

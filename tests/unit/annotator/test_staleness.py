@@ -1,6 +1,6 @@
 """Which metric is stale or missing for how many nodes, exactly at the limit that the extender reads by."""
 
-from annotator.collect.last_good_values import Book, Held
+from annotator.collect.last_good_values import Held, LastGoodValues
 from annotator.diagnostics import staleness
 
 NOW, STALE_AFTER = 1000.0, 300.0
@@ -11,7 +11,7 @@ def held(**ages_seconds: float) -> dict[str, Held]:
 
 
 def by_metric(held: dict[str, dict[str, Held]], *metrics: str) -> dict[str, staleness.Unusable]:
-    book = Book.of(held, ("cpu", "memory"))
+    book = LastGoodValues.of(held, ("cpu", "memory"))
     return dict(staleness.by_metric(book, metrics, now_seconds=NOW, stale_after_seconds=STALE_AFTER))
 
 

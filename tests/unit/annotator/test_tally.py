@@ -136,7 +136,7 @@ def look(at_seconds: float, pods: Iterable[Pod], millicores: float, size_bytes: 
     return lookback.Look(levels(at_seconds), PodUsage(Named(cores), Named(sizes), 300.0), known, nodes)
 
 
-def followed(pod: Pod, looks: Iterable[lookback.Look], *, looks_per_hour: float = 2.0) -> lookback.Stayed:
+def followed(pod: Pod, looks: Iterable[lookback.Look], *, looks_per_hour: float = 2.0) -> lookback.LookbackTally:
     made = begun()
     made.add(placement(pod), levels(NOW))
     for one in looks:

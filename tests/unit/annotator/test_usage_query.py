@@ -34,7 +34,7 @@ class Bench:
         asking = functools.partial(usage_sync.ask, self.prometheus.query)
         writing = functools.partial(usage_sync.write, self.kube, "ours")
         self.usage = usage_sync.OwnerUsage(asking, writing, telemetry, self.clock.now)
-        self.followed = pod_index.Followed()
+        self.followed = pod_index.PodIndex()
         self.pods = [builders.lean_pod(name, node="node-1") for name in ("a", "b")]
         self.use(0.1)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from annotator.collect.last_good_values import Book, Fleet, Held
+from annotator.collect.last_good_values import Held, LastGoodValues, NodeSet
 from annotator.placements.hot_counts import Hot
 from annotator.publish import node_annotations, node_writer, write_plan
 from kube import errors
@@ -23,12 +23,12 @@ NO_HOT = Hot({}, POLICY.hot_spots[:1], NOW)
 
 
 def planned(node: Node, held: Mapping[str, Held], *, crane: bool = False, again: str = "") -> write_plan.Plan:
-    fleet = Fleet.of([node])
+    fleet = NodeSet.of([node])
     return write_plan.plan(
         fleet,
-        Book.of({node.name: held}, METRICS),
+        LastGoodValues.of({node.name: held}, METRICS),
         NO_HOT,
-        carried=node_annotations.Standing().carried(fleet, METRICS, now_seconds=NOW),
+        carried=node_annotations.NodeAnnotationCache().carried(fleet, METRICS, now_seconds=NOW),
         rules=write_plan.Rules.of(POLICY, fleet.nodes, crane=crane),
         now_seconds=NOW,
         again=again,
@@ -137,8 +137,8 @@ def test_a_reading_is_as_old_as_its_oldest_value() -> None:
     held = {"cpu_avg_5m": Held(0.3, NOW), "cpu_max_1h": Held(0.5, NOW - 60)}
     (patch,) = planned(builders.node("node-1"), held).patches
     assert json.loads(patch.row.text)["at"] == "2026-11-21T03:59:00Z"
-    assert write_plan.confirmed_seconds(Book.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
-    assert write_plan.confirmed_seconds(Book.of({"node-1": {}}, METRICS), now_seconds=NOW) == NOW
+    assert write_plan.confirmed_seconds(LastGoodValues.of({"node-1": held}, METRICS), now_seconds=NOW) == NOW - 60
+    assert write_plan.confirmed_seconds(LastGoodValues.of({"node-1": {}}, METRICS), now_seconds=NOW) == NOW
 
 
 def test_cranes_keys_ride_along_and_are_renewed_for_its_readers() -> None:
@@ -214,7 +214,7 @@ def test_the_rest_of_a_plan_is_left_when_no_write_can_succeed(error: errors.Kube
 
 def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None:
     names = ("written", "failed", "skipped", "gone")
-    results = {name: write_plan.Written(name) for name in names}
+    results = {name: write_plan.WriteResult(name) for name in names}
     stood = {**dict.fromkeys(names, "old"), "quiet": "same"}
     texts, excluded = write_plan.vouched(stood, [patch_of(name) for name in names], results)
     assert texts == {"written": "new", "quiet": "same"}
@@ -223,7 +223,7 @@ def test_a_heartbeat_leaves_out_every_node_whose_patch_did_not_succeed() -> None
 
 def test_beyond_the_names_a_heartbeat_holds_a_bucket_is_made_to_differ() -> None:
     names = [f"node-{index}" for index in range(heartbeat.EXCLUDED_MOST + 2)]
-    results = {name: write_plan.Written("failed") for name in names}
+    results = {name: write_plan.WriteResult("failed") for name in names}
     texts, excluded = write_plan.vouched(dict.fromkeys(names, "old"), [patch_of(name) for name in names], results)
     assert excluded == set(names[:-2])
     assert texts == dict.fromkeys(names[-2:], "new")

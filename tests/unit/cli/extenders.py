@@ -23,9 +23,9 @@ from tests.unit.extender import worlds
 class Extender:
     """The application over a small view, at a URL."""
 
-    def __init__(self, seen: cluster_view.View) -> None:
+    def __init__(self, seen: cluster_view.ClusterView) -> None:
         self.view = seen
-        self.ring = decision_log.Ring()
+        self.ring = decision_log.DecisionLog()
         self.clock = clocks.ManualClock()
         registry = prometheus_client.CollectorRegistry()
         parts = app.Parts(self.view, self.clock, metrics.Metrics(registry), self.ring)
@@ -66,7 +66,7 @@ class Extender:
 
 
 @contextlib.contextmanager
-def serving(loads: Mapping[str, Any], seen: cluster_view.View | None = None) -> Iterator[Extender]:
+def serving(loads: Mapping[str, Any], seen: cluster_view.ClusterView | None = None) -> Iterator[Extender]:
     """An extender at a URL while the body runs, over these loads or a view made before."""
     extender = Extender(seen or worlds.seen(loads))
     with scripted_http.serving(extender.answer) as server:

@@ -127,18 +127,18 @@ def test_pods_without_a_node_are_a_finding_only_where_plain_had_fewer() -> None:
 
 
 def test_without_options_the_workload_is_the_demos() -> None:
-    assert simulate.generated({}) == sources.Generated(generator.DEMO)
+    assert simulate.generated({}) == sources.GeneratedScenarios(generator.DEMO)
 
 
 def test_more_nodes_and_days_bring_more_pods() -> None:
     found = simulate.generated({"nodes": 100, "days": 7.0, "rule": "careful"})
-    assert isinstance(found, sources.Generated)
+    assert isinstance(found, sources.GeneratedScenarios)
     assert (found.shape.nodes, found.shape.pods, found.shape.rule) == (100, 12_750, "careful")
 
 
 def test_a_traces_days_rule_and_fill_can_be_chosen() -> None:
     found = simulate.traced(pathlib.Path("/jobs.npz"), {"days": 0.5, "rule": "guessing", "request_fill": 0.7})
-    assert isinstance(found, sources.Traced)
+    assert isinstance(found, sources.TracedScenarios)
     assert (found.rule, found.recipe.days, found.recipe.fill_ratio) == ("guessing", 0.5, 0.7)
 
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_played_is_refused_with_the_reason(
 
 
 def test_names_of_a_study_are_in_its_facts() -> None:
-    scenario = sources.Generated(dataclasses.replace(generator.DEMO, nodes=5, pods=60, days=0.25)).scenario(1)
+    scenario = sources.GeneratedScenarios(dataclasses.replace(generator.DEMO, nodes=5, pods=60, days=0.25)).scenario(1)
     found = studies.facts(scenario, wish(seed=3, seed_count=2))
     assert (found["seeds"], found["nodes"], found["days"], found["step s"]) == ("3 to 4", 5, 0.25, 300)
     assert found["pods"] == len(scenario.replicas)

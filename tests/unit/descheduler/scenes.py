@@ -12,7 +12,7 @@ from typing import Any
 
 from descheduler.planning import overload, planner
 from descheduler.planning.overload import Memory, Overload
-from descheduler.planning.plans import EvictionPlan, Judged
+from descheduler.planning.plans import ConsideredPod, EvictionPlan
 from descheduler.snapshot import workloads
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.snapshot import Snapshot
@@ -128,7 +128,7 @@ def hot_and_cool(**workload: Any) -> Scene:
     return Scene().node("hot", memory=0.9).node("cool").workload("web", on=["hot", "hot", "cool"], **workload)
 
 
-def judged(plan: EvictionPlan) -> Mapping[str, Judged]:
+def judged(plan: EvictionPlan) -> Mapping[str, ConsideredPod]:
     """Every candidate of the plan by pod name."""
     return {one.pod.name: one for node in plan.nodes for one in node.candidates}
 

@@ -164,7 +164,7 @@ def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> N
 
 
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
-    guarded = circuit_breaker.Guarded(world.prometheus, clock=world.clock, rng=random.Random(1))
+    guarded = circuit_breaker.CircuitBreaker(world.prometheus, clock=world.clock, rng=random.Random(1))
     world.registry.register(query_metrics.DoorCollector(guarded, promql_client.Traffic()))
     world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock)))
     text = world.pages().test_client().get("/metrics").text

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from descheduler.eviction import api_results, evictor
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer
-from descheduler.eviction.evictor import Evicter, Terms
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher
+from descheduler.eviction.evictor import Evictor, ExecutionContext
 from descheduler.eviction.last_look import Look
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query, Run
@@ -48,17 +48,17 @@ def ledger(tmp_path: pathlib.Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evicter:
+def evicter(door: doors.FakeDoor, ledger: Ledger) -> Evictor:
     """An evicter that posts its Events through the same door."""
     clock = clocks.ManualClock(NOW)
-    return Evicter(
-        door, ledger, Announcer(EventWriter(door, controller=CONTROLLER, instance="me", clock=clock)), clock=clock
+    return Evictor(
+        door, ledger, EventPublisher(EventWriter(door, controller=CONTROLLER, instance="me", clock=clock)), clock=clock
     )
 
 
-def terms(mode: str = "Enforce") -> Terms:
+def terms(mode: str = "Enforce") -> ExecutionContext:
     """A run in that mode."""
-    return Terms(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
+    return ExecutionContext(Run("4f2a", NOW, mode, "9c1e"), 600.0, lambda: True, lambda _: Look())
 
 
 def two_evictions(**budget: bool) -> EvictionPlan:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from descheduler.planning import flow_rules
-from descheduler.snapshot.eviction_history import History, Passed
+from descheduler.snapshot.eviction_history import FlowHistory, History
 from policy.schema.descheduler_section import FlowRule
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW, Scene
@@ -24,7 +24,7 @@ def crowd(count: int = 4) -> Scene:
     return scene
 
 
-def causes(*rules: object, past: Passed | None = None, scene: Scene | None = None) -> list[str]:
+def causes(*rules: object, past: FlowHistory | None = None, scene: Scene | None = None) -> list[str]:
     """The verdicts of the crowd's pods under these rules."""
     history = History(flow={} if past is None else {ALL: past})
     plan = (scene or crowd()).plan(scenes.policy(limits=UNBRAKED, flow=list(rules)), history)
@@ -39,33 +39,36 @@ def causes(*rules: object, past: Passed | None = None, scene: Scene | None = Non
         pytest.param({"inFlight": 2}, None, ["chosen"] * 2 + ["flow_in_flight"] * 2, id="two in flight"),
         pytest.param({"perMinute": 3}, None, ["chosen"] * 3 + ["flow_rate"], id="three a minute"),
         pytest.param(
-            {"perMinute": 3}, Passed((NOW - 59,) * 2), ["chosen"] + ["flow_rate"] * 3, id="two within the last minute"
+            {"perMinute": 3},
+            FlowHistory((NOW - 59,) * 2),
+            ["chosen"] + ["flow_rate"] * 3,
+            id="two within the last minute",
         ),
-        pytest.param({"perMinute": 3}, Passed((NOW - 61,) * 9), ["chosen"] * 3 + ["flow_rate"], id="a minute ago"),
+        pytest.param({"perMinute": 3}, FlowHistory((NOW - 61,) * 9), ["chosen"] * 3 + ["flow_rate"], id="a minute ago"),
         pytest.param(
             {"perMinute": 1, "burst": 3}, None, ["chosen"] * 3 + ["flow_rate"], id="a burst of three, then one a minute"
         ),
         pytest.param(
             {"perMinute": 1, "burst": 3},
-            Passed((NOW - 90,) * 3),
+            FlowHistory((NOW - 90,) * 3),
             ["chosen"] + ["flow_rate"] * 3,
             id="a bucket emptied 90 s ago has filled by one and a half",
         ),
         pytest.param(
             {"perMinute": 6, "burst": 1},
-            Passed((NOW - 11,)),
+            FlowHistory((NOW - 11,)),
             ["chosen"] + ["flow_rate"] * 3,
             id="a bucket that is filled every ten seconds",
         ),
     ],
 )
-def test_a_rule_lets_through_what_it_says(allow: object, past: Passed | None, expected: list[str]) -> None:
+def test_a_rule_lets_through_what_it_says(allow: object, past: FlowHistory | None, expected: list[str]) -> None:
     assert causes({"allow": allow}, past=past) == sorted(expected)
 
 
 def test_evictions_in_flight_count_until_every_replica_is_back() -> None:
     rule = {"allow": {"inFlight": 1}}
-    away = Passed((NOW - 600,), frozenset({"uid-away"}))
+    away = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
     waiting = crowd(1).workload("away", on=["cool"], replicas=3, ready=1)
     assert causes(rule, past=away, scene=waiting) == ["flow_in_flight"]
     one_missing = crowd(1).workload("away", on=["cool"], replicas=3, ready=2)
@@ -76,12 +79,12 @@ def test_evictions_in_flight_count_until_every_replica_is_back() -> None:
 
 def test_an_eviction_in_flight_is_one_of_those_that_the_rule_allows() -> None:
     waiting = crowd(2).workload("away", on=["cool"], replicas=2, ready=1)
-    past = Passed((NOW - 600,), frozenset({"uid-away"}))
+    past = FlowHistory((NOW - 600,), frozenset({"uid-away"}))
     assert causes({"allow": {"inFlight": 2}}, past=past, scene=waiting) == ["chosen", "flow_in_flight"]
 
 
 def test_a_workload_that_is_gone_waits_for_nothing() -> None:
-    past = Passed((NOW - 600,), frozenset({"uid-gone"}))
+    past = FlowHistory((NOW - 600,), frozenset({"uid-gone"}))
     assert causes({"allow": {"inFlight": 1}}, past=past, scene=crowd(1)) == ["chosen"]
 
 

@@ -57,7 +57,8 @@ def test_the_standing_of_every_workload(scene: scenes.Scene) -> None:
     taken = scene.snapshot()
     ready = Counter(pod.owner.uid for pod in taken.pods if pod.owner is not None and counts(pod))
     assert dict(taken.standings()) == {
-        uid: workloads.Standing(workload, min(workload.ready, ready[uid])) for uid, workload in taken.workloads.items()
+        uid: workloads.WorkloadStatus(workload, min(workload.ready, ready[uid]))
+        for uid, workload in taken.workloads.items()
     }
     by_node = {
         name: [pod for pod in taken.pods if pod.node_name == name] for name in {pod.node_name for pod in taken.pods}
@@ -82,7 +83,9 @@ def test_replicas_of_two_replica_sets_stand_for_their_deployment() -> None:
     )
     index = workloads.Index({"ReplicaSet": [old, new], "Deployment": [deployment]})
     pods = {name: [builders.pod(name, node="n", owner=("ReplicaSet", name))] for name in ("old", "new")}
-    standings = workloads.Standings({("default", f"uid-{name}"): several for name, several in pods.items()}, index)
+    standings = workloads.WorkloadStatuses(
+        {("default", f"uid-{name}"): several for name, several in pods.items()}, index
+    )
     standing = standings["uid-d"]
     assert list(standings) == ["uid-d"]
     assert "uid-old" not in standings, "a version is no workload"
@@ -98,7 +101,7 @@ def test_a_version_of_something_unknown_leads_nowhere() -> None:
     roll = workloads.Workload("Roll", "default", "web", "uid-roll", 3, 3)
     known = workloads.Index({"ReplicaSet": [version, bare]}, {"uid-roll": roll})
     assert (known[version.uid], known["uid-roll"], len(known)) == (roll, roll, 3)
-    assert list(workloads.Standings({}, known)) == ["uid-roll", bare.uid]
+    assert list(workloads.WorkloadStatuses({}, known)) == ["uid-roll", bare.uid]
 
 
 RATIOS = {"cpu": {"a": 0.1, "b": 0.2, "elsewhere": 0.3}, "memory": {"a": 0.4}}

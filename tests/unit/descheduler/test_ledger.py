@@ -14,10 +14,10 @@ import pytest
 from descheduler.ledger import sql_schema
 from descheduler.ledger.database import LedgerCorrupt, LedgerError
 from descheduler.ledger.ledger import Ledger
-from descheduler.ledger.rows import Posted, Query, Row, Run
+from descheduler.ledger.rows import Query, RecordedEvent, Row, Run
 from descheduler.planning.plans import Eviction
 from descheduler.planning.predictions import LOOK_BACKS
-from descheduler.snapshot.eviction_history import Awaited, Failures, Measured, Passed
+from descheduler.snapshot.eviction_history import Failures, FlowHistory, Measured, PendingReplacement
 from tests.unit.descheduler import scenes
 from tests.unit.descheduler.scenes import NOW
 
@@ -197,7 +197,7 @@ def test_an_eviction_awaits_its_replacement_for_a_day(ledger: Ledger) -> None:
     record(ledger, "evicted", at_seconds=NOW - DAY - 60)
     ledger.fill(replaced, ready_at_seconds=NOW)
     history = ledger.history("Enforce", now_seconds=NOW, window_seconds=0.0)
-    awaited = Awaited("default", "ReplicaSet/web", "uid-web", NOW - 60)
+    awaited = PendingReplacement("default", "ReplicaSet/web", "uid-web", NOW - 60)
     assert history.awaited == (awaited._replace(at_seconds=NOW - DAY + 60), awaited, awaited)
     assert ledger.history("DryRun", now_seconds=NOW, window_seconds=0.0).awaited == ()
 
@@ -253,7 +253,7 @@ def test_what_passed_a_flow_rule_is_remembered_with_what_is_in_flight(ledger: Le
         row_id = ledger.intend(run(), chosen, at_seconds=NOW + 1).row_id
         ledger.decide(row_id, result, status=201, message="", at_seconds=NOW + 2)
     history = ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY)
-    assert history.flow == {"abc": Passed((NOW + 1,), frozenset({"uid-web"}))}
+    assert history.flow == {"abc": FlowHistory((NOW + 1,), frozenset({"uid-web"}))}
     ledger.fill(1, ready_at_seconds=NOW + 5)
     assert ledger.history("Enforce", now_seconds=NOW + 9, window_seconds=DAY).flow["abc"].in_flight == frozenset()
 
@@ -317,7 +317,7 @@ def a_thousand_rows(path: pathlib.Path) -> None:
     """A closed ledger of many pages."""
     ledger = Ledger(path).open()
     for number in range(1000):
-        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", f"web-{number}", "Node/hot", "x" * 200))
+        ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", f"web-{number}", "Node/hot", "x" * 200))
     ledger.close()
 
 
@@ -408,7 +408,7 @@ def test_a_full_disk_is_no_corruption(ledger: Ledger) -> None:
     with ledger._file.written() as writer:
         writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LedgerError, match="full") as caught:
-        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
+        ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "x" * 100_000))
     assert not isinstance(caught.value, LedgerCorrupt)
 
 
@@ -422,7 +422,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
     old.close()
     ledger = Ledger(path).open()
     assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
-    ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
+    ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
     assert [one.note for one in ledger.told()] == ["a note"]
     ledger.close()
 
@@ -449,7 +449,7 @@ def test_a_ledger_of_the_version_before_keeps_its_rows_without_a_prediction(tmp_
 def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
     for result, at_seconds in (("evicted", NOW - DAY), ("intended", NOW - DAY), ("evicted", NOW)):
         record(ledger, result, at_seconds=at_seconds)
-        ledger.tell(Posted(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
+        ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
     assert ledger.prune(NOW - 60) == 1
     assert [(row.result, row.at_seconds) for row in ledger.rows(Query())] == [("evicted", NOW), ("intended", NOW - DAY)]
     assert [one.at_seconds for one in ledger.told()] == [NOW]
@@ -457,7 +457,7 @@ def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
 
 def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
     for at_seconds, name in ((NOW - 60, "hot"), (NOW, "cool")):
-        ledger.tell(Posted(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
+        ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
     assert [one.name for one in ledger.told()] == ["cool", "hot"]
     assert [one.name for one in ledger.told(since_seconds=NOW)] == ["cool"]
     assert [one.at_seconds for one in ledger.told(name="hot")] == [NOW - 60]

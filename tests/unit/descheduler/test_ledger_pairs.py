@@ -19,7 +19,7 @@ import pytest
 from descheduler.ledger import sql_schema
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
-from descheduler.ledger.rows import Posted
+from descheduler.ledger.rows import RecordedEvent
 from tests.unit.descheduler import test_ledger
 from tests.unit.descheduler.scenes import NOW
 
@@ -45,7 +45,7 @@ def opened(path: pathlib.Path, name: str, largest_bytes: int) -> dict[str, Any]:
     ledger = Ledger(path)
     try:
         moved_to = ledger.open_or_set_aside(at_seconds=NOW)
-        ledger.tell(Posted(NOW, "NodeOverloaded", 0, "Node", "", name, "", ""))
+        ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Node", "", name, "", ""))
         return {"error": "", "moved_to": str(moved_to or ""), "knows": ledger.set_aside_at_seconds()}
     except LedgerError as error:
         return {"error": str(error), "moved_to": "", "knows": None}

@@ -8,7 +8,7 @@ import pytest
 
 from descheduler.planning import limits, planner
 from descheduler.snapshot import workloads
-from descheduler.snapshot.eviction_history import Awaited, Failures, History
+from descheduler.snapshot.eviction_history import Failures, History, PendingReplacement
 from kube import objects
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -41,9 +41,11 @@ def test_a_cap_holds(caps: dict[str, object], history: History, chosen: int, cau
     assert list(scenes.causes(plan).values()).count(cause) == 4 - chosen
 
 
-def awaited(*workloads: str, age_seconds: float = 600.0, namespace: str = "default") -> tuple[Awaited, ...]:
+def awaited(*workloads: str, age_seconds: float = 600.0, namespace: str = "default") -> tuple[PendingReplacement, ...]:
     """An eviction of each of these ReplicaSets whose replacement was not seen Ready."""
-    return tuple(Awaited(namespace, f"ReplicaSet/{name}", f"uid-{name}", NOW - age_seconds) for name in workloads)
+    return tuple(
+        PendingReplacement(namespace, f"ReplicaSet/{name}", f"uid-{name}", NOW - age_seconds) for name in workloads
+    )
 
 
 def missing(*names: str, **fields: Any) -> Scene:
@@ -96,7 +98,7 @@ def test_an_eviction_waits_only_for_what_its_workload_misses(scene: Scene, waiti
 
 @pytest.mark.parametrize(("age_seconds", "waiting"), [(3599.0, 1), (3601.0, 0)])
 def test_where_the_owners_scale_was_not_read_an_eviction_waits_for_an_hour(age_seconds: float, waiting: int) -> None:
-    history = History(awaited=(Awaited("default", "CloneSet/a", "uid-a", NOW - age_seconds),))
+    history = History(awaited=(PendingReplacement("default", "CloneSet/a", "uid-a", NOW - age_seconds),))
     assert len(crowd().plan(history=history).unreplaced or ()) == waiting
 
 

@@ -152,7 +152,7 @@ def test_no_budget_is_exceeded(scene: Scene, caps: dict[str, Any], history: Hist
 @hypothesis.given(clusters(), CAPS, HISTORIES)
 def test_no_protected_or_unseen_pod_is_chosen(scene: Scene, caps: dict[str, Any], history: History) -> None:
     obeyed, taken = obeying(caps), scene.snapshot()
-    cases = protections.Cases(taken, obeyed)
+    cases = protections.CandidateContexts(taken, obeyed)
     for one in scene.plan(obeyed, history).evictions:
         assert protections.verdict(cases.of(one.pod, NOW)) is None
         assert one.pod.key in taken.pod_usage

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from descheduler.snapshot.eviction_history import Departed, History
+from descheduler.snapshot.eviction_history import EvictedPod, History
 from descheduler.snapshot.usage import PodUsage
 from tests import builders
 from tests.unit.descheduler import scenes
@@ -117,7 +117,7 @@ def test_a_pod_already_terminating_counts_as_gone() -> None:
 
 
 def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() -> None:
-    gone = Departed("hot", "uid-old", NOW, 0.0, 6 * GIB)
+    gone = EvictedPod("hot", "uid-old", NOW, 0.0, 6 * GIB)
     plan = with_one_leaving(6).plan(history=History(departed=(gone,)))
     assert scenes.evicted(plan) == ["web-0"]
 
@@ -130,7 +130,7 @@ def test_a_pod_that_the_ledger_knows_as_gone_and_is_still_there_counts_once() ->
     ],
 )
 def test_a_pod_that_has_just_left_still_echoes_in_the_window(age_seconds: float, expected: list[str]) -> None:
-    gone = Departed("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
     assert scenes.evicted(scenes.hot_and_cool().plan(history=History(departed=(gone,)))) == expected
 
 
@@ -146,7 +146,7 @@ def test_a_maximum_shows_a_pod_that_has_gone_until_its_window_has_passed(
 ) -> None:
     obeyed = scenes.policy(thresholds={"memory_max_1h": {"evictAbove": 0.8, "evictUntil": 0.6}})
     scene = scenes.hot_and_cool().reading("hot", memory_max_1h=0.9).reading("cool", memory_max_1h=0.1)
-    gone = Departed("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
+    gone = EvictedPod("hot", "uid-gone", NOW - age_seconds, 0.0, 12 * GIB)
     assert scenes.evicted(scene.plan(obeyed, History(departed=(gone,)))) == expected
 
 

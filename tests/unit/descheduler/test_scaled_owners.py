@@ -61,7 +61,7 @@ def test_an_owner_with_a_scale_is_a_workload() -> None:
 )
 def test_what_is_not_known_is_left_out(asked: Custom) -> None:
     namesake = asked._replace(namespace="other")
-    assert scaled_owners.workloads(door(), [asked, namesake]) == scaled_owners.Found({}, {})
+    assert scaled_owners.workloads(door(), [asked, namesake]) == scaled_owners.ScaledOwner({}, {})
 
 
 def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:

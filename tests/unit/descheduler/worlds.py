@@ -9,8 +9,8 @@ import flask
 import yaml
 from prometheus_client import CollectorRegistry
 
-from descheduler.eviction.eviction_events import CONTROLLER, Announcer, Kept
-from descheduler.eviction.evictor import Evicter
+from descheduler.eviction.eviction_events import CONTROLLER, EventPublisher, LedgerEventSink
+from descheduler.eviction.evictor import Evictor
 from descheduler.http import app
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
@@ -19,7 +19,7 @@ from descheduler.snapshot import cluster_reader, usage
 from descheduler.snapshot.cluster_reader import Reader
 from kube import kinds
 from kube.events import EventWriter
-from kube.policy_events import News, speaker
+from kube.policy_events import PolicyEventPublisher, speaker
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
 from promql import errors
@@ -104,13 +104,13 @@ class World:
         self.show(scene)
         given = ServiceOptions(path, namespace="ours")
         writer = EventWriter(self.door, controller=CONTROLLER, instance="me", clock=self.clock)
-        announcer = Announcer(writer, Kept(self.ledger, self.clock))
+        announcer = EventPublisher(writer, LedgerEventSink(self.ledger, self.clock))
         self.service = Service(
             Parts(
                 policy=self.policy,
                 reader=Reader(self.door, self.prometheus, identity.SeriesLabels()),
                 ledger=self.ledger,
-                evicter=Evicter(self.door, self.ledger, announcer, clock=self.clock),
+                evicter=Evictor(self.door, self.ledger, announcer, clock=self.clock),
                 announcer=announcer,
                 telemetry=Telemetry(self.registry),
                 door=self.door,
@@ -119,7 +119,7 @@ class World:
                 leads=lambda: self.leads,
                 holds_lease=lambda: self.holds_lease,
                 stopping=self.stopping,
-                news=News(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
+                news=PolicyEventPublisher(self.policy, self.door, speaker("descheduler", given), clock=self.clock),
             )
         )
 

@@ -28,8 +28,8 @@ class World:
     def __init__(self, loads: Mapping[str, Any]) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
-        self.view: cluster_view.View = worlds.seen(loads)
-        self.ring = decision_log.Ring()
+        self.view: cluster_view.ClusterView = worlds.seen(loads)
+        self.ring = decision_log.DecisionLog()
         parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), self.ring)
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         self.flask: flask.Flask = app.create_app(parts, plain)

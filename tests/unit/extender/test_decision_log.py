@@ -21,7 +21,7 @@ def plain(pod: str, at_seconds: float = NOW) -> decision_log.Decision:
     return decision_log.Decision("filter", at_seconds, "default", pod, "uid", 1, 1, "0123456789ab")
 
 
-def over(world: cluster_view.View, count: int, pod: str = "p", at_seconds: float = NOW) -> decision_log.Decision:
+def over(world: cluster_view.ClusterView, count: int, pod: str = "p", at_seconds: float = NOW) -> decision_log.Decision:
     """A decision over so many nodes, of names of its own as each request brings them, half of them rejected."""
     args = worlds.args([f"node-{at:05}" for at in range(count)], pod)
     candidates = world.candidates(args.names, at_seconds)
@@ -31,16 +31,16 @@ def over(world: cluster_view.View, count: int, pod: str = "p", at_seconds: float
     return decision_log.Decision("filter", at_seconds, "default", pod, "u", count, 1, "h", best=best, inputs=inputs)
 
 
-def nodes(count: int) -> cluster_view.View:
+def nodes(count: int) -> cluster_view.ClusterView:
     return worlds.seen({f"node-{at:05}": worlds.IDLE for at in range(count)})
 
 
-def pods(ring: decision_log.Ring, now_seconds: float = NOW) -> list[str]:
+def pods(ring: decision_log.DecisionLog, now_seconds: float = NOW) -> list[str]:
     return [decision.pod for decision in ring.find("", "", 10_000, now_seconds=now_seconds)]
 
 
 def test_they_are_found_newest_first_up_to_a_limit() -> None:
-    ring = decision_log.Ring()
+    ring = decision_log.DecisionLog()
     for at in range(5):
         ring.add(plain(f"p{at}"))
     found = ring.find("default", "", 3, now_seconds=NOW)
@@ -49,7 +49,7 @@ def test_they_are_found_newest_first_up_to_a_limit() -> None:
 
 
 def test_after_an_hour_a_decision_is_forgotten_when_the_next_one_comes_or_somebody_asks() -> None:
-    ring = decision_log.Ring()
+    ring = decision_log.DecisionLog()
     ring.add(plain("old"))
     size = ring.size_bytes
     ring.add(plain("new", NOW + decision_log.KEPT_SECONDS))
@@ -61,7 +61,7 @@ def test_after_an_hour_a_decision_is_forgotten_when_the_next_one_comes_or_somebo
 
 def test_the_bytes_never_pass_the_limit_and_the_newest_stay() -> None:
     limit_bytes = 100 * plain("p299").size_bytes()
-    ring = decision_log.Ring(limit_bytes=limit_bytes, whole_bytes=0)
+    ring = decision_log.DecisionLog(limit_bytes=limit_bytes, whole_bytes=0)
     for at in range(300):
         ring.add(plain(f"p{at}"))
         assert ring.size_bytes <= limit_bytes
@@ -69,7 +69,7 @@ def test_the_bytes_never_pass_the_limit_and_the_newest_stay() -> None:
 
 
 def test_older_decisions_are_condensed_and_the_newest_keep_all_nodes() -> None:
-    world, ring = nodes(500), decision_log.Ring(whole_bytes=400_000)
+    world, ring = nodes(500), decision_log.DecisionLog(whole_bytes=400_000)
     for at in range(10):
         ring.add(over(world, 500, f"p{at}"))
     kept = [decision.inputs for decision in ring.find("", "", 10, now_seconds=NOW)]
@@ -100,7 +100,7 @@ def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None
 
 
 def test_what_is_noted_are_the_requests_own_arrays() -> None:
-    decision, ring = over(nodes(50), 50), decision_log.Ring()
+    decision, ring = over(nodes(50), 50), decision_log.DecisionLog()
     ring.add(decision)
     (found,) = ring.find("", "", 1, now_seconds=NOW)
     assert found.inputs is decision.inputs
@@ -110,7 +110,7 @@ def test_the_count_of_bytes_is_near_what_python_really_takes() -> None:
     """Readings that change before each request are the worst case: every decision then holds a copy of all nodes'."""
     world = nodes(1000)
     decisions_over = 40
-    ring = decision_log.Ring(limit_bytes=64 * 2**20, whole_bytes=4 * 2**20)
+    ring = decision_log.DecisionLog(limit_bytes=64 * 2**20, whole_bytes=4 * 2**20)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -150,7 +150,7 @@ def test_whatever_requests_carry_the_memory_holds_about_what_it_counts(part: str
     def answered(args: protocol.Args) -> verbs.Outcome:
         return verbs.filter_nodes(world, args, NOW) if in_time else neutral_answers.filter_nodes(args, "h", NOW)
 
-    world, ring = nodes(2), decision_log.Ring(limit_bytes=2**20, whole_bytes=2**19)
+    world, ring = nodes(2), decision_log.DecisionLog(limit_bytes=2**20, whole_bytes=2**19)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -171,14 +171,14 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
 
 def asked(standing: cluster_view.Candidates, pod: str) -> decision_log.Decision:
     """A decision of the lean path over every node: rows of what stood for all."""
-    seen = cluster_view.Asked(standing, standing.rows[1:])
+    seen = cluster_view.CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
     best = (decision_log.Ranked("node-00002", 9, 9.0, 0.0),)
     return decision_log.Decision("prioritize", NOW, "default", pod, "u", 500, 500, "h", best=best, inputs=inputs)
 
 
 def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
-    world, ring = nodes(500), decision_log.Ring()
+    world, ring = nodes(500), decision_log.DecisionLog()
     standing = world.standing(None, NOW)
     ring.add(asked(standing, "p"))
     first = ring.size_bytes
@@ -190,7 +190,7 @@ def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
 
 
 def test_rows_of_what_stood_are_condensed_like_any_other() -> None:
-    world, ring = nodes(500), decision_log.Ring(whole_bytes=0)
+    world, ring = nodes(500), decision_log.DecisionLog(whole_bytes=0)
     ring.add(asked(world.standing(None, NOW), "p"))
     inputs = ring.find("", "", 1, now_seconds=NOW)[0].inputs
     assert inputs is not None
@@ -204,9 +204,9 @@ def test_a_few_are_condensed_at_a_time_also_where_many_shared_what_stood() -> No
         found = [decision.inputs for decision in ring.find("", "", 1000, now_seconds=NOW)]
         return sum(inputs is not None and not inputs.omitted for inputs in found)
 
-    world, first = nodes(500), decision_log.Ring()
+    world, first = nodes(500), decision_log.DecisionLog()
     first.add(asked(world.standing(None, NOW), "measured"))
-    ring, counts = decision_log.Ring(whole_bytes=3 * first.size_bytes), []
+    ring, counts = decision_log.DecisionLog(whole_bytes=3 * first.size_bytes), []
     for at, requests in enumerate([9, 1, 5, 2, 12, 1, 1, 7, 3, 10] * 4):
         standing = world.standing(None, NOW + at)
         for _ in range(requests):

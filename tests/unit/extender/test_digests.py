@@ -16,7 +16,7 @@ LOADS = {"a": worlds.IDLE, "b": worlds.HOT, "c": None}
 HINT = json.dumps({"v": 1, "until": "2026-11-21T05:00:00Z", "workloads": ["w1", "w2"]})
 
 
-def of(world: cluster_view.View, now_seconds: float = worlds.NOW) -> digests.Digests:
+def of(world: cluster_view.ClusterView, now_seconds: float = worlds.NOW) -> digests.Digests:
     return digests.digests(world, now_seconds)
 
 
@@ -40,16 +40,16 @@ def test_digests_have_a_form_that_people_can_compare() -> None:
         assert len(digest) == len("sha256:") + 64
 
 
-def less_memory(world: cluster_view.View) -> None:
+def less_memory(world: cluster_view.ClusterView) -> None:
     world.nodes.node_changed(worlds.node("a", worlds.IDLE), worlds.node("a", worlds.IDLE, memory="16Gi"))
 
 
-def confirmed_later(world: cluster_view.View) -> None:
+def confirmed_later(world: cluster_view.ClusterView) -> None:
     texts = {name: worlds.load_text(load) for name, load in LOADS.items() if load}
     world.nodes.heartbeat_changed(worlds.beat(texts, worlds.NOW + 10), worlds.NOW + 10)
 
 
-CHANGES: dict[str, Callable[[cluster_view.View], object]] = {
+CHANGES: dict[str, Callable[[cluster_view.ClusterView], object]] = {
     "owners' usage came": lambda world: world.usage_changed(owner_usage.encode(worlds.NOW, {}), worlds.NOW),
     "a node came": lambda world: world.nodes.node_changed(None, worlds.node("d", None)),
     "a reading changed": lambda world: world.nodes.node_changed(
@@ -73,7 +73,7 @@ CHANGES: dict[str, Callable[[cluster_view.View], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_every_input_is_in_the_digest_of_the_view(change: Callable[[cluster_view.View], object]) -> None:
+def test_every_input_is_in_the_digest_of_the_view(change: Callable[[cluster_view.ClusterView], object]) -> None:
     world = worlds.seen(LOADS)
     before = of(world)
     change(world)

@@ -12,13 +12,13 @@ from tests.unit.extender import worlds
 NOW = worlds.NOW
 
 
-def explained(world: cluster_view.View, *names: str, **pod: Any) -> dict[str, Any]:
+def explained(world: cluster_view.ClusterView, *names: str, **pod: Any) -> dict[str, Any]:
     args = worlds.args(names, **pod)
     answer = explain.explain(world, args.pod, args.names, NOW)
     return cast(dict[str, Any], json.loads(json.dumps(answer, allow_nan=False)))
 
 
-def nodes(world: cluster_view.View, now: float = NOW) -> dict[str, Any]:
+def nodes(world: cluster_view.ClusterView, now: float = NOW) -> dict[str, Any]:
     answer = cast(dict[str, Any], json.loads(json.dumps(explain.all_nodes(world, now), allow_nan=False)))
     return {row["name"]: row for row in answer["nodes"]}
 
@@ -98,7 +98,7 @@ def test_a_rule_says_how_old_the_reading_is_that_it_judges() -> None:
     assert {rule["age_seconds"] for rule in explained(world, "n")["nodes"][0]["rules"]} == {12}
 
 
-def decision(world: cluster_view.View, verb: str, *names: str, condensed: bool = False) -> dict[str, Any]:
+def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed: bool = False) -> dict[str, Any]:
     """A decision of the verb over the names, as it is shown half an hour and a changed node later."""
     args = worlds.args(names)
     candidates = world.candidates(args.names, NOW)

@@ -37,8 +37,8 @@ class Side:
     def __init__(self, *, with_lean: bool) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
-        self.view = cluster_view.View(worlds.policy(), "0", worlds.NOW)
-        parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), decision_log.Ring())
+        self.view = cluster_view.ClusterView(worlds.policy(), "0", worlds.NOW)
+        parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), decision_log.DecisionLog())
         self.ring = parts.decisions
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)
         slow = app.create_app(parts, plain).wsgi_app
@@ -48,7 +48,7 @@ class Side:
             self.declined += 1
             return slow(environ, start_response)
 
-        self.application = fast_path.Lean(parts, counted) if with_lean else slow
+        self.application = fast_path.FastPath(parts, counted) if with_lean else slow
 
     def post(self, verb: str, body: bytes, content_type: str = "application/json") -> tuple[str, bytes]:
         """Status and body, after the server closed the reply."""
@@ -432,7 +432,7 @@ def test_owners_means_reach_the_board_in_the_second_they_come(pair: Pair) -> Non
     pair.compare()
 
 
-class Interrupted(cluster_view.View):
+class Interrupted(cluster_view.ClusterView):
     """A view that loses the reader's patience after it told which rows changed."""
 
     impatient = False
@@ -450,7 +450,7 @@ class Interrupted(cluster_view.View):
 def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
     seen = Interrupted(worlds.policy(), "0", worlds.NOW)
     seen.nodes.node_changed(None, worlds.node("n", worlds.IDLE))
-    boards = score_cache.Boards(seen)
+    boards = score_cache.ScoreCache(seen)
     (before,) = boards.current(worlds.NOW).base[1:2]
     seen.pod_changed(None, worlds.watch_sees("p", "n", cpu="8"), worlds.NOW)
     seen.impatient = True
@@ -462,7 +462,7 @@ def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
 
 def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
     seen = worlds.seen(dict.fromkeys(NAMES, worlds.IDLE))
-    boards = score_cache.Boards(seen)
+    boards = score_cache.ScoreCache(seen)
     before, (first, second) = boards.current(worlds.NOW), seen.nodes.loads().rows(NAMES[:2])
     worlds.bind(seen, NAMES[0], "p1", cpu="8")
     assert boards.current(worlds.NOW, np.array([second])) is before
@@ -558,11 +558,11 @@ def test_a_board_that_only_grew_older_is_the_one_that_would_be_made_anew(later_s
     seen = worlds.seen({"busy": worlds.IDLE, "quiet": worlds.IDLE, "hot": worlds.HOT, "unread": None})
     worlds.bind(seen, "busy", "first", "second")
     worlds.bind(seen, "hot", "third", at_seconds=worlds.NOW - 30)
-    boards = score_cache.Boards(seen)
+    boards = score_cache.ScoreCache(seen)
     before = boards.current(worlds.NOW)
     older, anew = (
         boards.current(worlds.NOW + later_seconds),
-        score_cache.Boards(seen).current(worlds.NOW + later_seconds),
+        score_cache.ScoreCache(seen).current(worlds.NOW + later_seconds),
     )
     assert older is not before
     for name in ("allowed", "lacking", "whole", "base", "penalty", "raw", "scores"):

@@ -76,8 +76,8 @@ _POLICIES = st.builds(
 
 
 def world(
-    cluster: Mapping[str, NodeCase], in_force: load_policy.LoadPolicy, begun: cluster_view.View | None = None
-) -> cluster_view.View:
+    cluster: Mapping[str, NodeCase], in_force: load_policy.LoadPolicy, begun: cluster_view.ClusterView | None = None
+) -> cluster_view.ClusterView:
     """The extender's view of the cluster; `begun` heard something before."""
     seen = begun or worlds.seen({}, in_force)
     for name, case in cluster.items():
@@ -88,14 +88,14 @@ def world(
     return seen
 
 
-def scores(seen: cluster_view.View, names: tuple[str, ...] = NAMES) -> dict[str, int]:
+def scores(seen: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> dict[str, int]:
     """The reply to /prioritize, as kube-scheduler reads it."""
     reply = json.loads(verbs.prioritize(seen, worlds.args(names), NOW).body)
     assert [row["Host"] for row in reply] == list(names)
     return {row["Host"]: row["Score"] for row in reply}
 
 
-def passed(seen: cluster_view.View, names: tuple[str, ...] = NAMES) -> list[str]:
+def passed(seen: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> list[str]:
     """The nodes that /filter lets pass; every other one has its reason."""
     reply = json.loads(verbs.filter_nodes(seen, worlds.args(names), NOW).body)
     assert sorted([*reply["NodeNames"], *reply["FailedAndUnresolvableNodes"]]) == sorted(names)

@@ -70,7 +70,7 @@ class World:
         self.kube = Listed()
         kube = cast(door.KubeDoor, self.kube)
         by = policy_events.speaker("extender", options.ServiceOptions(path, namespace="ns"))
-        news = policy_events.News(held, kube, by, clock=clock)
+        news = policy_events.PolicyEventPublisher(held, kube, by, clock=clock)
         security = tls.Security(tls.Files(path, path))  # nothing listens: only its state is asked for
         self.service = service.Service(
             kube, held, namespace="ns", ticking=clock, rng=random.Random(1), security=security, news=news
@@ -279,7 +279,7 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
     text = worlds.load_text(worlds.IDLE, worlds.NOW - 400)
     beat = heartbeat.encode(worlds.NOW, "hash", 1, heartbeat.digest({"n": text}))
     kube = Listed(worlds.node("n", text), worlds.watch_sees("p", "n"), beat=beat)
-    seen = cluster_view.View(worlds.policy(), "h", worlds.NOW)
+    seen = cluster_view.ClusterView(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     loads = seen.nodes.loads()
     assert loads.effective_seconds[loads.index["n"]] == worlds.NOW
@@ -289,6 +289,6 @@ def test_reading_once_fills_a_view_from_one_list_of_each_kind() -> None:
 
 def test_reading_once_does_without_a_heartbeat() -> None:
     kube = Listed(worlds.node("n", worlds.IDLE))
-    seen = cluster_view.View(worlds.policy(), "h", worlds.NOW)
+    seen = cluster_view.ClusterView(worlds.policy(), "h", worlds.NOW)
     service.read_once(cast(door.KubeDoor, kube), seen, namespace="ns", now_seconds=worlds.NOW)
     assert seen.nodes.facts()["n"].reading == load_annotation.decode(worlds.load_text(worlds.IDLE))

@@ -17,18 +17,20 @@ WEB = "default/ReplicaSet/web"  # the owner of builders' pods
 MEANS = {WEB: Mean(2000.0, 1024 * MIB, 7)}
 
 
-def told(world: cluster_view.View, means: owner_usage.Means = MEANS, at_seconds: float = NOW) -> cluster_view.View:
+def told(
+    world: cluster_view.ClusterView, means: owner_usage.Means = MEANS, at_seconds: float = NOW
+) -> cluster_view.ClusterView:
     """The world after the ConfigMap said so."""
     world.usage_changed(owner_usage.encode(at_seconds, means), NOW)
     return world
 
 
-def expected(world: cluster_view.View, now: float = NOW) -> float:
+def expected(world: cluster_view.ClusterView, now: float = NOW) -> float:
     """Expected CPU of the recent pods on node n, a ratio of its 8 cores."""
     return float(world.candidates(("n",), now).expected[0, 0])
 
 
-def estimate(world: cluster_view.View, now: float = NOW, **pod: Any) -> dict[str, object]:
+def estimate(world: cluster_view.ClusterView, now: float = NOW, **pod: Any) -> dict[str, object]:
     """What explain says of a pod's estimate."""
     args = worlds.args(["n"], **pod)
     found = json.loads(json.dumps(explain.explain(world, args.pod, args.names, now)))["estimate"]
@@ -154,7 +156,7 @@ def test_the_incoming_pods_own_load_is_its_owners_mean() -> None:
 
 
 def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
-    world, ring = told(worlds.seen({"n": worlds.IDLE})), decision_log.Ring()
+    world, ring = told(worlds.seen({"n": worlds.IDLE})), decision_log.DecisionLog()
     ring.add(verbs.prioritize(world, worlds.args(["n"]), NOW).decision)
     told(world, {WEB: Mean(1.0, None, 1)})
     (shown,) = explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True)

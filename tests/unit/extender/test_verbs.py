@@ -18,7 +18,7 @@ IDLE, HOT = worlds.IDLE, worlds.HOT
 
 
 def filtered(
-    world: cluster_view.View, names: Sequence[str], now: float = NOW, **pod: Any
+    world: cluster_view.ClusterView, names: Sequence[str], now: float = NOW, **pod: Any
 ) -> tuple[list[str], dict[str, str]]:
     reply = json.loads(verbs.filter_nodes(world, worlds.args(names, **pod), now).body)
     assert reply["FailedNodes"] == {}
@@ -26,7 +26,7 @@ def filtered(
     return reply["NodeNames"], reply["FailedAndUnresolvableNodes"]
 
 
-def scored(world: cluster_view.View, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
+def scored(world: cluster_view.ClusterView, names: Sequence[str], now: float = NOW, **pod: Any) -> dict[str, int]:
     reply = json.loads(verbs.prioritize(world, worlds.args(names, **pod), now).body)
     assert all(type(row["Score"]) is int for row in reply)
     return {row["Host"]: row["Score"] for row in reply}
@@ -146,7 +146,7 @@ def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
     assert outcome.decision.degraded == ("all_rejected",)
 
 
-def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> cluster_view.View:
+def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> cluster_view.ClusterView:
     world = worlds.seen({"other": IDLE})
     hint = relief_hint.encode(relief_hint.Relief({uid: until}))
     world.nodes.node_changed(None, worlds.node("n", values, relief=hint))
@@ -180,7 +180,7 @@ def test_a_malformed_relief_hint_is_ignored() -> None:
 
 
 def test_a_relieved_node_is_not_kept_as_the_coolest() -> None:
-    world = cluster_view.View(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
+    world = cluster_view.ClusterView(worlds.policy(filter={"whenAllRejected": "coolest"}), "h", NOW)
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", {**IDLE, "cpu_avg_5m": 0.7}, relief=hint))
     world.nodes.node_changed(None, worlds.node("m", {**IDLE, "cpu_avg_5m": 0.9}))
@@ -279,7 +279,7 @@ def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_ran
 # preempt
 
 
-def preempted(world: cluster_view.View, *names: str) -> dict[str, Any]:
+def preempted(world: cluster_view.ClusterView, *names: str) -> dict[str, Any]:
     victims = {name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in names}
     request = json.dumps({"Pod": builders.pod_body("p"), "NodeNameToMetaVictims": victims}).encode()
     reply = json.loads(verbs.preempt(world, protocol.decode_preemption(request), NOW).body)

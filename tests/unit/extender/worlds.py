@@ -53,21 +53,21 @@ def seen(
     loads: Mapping[str, Mapping[str, float] | str | None],
     in_force: load_policy.LoadPolicy | None = None,
     content_hash: str = "0123456789ab",
-) -> cluster_view.View:
+) -> cluster_view.ClusterView:
     """A view of nodes with these readings."""
-    world = cluster_view.View(in_force or policy(), content_hash, NOW)
+    world = cluster_view.ClusterView(in_force or policy(), content_hash, NOW)
     for name, load in loads.items():
         world.nodes.node_changed(None, node(name, load))
     return world
 
 
-def wait(world: cluster_view.View, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
+def wait(world: cluster_view.ClusterView, *names: str, now_seconds: float = NOW, **fields: Any) -> None:
     """The Pod watch brings pods that wait for a node."""
     for name in names:
         world.pod_changed(None, builders.pod(name, **fields), now_seconds)
 
 
-def bind(world: cluster_view.View, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
+def bind(world: cluster_view.ClusterView, node_name: str, *names: str, at_seconds: float = NOW, **fields: Any) -> None:
     """The Pod watch says that pods are bound to a node."""
     for name in names:
         world.placements.pod_changed(None, bound(name, node_name, at_seconds, **fields), at_seconds)

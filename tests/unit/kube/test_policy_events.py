@@ -44,7 +44,7 @@ class World:
         self.held.load()
         self.door = EventDoor()
         by = policy_events.speaker("extender", NAMED)
-        self.news = policy_events.News(self.held, self.door, by, clock=clock)  # type: ignore[arg-type]
+        self.news = policy_events.PolicyEventPublisher(self.held, self.door, by, clock=clock)  # type: ignore[arg-type]
 
     def turn(self, text: str | None = None) -> None:
         """One turn of a service's policy loop, after an edit if one is given."""
@@ -145,7 +145,7 @@ def test_a_note_holds_whole_problems_within_one_kibibyte_and_counts_the_rest(wor
 
 def test_a_single_problem_longer_than_a_note_is_cut(world: World) -> None:
     speaker = policy_events.speaker("extender", NAMED)
-    world.news = policy_events.News(world.held, world.door, speaker, clock=clocks.ManualClock())  # type: ignore[arg-type]
+    world.news = policy_events.PolicyEventPublisher(world.held, world.door, speaker, clock=clocks.ManualClock())  # type: ignore[arg-type]
     world.held.error = "é" * 2000
     world.news.tell()
     assert len(world.note().encode()) <= 1024

@@ -20,7 +20,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = clocks.ManualClock()
         self.server = fake_prometheus.FakePrometheus()
-        self.door = circuit_breaker.Guarded(
+        self.door = circuit_breaker.CircuitBreaker(
             self.server, clock=self.clock, rng=random.Random(7), longest_pause_seconds=lambda: LONGEST_SECONDS
         )
 
@@ -169,7 +169,7 @@ def test_of_threads_that_come_with_the_trial_only_one_is_the_trial() -> None:
 
     server, ticking = Slow(), clocks.ManualClock()
     server.fail("up", DOWN)
-    guarded = circuit_breaker.Guarded(server, clock=ticking, rng=random.Random(7))
+    guarded = circuit_breaker.CircuitBreaker(server, clock=ticking, rng=random.Random(7))
 
     def ask() -> None:
         try:
@@ -206,7 +206,7 @@ def test_the_state_and_the_cost_are_exported(bench: Bench) -> None:
 
 def test_a_process_that_is_told_to_end_asks_nothing_more() -> None:
     server, stop = fake_prometheus.FakePrometheus(), threading.Event()
-    guarded = circuit_breaker.Guarded(server, clock=clocks.ManualClock(), rng=random.Random(7), stop=stop)
+    guarded = circuit_breaker.CircuitBreaker(server, clock=clocks.ManualClock(), rng=random.Random(7), stop=stop)
     guarded.query("up")
     stop.set()
     for _ in range(circuit_breaker.FAILURES):

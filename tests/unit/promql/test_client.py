@@ -62,7 +62,7 @@ def test_a_long_list_of_stores_does_not_fill_the_log(
 def test_an_answer_that_was_fetched_elsewhere_is_partial_all_the_same() -> None:
     body = f'{GOOD[:-1]},"isPartial":true}}'.encode()
     door = client.connect(
-        "http://prometheus.monitoring.svc:9090", fetch=lambda _path, _query: proxied_transport.Fetched(200, body)
+        "http://prometheus.monitoring.svc:9090", fetch=lambda _path, _query: proxied_transport.ProxyResponse(200, body)
     )
     with pytest.raises(errors.Partial, match="isPartial is true"):
         door.query("up")
@@ -274,9 +274,9 @@ def test_a_measured_query_tells_what_it_cost_where_the_server_does(
 
 
 def through_somebody(status: int, body: str, asked: list[object]) -> client.Client:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         asked.append((path, dict(query)["query"]))
-        return proxied_transport.Fetched(status, body.encode())
+        return proxied_transport.ProxyResponse(status, body.encode())
 
     return client.connect("http://prometheus.monitoring.svc:9090/prefix", fetch=fetch)
 
@@ -296,7 +296,7 @@ def test_a_refusal_on_the_way_is_a_refusal() -> None:
 
 
 def test_nobody_on_the_way_is_unreachable() -> None:
-    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.Fetched:
+    def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
         raise OSError("the apiserver is gone")
 
     with pytest.raises(errors.Unreachable, match="the apiserver is gone"):

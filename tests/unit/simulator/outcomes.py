@@ -6,7 +6,7 @@ from policy.loading import loader
 from policy.schema import load_policy
 from simulator.results import figures, study
 from simulator.results import outcome as outcome_types
-from simulator.results.outcome import Explained, Moved, Outcome, Timeline
+from simulator.results.outcome import EvictedPod, Outcome, ScheduledPod, Timeline
 
 START_SECONDS = 1_790_000_000.0
 POLICY_TEXT = """\
@@ -52,14 +52,16 @@ def _points(shown: Timeline, ratios: outcome_types.Floats) -> dict[str, list[tup
     }
 
 
-def _moved(shown: Timeline, number: int) -> Moved:
+def _moved(shown: Timeline, number: int) -> EvictedPod:
     at_seconds = shown.start_seconds + (number + 1) * 3 * shown.step_seconds
     node, target = shown.nodes[number % len(shown.nodes)], shown.nodes[(number + 1) % len(shown.nodes)]
     metric = ("cpu_avg_5m", "memory_avg_5m")[number % 2]
-    return Moved(at_seconds, f"shop/web-{number}", "shop/Deployment/web", node, metric, 0.87, 0.8, 0.6, 0.74, target)
+    return EvictedPod(
+        at_seconds, f"shop/web-{number}", "shop/Deployment/web", node, metric, 0.87, 0.8, 0.6, 0.74, target
+    )
 
 
-def _explained(shown: Timeline, number: int) -> Explained:
+def _explained(shown: Timeline, number: int) -> ScheduledPod:
     terms = {"cpu_avg_5m": 1.1, "memory_avg_5m": 2.2}
     rows: list[dict[str, object]] = [
         {
@@ -76,7 +78,9 @@ def _explained(shown: Timeline, number: int) -> Explained:
         for at, name in enumerate(shown.nodes)
     ]
     at_seconds = shown.start_seconds + number * 3600
-    return Explained(at_seconds, f"shop/web-{number}", shown.nodes[1], {"nodes": rows, "exempt": None, "degraded": []})
+    return ScheduledPod(
+        at_seconds, f"shop/web-{number}", shown.nodes[1], {"nodes": rows, "exempt": None, "degraded": []}
+    )
 
 
 def variant(name: str = "policy.yaml") -> study.Variant:

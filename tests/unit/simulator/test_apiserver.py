@@ -152,7 +152,7 @@ def test_subscribers_hear_of_every_change_in_order_also_of_what_they_cause() -> 
 
 
 def test_a_watch_from_before_what_is_kept_is_gone() -> None:
-    things = storage.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
+    things = storage.Storage(kinds.CONFIG_MAPS, frozenset(), kept_changes=4)
     old = None
     for number in range(1, 9):
         new = storage.Version("a/b", number, {"metadata": {}})
@@ -263,7 +263,7 @@ def is_even(version: storage.Version) -> bool:
 def test_a_list_is_what_is_there_however_much_has_happened_since_the_last_one(
     steps: list[tuple[str, bool, bool]],
 ) -> None:
-    things = storage.Shelf(kinds.CONFIG_MAPS, frozenset(), kept_changes=2)
+    things = storage.Storage(kinds.CONFIG_MAPS, frozenset(), kept_changes=2)
     for number, (key, goes, is_listed) in enumerate(steps, 1):
         old = things.get(key)
         new = None if goes else storage.Version(key, number, {"metadata": {"name": key}})

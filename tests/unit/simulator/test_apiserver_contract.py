@@ -25,7 +25,7 @@ def simulated() -> ApiServer:
     for number in range(3):
         admin.create(kinds.NODES, builders.node_body(f"node-{number}"))
     server.subscribe(kinds.PODS, place)
-    kubelet.Kubelet(server, delays.Later())
+    kubelet.Kubelet(server, delays.Delays())
     budgets.Budgets(server, time)
     return server
 

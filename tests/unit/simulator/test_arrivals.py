@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.workloads import arrivals
 
 
-def draw(seed: int, crowd: arrivals.Crowd) -> tuple[arrivals.Life, ...]:
+def draw(seed: int, crowd: arrivals.OwnerArrivals) -> tuple[arrivals.Life, ...]:
     return arrivals.draw(crowd, np.random.default_rng(seed))
 
 
@@ -20,7 +20,7 @@ def draw(seed: int, crowd: arrivals.Crowd) -> tuple[arrivals.Life, ...]:
 @example(159, 2, 2.0)  # a release begins so late that it would reach the last replica after the end
 def test_as_many_come_as_asked_for_within_the_span_and_in_order(seed: int, service_pods: int, hours: float) -> None:
     seconds = hours * 3600
-    crowd = arrivals.Crowd(seconds=seconds, pods=400, service_pods=service_pods, base_seconds=seconds / 4)
+    crowd = arrivals.OwnerArrivals(seconds=seconds, pods=400, service_pods=service_pods, base_seconds=seconds / 4)
     drawn = draw(seed, crowd)
     times = [life.arrives_seconds for life in drawn]
     stays = [stay for life in drawn for stay in life.stays]
@@ -31,12 +31,12 @@ def test_as_many_come_as_asked_for_within_the_span_and_in_order(seed: int, servi
 
 
 def test_a_seed_gives_one_crowd() -> None:
-    assert draw(1, arrivals.Crowd()) == draw(1, arrivals.Crowd())
-    assert draw(1, arrivals.Crowd()) != draw(2, arrivals.Crowd())
+    assert draw(1, arrivals.OwnerArrivals()) == draw(1, arrivals.OwnerArrivals())
+    assert draw(1, arrivals.OwnerArrivals()) != draw(2, arrivals.OwnerArrivals())
 
 
 def test_jobs_come_in_batches_and_stay_as_in_the_azure_region() -> None:
-    crowd = arrivals.Crowd(seconds=7 * 86_400, pods=60_000, service_pods=0, largest_batch=600)
+    crowd = arrivals.OwnerArrivals(seconds=7 * 86_400, pods=60_000, service_pods=0, largest_batch=600)
     jobs = draw(3, crowd)
     stays = [(stay.leaves_seconds - stay.arrives_seconds) / 3600 for life in jobs for stay in life.stays]
     assert np.mean([len(life.stays) for life in jobs]) == pytest.approx(4.9, rel=0.3)
@@ -46,19 +46,21 @@ def test_jobs_come_in_batches_and_stay_as_in_the_azure_region() -> None:
 
 
 def test_arrivals_are_far_burstier_than_chance() -> None:
-    crowd = arrivals.Crowd(seconds=7 * 86_400, pods=20_000, service_pods=0)
+    crowd = arrivals.OwnerArrivals(seconds=7 * 86_400, pods=20_000, service_pods=0)
     by_hour = np.bincount([int(life.arrives_seconds // 3600) for life in draw(5, crowd)], minlength=168)
     assert by_hour.std() > 3 * math.sqrt(by_hour.mean())
 
 
 def test_no_batch_is_larger_than_said() -> None:
-    crowd = arrivals.Crowd(pods=5000, service_pods=0, largest_batch=7)
+    crowd = arrivals.OwnerArrivals(pods=5000, service_pods=0, largest_batch=7)
     assert max(len(life.stays) for life in draw(1, crowd)) == 7
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_release_replaces_one_replica_after_another_and_starts_the_new_one_first(seed: int) -> None:
-    crowd = arrivals.Crowd(seconds=7 * 86_400, pods=4000, service_pods=100, rollouts_per_day=1.0, leaving_ratio=0.5)
+    crowd = arrivals.OwnerArrivals(
+        seconds=7 * 86_400, pods=4000, service_pods=100, rollouts_per_day=1.0, leaving_ratio=0.5
+    )
     rolled = [life for life in draw(seed, crowd) if life.kind == "Deployment" and len(life.stays) > 2 * life.slots]
     assert rolled
     for life in rolled:
@@ -69,7 +71,7 @@ def test_a_release_replaces_one_replica_after_another_and_starts_the_new_one_fir
 
 
 def test_services_have_kinds_priorities_and_budgets_and_some_leave() -> None:
-    services = [life for life in draw(2, arrivals.Crowd(pods=3000, service_pods=800)) if life.kind != "Job"]
+    services = [life for life in draw(2, arrivals.OwnerArrivals(pods=3000, service_pods=800)) if life.kind != "Job"]
     assert {life.kind for life in services} == {"Deployment", "StatefulSet"}
     assert {life.priority for life in services} == set(arrivals.PRIORITIES)
     assert any(life.leaves_seconds < math.inf for life in services)
@@ -80,7 +82,7 @@ def test_services_have_kinds_priorities_and_budgets_and_some_leave() -> None:
 
 def test_more_services_than_pods_are_refused_with_both_numbers() -> None:
     with pytest.raises(ValueError, match=r"\d+ replicas of services.*at most pods = 50"):
-        draw(1, arrivals.Crowd(pods=50, service_pods=200))
+        draw(1, arrivals.OwnerArrivals(pods=50, service_pods=200))
 
 
 def test_a_life_can_be_cut_short() -> None:

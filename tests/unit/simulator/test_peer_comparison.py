@@ -10,7 +10,7 @@ from simulator import peer_comparison
 from simulator.workloads import arrivals, trace_files
 
 STEPS = 300
-RECIPE = trace_files.Recipe(days=0.25, crowd=arrivals.Crowd(pods=24, service_pods=12, base_seconds=3600.0))
+RECIPE = trace_files.Recipe(days=0.25, crowd=arrivals.OwnerArrivals(pods=24, service_pods=12, base_seconds=3600.0))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
 def test_parts_have_other_jobs_and_other_days(path: pathlib.Path) -> None:
     whole = trace_files.load(path)
     for part in (0, 1):
-        drawn = peer_comparison.Traced(path, "mix", RECIPE, part).scenario(1)
+        drawn = peer_comparison.TraceSource(path, "mix", RECIPE, part).scenario(1)
         own = whole.only(range(part, 12, 2))
         begin = RECIPE.first_step + part * STEPS // 2
         expected = trace_files.scenario(own, "mix", 1, dataclasses.replace(RECIPE, first_step=begin))
@@ -38,7 +38,7 @@ def test_parts_have_other_jobs_and_other_days(path: pathlib.Path) -> None:
 
 def test_all_contestants_get_the_same_arrivals_and_each_its_own_placements(path: pathlib.Path) -> None:
     chosen = [each for each in peer_comparison.ALL if each.name in ("plain", "koordinator", "oracle", "evenload")]
-    source = peer_comparison.Traced(path, "guessing", RECIPE)
+    source = peer_comparison.TraceSource(path, "guessing", RECIPE)
     found = peer_comparison.held(source, chosen, [1], workers=1, watch=lambda _variant, _seed, _progress: None)
     assert list(found) == [each.name for each in chosen]
     every = [outcomes[0] for outcomes in found.values()]

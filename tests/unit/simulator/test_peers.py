@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.contention import Load
 from simulator.kernel import VirtualClock
 from simulator.peers import crane, formula, koordinator, port, trimaran
-from simulator.peers.observations import Seen
+from simulator.peers.observations import Observations
 from simulator.scenario import Machine, Scenario, Usage
 from simulator.scheduling import extenders
 from tests import builders
@@ -33,23 +33,23 @@ class Written:
         return self._cpu if resource == "cpu" else self._cpu / np.float32(2)
 
 
-def world(*steps: tuple[float, ...], at_seconds: float | None = None, step_seconds: float = STEP) -> Seen:
+def world(*steps: tuple[float, ...], at_seconds: float | None = None, step_seconds: float = STEP) -> Observations:
     """What is seen of nodes named a, b, ... during the step after those given."""
     names = "abcdefgh"[: len(steps[0])]
     machines = tuple(Machine(name, NODE) for name in names)
     scenario = Scenario("written", START, step_seconds, len(steps) + 1, machines, (), (), Usage(NONE, NONE))
     clock = VirtualClock(START + len(steps) * step_seconds if at_seconds is None else START + at_seconds)
     # The step that is not over is NaN in the book; whatever is in later rows must not be looked at.
-    return Seen(scenario, Written(*steps, tuple(99.0 for _ in names)), clock)
+    return Observations(scenario, Written(*steps, tuple(99.0 for _ in names)), clock)
 
 
-def asked(seen: Seen, cpu_millicores: float = 0.0, memory_bytes: float = 0.0) -> formula.Asked:
+def asked(seen: Observations, cpu_millicores: float = 0.0, memory_bytes: float = 0.0) -> formula.FormulaInput:
     """A pod that asks all nodes for so much."""
     rows = np.arange(len(seen.capacity))
-    return formula.Asked(seen, rows, np.array([cpu_millicores, memory_bytes]), seen.bound())
+    return formula.FormulaInput(seen, rows, np.array([cpu_millicores, memory_bytes]), seen.bound())
 
 
-def bind(seen: Seen, name: str, node: str, cpu: str = "1000m", memory: str = "1Gi") -> None:
+def bind(seen: Observations, name: str, node: str, cpu: str = "1000m", memory: str = "1Gi") -> None:
     """A pod is bound now."""
     pending = builders.pod(name, cpu=cpu, memory=memory)
     seen.pod_changed(None, pending)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.usage.ring_table import Forgotten, Rows
+from simulator.usage.ring_table import RingTable, RowExpired
 
 
 @given(st.integers(-5, 5), st.integers(1, 20), st.lists(st.integers(0, 50), max_size=30))
 def test_the_newest_rows_are_found_under_their_numbers(begin: int, kept: int, sizes: list[int]) -> None:
-    rows = Rows((2,), begin=begin, kept=kept)
+    rows = RingTable((2,), begin=begin, kept=kept)
     for size in sizes:
         numbers = np.arange(rows.end, rows.end + size)
         rows.append(np.stack((numbers, -numbers), axis=1).astype(float))
@@ -24,12 +24,12 @@ def test_the_newest_rows_are_found_under_their_numbers(begin: int, kept: int, si
 
 
 def test_a_row_that_is_not_held_any_more_is_refused() -> None:
-    rows = Rows((1,), begin=0, kept=4)
+    rows = RingTable((1,), begin=0, kept=4)
     rows.append(np.zeros((50, 1)))
     refused = r"row 3 is not held any more, the oldest is 46"
-    with pytest.raises(Forgotten, match=refused):
+    with pytest.raises(RowExpired, match=refused):
         rows[3]
-    with pytest.raises(Forgotten, match=refused):
+    with pytest.raises(RowExpired, match=refused):
         rows.between(3, 50)
-    with pytest.raises(Forgotten, match=refused):
+    with pytest.raises(RowExpired, match=refused):
         rows.at(np.array([49, 3]), 0)

@@ -15,7 +15,7 @@ from tests.unit.simulator import scenarios
 
 GAP = 65535
 STEPS = 600
-SHORT = trace_files.Recipe(days=1.0, crowd=arrivals.Crowd(pods=150, service_pods=60))
+SHORT = trace_files.Recipe(days=1.0, crowd=arrivals.OwnerArrivals(pods=150, service_pods=60))
 REAL = pathlib.Path("/work/shared/traces")
 REAL_REASON = f"{REAL} is absent: the traces are not part of the repository (see its README)"
 

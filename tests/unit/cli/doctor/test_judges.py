@@ -70,7 +70,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "a policy of the guard that is not there": (
         "guard",
-        {"guard": facts.GuardSeen({"evenload-guard-nodes": "is missing"}, ())},
+        {"guard": facts.GuardFacts({"evenload-guard-nodes": "is missing"}, ())},
         "warn",
         (
             "evenload-guard-nodes is missing: nothing but RBAC says what may be changed of a node",
@@ -91,7 +91,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "a guard that lets an account do what it must not": (
         "guard",
-        {"guard": facts.GuardSeen({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
+        {"guard": facts.GuardFacts({}, (facts.Trial("an eviction of a/b by evenload-descheduler", False),))},
         "fail",
         ("a dry run of an eviction of a/b by evenload-descheduler was not refused", "were they renamed?"),
     ),
@@ -130,7 +130,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "a query that Prometheus refuses": (
         "metrics",
-        {"metrics": (facts.MetricSeen(RECORDED, "x(", None, "answered 400: parse error"),)},
+        {"metrics": (facts.MetricFacts(RECORDED, "x(", None, "answered 400: parse error"),)},
         "fail",
         ("answered 400: parse error", "check the query of cpu_max_1d"),
     ),
@@ -142,7 +142,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "an answer that may not be whole": (
         "metrics",
-        {"metrics": (facts.MetricSeen(RECORDED, "x", None, "only a part: store 3 is down", partial=True),)},
+        {"metrics": (facts.MetricFacts(RECORDED, "x", None, "only a part: store 3 is down", partial=True),)},
         "fail",
         ("store 3 is down", "look at the stores"),
     ),
@@ -264,15 +264,15 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     "series that were scraped once": ("scrape interval", {"scrape_seconds": ()}, "unknown", ("scraped twice",)),
     "a Prometheus that runs ahead": (
         "clocks",
-        {"prometheus_clock": facts.ClockSeen("Prometheus", 30.3)},
+        {"prometheus_clock": facts.ClockFacts("Prometheus", 30.3)},
         "warn",
         ("Prometheus is 30.0 s ahead of the apiserver", "run NTP or chrony where Prometheus runs"),
     ),
     "a machine that runs far behind": (
         "clocks",
         {
-            "apiserver_clock": facts.ClockSeen("the apiserver", 90.0),
-            "prometheus_clock": facts.ClockSeen("Prometheus", 90.0),
+            "apiserver_clock": facts.ClockFacts("the apiserver", 90.0),
+            "prometheus_clock": facts.ClockFacts("Prometheus", 90.0),
         },
         "fail",
         ("this machine is 90.0 s behind", "run NTP"),
@@ -417,13 +417,13 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "a node whose load does not fall": (
         "relief",
-        {"relief": facts.Relief("d", "", (facts.HeldBack("node-1", "load_not_falling", "3 evictions should …"),))},
+        {"relief": facts.Relief("d", "", (facts.BlockedRelief("node-1", "load_not_falling", "3 evictions should …"),))},
         "warn",
         ("node-1: 3 evictions should …", "kubectl debug node/node-1"),
     ),
     "evicted pods that are not replaced": (
         "relief",
-        {"relief": facts.Relief("d", "", (facts.HeldBack("node-1", "unreplaced", "5 evictions wait …"),))},
+        {"relief": facts.Relief("d", "", (facts.BlockedRelief("node-1", "unreplaced", "5 evictions wait …"),))},
         "warn",
         ("nothing leaves node-1: 5 evictions wait …", "EvenloadEvictionsUnreplaced.md"),
     ),
@@ -562,7 +562,7 @@ def test_what_lacks_the_facts_beside_it_is_unknown_too() -> None:
 
 
 def test_queries_that_all_failed_are_named_once() -> None:
-    failed = tuple(facts.MetricSeen(one, "x", None, "boom") for one in metrics.BUILT_IN)
+    failed = tuple(facts.MetricFacts(one, "x", None, "boom") for one in metrics.BUILT_IN)
     assert judged("metrics", metrics=failed).verdict == "fail"
     assert [judged(check, metrics=failed).verdict for check in ("query cost", "nodes matched")] == ["unknown"] * 2
 

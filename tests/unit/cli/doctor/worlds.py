@@ -33,11 +33,11 @@ def well(**changes: Any) -> facts.Facts:
         annotator_lease=builders.decoded({"spec": {"holderIdentity": "annotator-0:8901"}}, objects.Lease),
         own_rights=(facts.Held(access.Access("list", "nodes"), True),),
         account_rights=rights(annotator=True, extender=True, descheduler=True),
-        guard=facts.GuardSeen({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
-        apiserver_clock=facts.ClockSeen("the apiserver", 0.3, 0.5),
-        prometheus_clock=facts.ClockSeen("Prometheus", 0.1, 0.1),
+        guard=facts.GuardFacts({}, (facts.Trial("an eviction by evenload-descheduler", True),)),
+        apiserver_clock=facts.ClockFacts("the apiserver", 0.3, 0.5),
+        prometheus_clock=facts.ClockFacts("Prometheus", 0.1, 0.1),
         node_leases=dict.fromkeys(NAMES, 4.0),
-        prometheus=facts.PrometheusSeen("Prometheus at http://prometheus:9090", "found by label x=y"),
+        prometheus=facts.PrometheusFacts("Prometheus at http://prometheus:9090", "found by label x=y"),
         metrics=tuple(metric(one) for one in metrics.BUILT_IN),
         targets=tuple(facts.Target(f"10.0.0.{number}:9100", True, "node-exporter") for number in (1, 2)),
         scrape_seconds=(15.0, 15.0, 15.1),
@@ -70,14 +70,14 @@ def metric(
     seconds: float = 0.05,
     samples: int = 10_000,
     known_ratio: float | None = None,
-) -> facts.MetricSeen:
+) -> facts.MetricFacts:
     """A metric with a value for both nodes."""
     found = dict.fromkeys(NAMES, 0.4) if values is None else values
     answer = readings.NodeValues(found, refused or {}, unmatched)
-    return facts.MetricSeen(one, "up", answer, "", seconds, samples, known_ratio)
+    return facts.MetricFacts(one, "up", answer, "", seconds, samples, known_ratio)
 
 
-def every_metric(**fields: Any) -> tuple[facts.MetricSeen, ...]:
+def every_metric(**fields: Any) -> tuple[facts.MetricFacts, ...]:
     """All six with the same fields."""
     return tuple(metric(one, **fields) for one in metrics.BUILT_IN)
 

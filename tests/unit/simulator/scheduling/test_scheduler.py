@@ -21,11 +21,11 @@ class Likes:
         self.calls: list[tuple[str, tuple[str, ...]]] = []
         self._liked, self._refused, self._final = liked, refused, final
 
-    def filter(self, _pod: objects.Pod, names: Sequence[str]) -> extenders.Filtered:
+    def filter(self, _pod: objects.Pod, names: Sequence[str]) -> extenders.FilterResult:
         self.calls.append(("filter", tuple(names)))
         refused = {name: "hot" for name in names if name == self._refused}
         passed = [name for name in names if name not in refused]
-        return extenders.Filtered(passed, {} if self._final else refused, refused if self._final else {})
+        return extenders.FilterResult(passed, {} if self._final else refused, refused if self._final else {})
 
     def prioritize(self, _pod: objects.Pod, names: Sequence[str]) -> node_order.Ints:
         self.calls.append(("prioritize", tuple(names)))
