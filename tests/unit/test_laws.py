@@ -1,0 +1,154 @@
+"""The laws of docs/contributing.md that a parser can check: folders, small modules, names, first lines, hops."""
+
+import ast
+import collections
+import pathlib
+import re
+from typing import Final
+
+import pytest
+
+from tests import pages
+
+ROOT: Final = pathlib.Path(__file__).parents[2]
+PRODUCT: Final = tuple(package for package in pages.PACKAGES if package not in ("bench", "tests"))
+MOST_MODULES: Final = 12
+FLAT: Final = {
+    "cli": "one module a command",
+    "cli/doctor": "one module a check",
+    "cluster": "one module a part of the control plane",
+    "descheduler/planning": "one module a rule of the plan",
+    "runtime": "one module a concern of a process; no data passes between them",
+    "simulator/scheduling": "one module a plugin or step of kube-scheduler",
+}
+SMALL_LINES: Final = 60
+APART: Final[dict[str, str]] = {}
+BANNED: Final = frozenset("told said seen asked given found made kept shown several whoever".split())
+RIDDLE: Final = re.compile(r"(What|Whoever|Who|Whom|The same)\b")
+
+
+def parsed(*packages: str) -> dict[pathlib.Path, ast.Module]:
+    """The modules of packages by their path below the root."""
+    paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def dotted(path: pathlib.Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(tree: ast.Module, modules: set[str]) -> set[str]:
+    """The modules of this tree that a module imports."""
+    names = [
+        (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    return {name if (name := f"{module}.{attribute}") in modules else module for module, attribute in names} & modules
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    return [argument.arg for argument in arguments if argument is not None]
+
+
+def banned_names(tree: ast.Module) -> list[str]:
+    """Line and name of each definition and parameter that is a participle or pronoun instead of a noun."""
+    banned = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node.name] + ([] if isinstance(node, ast.ClassDef) else parameters(node))
+            banned += [f"{node.lineno} {name}" for name in names if name.strip("_").lower() in BANNED]
+            banned += [f"{node.lineno} one" for name in names[1:] if name == "one"]
+    return banned
+
+
+def riddles(tree: ast.Module) -> list[str]:
+    """First lines of docstrings whose subject is a relative clause."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    return [text.splitlines()[0] for node in nodes if (text := ast.get_docstring(node)) and RIDDLE.match(text)]
+
+
+def constructs(tree: ast.Module, name: str) -> bool:
+    """Whether the module calls the type, one of its constructors, or `cls` within the type."""
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    defines = any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body)
+    return any(names_it(call, name) or (defines and isinstance(call, ast.Name) and call.id == "cls") for call in calls)
+
+
+def names_it(tree: ast.AST, name: str) -> bool:
+    return any(
+        (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
+        for node in ast.walk(tree)
+    )
+
+
+def hops() -> list[tuple[str, str, str, str]]:
+    """Hop, type, role and module of each name in the third and fourth column of the hop table."""
+    text = (ROOT / "docs" / "why" / "architecture.md").read_text(encoding="utf-8")
+    module = re.compile(rf"`((?:{'|'.join(PRODUCT)})(?:\.\w+)+)`")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return [
+        (row[0], kind, role, name)
+        for row in rows
+        if len(row) == 4
+        for kind in module.findall(row[1])
+        for role, cell in (("makes", row[2]), ("names", row[3]))
+        for name in module.findall(cell)
+    ]
+
+
+def test_a_folder_of_over_twelve_modules_has_a_reason() -> None:
+    counts = collections.Counter(
+        str(path.parent) for path in parsed(*PRODUCT) if path.stem not in ("__init__", "__main__")
+    )
+    assert {folder for folder, count in counts.items() if count > MOST_MODULES} == set(FLAT)
+
+
+def test_a_small_module_with_one_importer_has_a_reason() -> None:
+    trees = {dotted(path): tree for path, tree in parsed(*PRODUCT).items()}
+    importers = collections.Counter(name for tree in trees.values() for name in imported(tree, set(trees)))
+    lines = {dotted(path): len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in parsed(*PRODUCT)}
+    entries = {dotted(path) for path in parsed(*PRODUCT) if path.stem in ("__init__", "__main__")}
+    small = {name for name in trees if lines[name] < SMALL_LINES and importers[name] == 1} - entries
+    assert small == set(APART)
+
+
+@pytest.mark.parametrize("package", pages.PACKAGES)
+def test_names_are_nouns(package: str) -> None:
+    banned = {str(path): names for path, tree in parsed(package).items() if (names := banned_names(tree))}
+    assert not banned
+
+
+@pytest.mark.parametrize("package", [*PRODUCT, "bench", "deploy"])
+def test_a_docstring_begins_with_its_subject(package: str) -> None:
+    found = {str(path): lines for path, tree in parsed(package).items() if (lines := riddles(tree))}
+    assert not found
+
+
+@pytest.mark.parametrize(("hop", "kind", "role", "module"), hops())
+def test_a_hop_is_as_its_row_says(hop: str, kind: str, role: str, module: str) -> None:
+    (tree,) = [tree for path, tree in parsed(module.split(".")[0]).items() if dotted(path) == module]
+    name = kind.rpartition(".")[2]
+    assert constructs(tree, name) if role == "makes" else names_it(tree, name), f"{hop}: {module} {role} no {name}"
+
+
+def test_no_service_class_is_subclassed_by_the_simulator() -> None:
+    """Its shortcuts stand behind the doors and the extender's port (docs/contributing.md)."""
+    services = ("annotator", "extender", "descheduler")
+    trees = parsed("simulator")
+    subclasses = set()
+    for path, tree in trees.items():
+        local = {
+            alias.asname or alias.name: node.module or ""
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                root = base.value if isinstance(base, ast.Attribute) else base
+                if isinstance(root, ast.Name) and local.get(root.id, "").split(".")[0] in services:
+                    subclasses.add(f"{path}: {ast.unparse(base)}")
+    assert subclasses == set()
