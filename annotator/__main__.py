@@ -122,12 +122,14 @@ def _once(
     return Exit.OK if outcome.whole else Exit.PARTIAL if outcome.partly_answered else Exit.UNREACHABLE
 
 
-def _election(door: KubeDoor, given: options.ServiceOptions, wall: clock.Clock, rng: random.Random) -> lease.Election:
+def _election(
+    door: KubeDoor, service_options: options.ServiceOptions, wall: clock.Clock, rng: random.Random
+) -> lease.Election:
     # Host and port: no two living processes share them (the listener is bound before the campaign begins), and one that
     # was killed finds its own Lease again after its restart instead of waiting for it to run out.
-    _, port = options.listen_address(given.listen, DEFAULT_PORT)
+    _, port = options.listen_address(service_options.listen, DEFAULT_PORT)
     identity = f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
-    return lease.Election(door, namespace=given.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
+    return lease.Election(door, namespace=service_options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ log = logs.get(__name__)
 
 
 class ChangeLogger:
-    """What was last said on each topic. Used by one thread."""
+    """The last logged state of each topic. Used by one thread."""
 
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], str] = {}

@@ -1,4 +1,4 @@
-"""What one sync did, or in a dry run would have done, as lines for stdout: for people or as one JSON document.
+"""Report of one sync or of its dry run, as lines for stdout: for people or as one JSON document.
 
 `annotator.__main__` prints them for `--once`; complaints go to stderr there.
 """

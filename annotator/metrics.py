@@ -1,4 +1,4 @@
-"""What the annotator exports: every metric name once, with help text that says what a rise means.
+"""Metrics of the annotator: every name once, with help text that says what a rise means.
 
 Made by the wiring with the registry that /metrics serves; `annotator.node_sync` and the wiring feed it. The five
 effectiveness names are fixed by docs/contract.md, effectiveness.
@@ -214,7 +214,7 @@ class Telemetry:
 
 
 class _Sums(registry.Collector):
-    """What is behind averages and shares, as counters, so that PromQL can take them over any span."""
+    """The sums behind averages and shares, as counters, so that PromQL can take them over any span."""
 
     def __init__(self, tally: Callable[[], Tally], stayed: Callable[[], LookbackTally]) -> None:
         self._tally = tally

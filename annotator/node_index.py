@@ -25,7 +25,7 @@ def directory(nodes: Iterable[Node], before: identity.Directory | None = None) -
 
 
 class NodeIndex:
-    """What is known of the nodes of the last sync. Used by one thread; the sequence handed in never changes."""
+    """The nodes of the last sync, indexed. Used by one thread; the sequence handed in never changes."""
 
     def __init__(self, *, crane: bool) -> None:
         self._crane = crane

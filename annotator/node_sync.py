@@ -40,8 +40,8 @@ from runtime import clock
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line decides: where the heartbeat lives, how series name nodes, crane's keys or not; and how
-    many nodes are written at a time.
+    """Settings of the command line: where the heartbeat lives, how series name nodes, crane's keys or not; and how many
+    nodes are written at a time.
     """
 
     namespace: str
@@ -146,7 +146,7 @@ class Annotator:
 
     @property
     def pod_usage(self) -> owner_means.PodUsage | None:
-        """What every pod uses, if the last sync asked for it and was answered in full."""
+        """Returns the use of every pod, if the last sync asked for it and was answered in full."""
         return self._usage.read
 
     def unusable(self, policy: LoadPolicy) -> Mapping[str, staleness.Unusable]:
@@ -154,7 +154,7 @@ class Annotator:
         return _PublishedState(self._book, policy, self._clock.now()).unusable()
 
     def freshness_line(self, policy: LoadPolicy) -> str:
-        """The same in words, for /readyz?verbose."""
+        """Returns the freshness in words, for /readyz?verbose."""
         if not self._book.nodes:
             return "nothing read since the start; nodes keep what they carry until it is stale"
         return staleness.line(self.unusable(policy), len(self._book.nodes))
@@ -187,7 +187,7 @@ class Annotator:
         return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
     def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
-        """What pods use; as with `ask`."""
+        """Queries the use of pods; errors as in `ask`."""
         query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
         return usage_sync.ask(query, resource, window_seconds, selector=selector)
 
@@ -199,11 +199,11 @@ class Annotator:
             return self._prometheus.query(expression)
 
     def _hold(
-        self, asked: Sequence[collector.MetricAnswer], fleet: NodeSet, policy: LoadPolicy, asked_seconds: float
+        self, answers: Sequence[collector.MetricAnswer], fleet: NodeSet, policy: LoadPolicy, asked_seconds: float
     ) -> None:
         keep_seconds = collector.keep_seconds(policy.sync.period_seconds, policy.sync.stale_after_seconds)
         book = _of_these_machines(self._book, self._uids, fleet)
-        self._book = collector.fold(book, asked, fleet.names, now_seconds=asked_seconds, keep_seconds=keep_seconds)
+        self._book = collector.fold(book, answers, fleet.names, now_seconds=asked_seconds, keep_seconds=keep_seconds)
         self._held_seconds, self._uids = asked_seconds, fleet.uids
         self.levels = _levels(self._book, policy.metrics_in_force, asked_seconds)
         self._telemetry.oldest(self._book.oldest_by_metric())
@@ -276,15 +276,15 @@ class Annotator:
         self._complaints.update("heartbeat not written", None)
         return None
 
-    def _report(self, asked: Sequence[collector.MetricAnswer]) -> None:
+    def _report(self, answers: Sequence[collector.MetricAnswer]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""
-        failed = {metric.name: _cause(error) for metric, _, error in asked if error is not None}
+        failed = {metric.name: _cause(error) for metric, _, error in answers if error is not None}
         for name in failed:
             self._telemetry.query_failures.labels(name).inc()
         first_error = next(iter(failed.values()), "")
         self._complaints.update("queries failed", first_error, metrics=", ".join(failed))
         unmatched: set[str] = set()
-        for metric, answer, _ in asked:
+        for metric, answer, _ in answers:
             if answer is not None:
                 unmatched.update(answer.unmatched)
                 self._report_answer(metric, answer)

@@ -189,7 +189,7 @@ class Service:
         return app
 
     def configz(self) -> dict[str, object]:
-        """What is in force and how the last sync went: policy, its state, leadership, nodes without values."""
+        """Returns the policy in force, its state, the last sync, leadership, and nodes without values, for /configz."""
         policy, last = self._policy, self._annotator.last
         return {
             "policy": policy.current.as_file(),
@@ -225,9 +225,9 @@ class Service:
 
 @contextlib.contextmanager
 def serving(
-    service: Service, telemetry: Telemetry, registry: CollectorRegistry, given: options.ServiceOptions
+    service: Service, telemetry: Telemetry, registry: CollectorRegistry, service_options: options.ServiceOptions
 ) -> Iterator[ops_server.Server]:
     """Answer the plain routes while the body runs, with the service's own figures on /metrics."""
     telemetry.export_effectiveness(lambda: service.results.tally, lambda: service.results.stayed)
-    with ops_server.serve(service.app(registry), given.listen, default_port=8901) as server:
+    with ops_server.serve(service.app(registry), service_options.listen, default_port=8901) as server:
         yield server

@@ -1,4 +1,4 @@
-"""What one sync did, as everybody asks for it: the exit code, /readyz?verbose, /configz.
+"""Outcome of one sync: for the exit code, /readyz?verbose and /configz.
 
 `annotator.node_sync` makes one at the end of every sync; it holds plain facts and the sentences made of them.
 """
@@ -13,8 +13,8 @@ from promql import errors
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one sync did: `errors` has one entry per failed metric, `heartbeat_error` is why there was no heartbeat,
-    `usage_problem` why what owners use was not published.
+    """The outcome of one sync: `errors` has one entry per failed metric, `heartbeat_error` is why there was no
+    heartbeat, `usage_problem` why the use of owners was not published.
     """
 
     nodes: int
@@ -45,7 +45,7 @@ class Outcome:
         return missing == 0 and self.heartbeat_error is None and not self.usage_problem
 
     def problems(self) -> list[str]:
-        """What kept this sync from being whole, each thing once."""
+        """Returns the reasons why this sync was incomplete, each once."""
         found = [str(self.errors[0])] if self.errors else []
         if len(self.errors) > 1:
             found.append(f"{len(self.errors)} of {len(self.errors) + self.answered} queries failed, the first as above")

@@ -1,4 +1,4 @@
-"""What owners' replicas use, read from Prometheus and published in the `evenload-usage` ConfigMap, seldom.
+"""Use of owners' replicas, read from Prometheus and published in the `evenload-usage` ConfigMap, seldom.
 
 `annotator.node_sync` calls `OwnerUsage.sync` after the heartbeat, so that nothing here delays a node's reading. Every
 second sync two queries are asked for all pods (`ask`); it writes when some mean moved by a fifth or an owner came or
@@ -78,7 +78,7 @@ def write(kube: KubeDoor, namespace: str, published: owner_usage.Published) -> N
 
 
 class OwnerUsage:
-    """What was published last, and when pods were last asked about. `sync` belongs to one thread."""
+    """The last published means, and when pods were last queried. `sync` belongs to one thread."""
 
     def __init__(self, ask: Ask, write: Write, telemetry: Telemetry, now: Callable[[], float]) -> None:
         self._ask = ask
@@ -147,16 +147,16 @@ class OwnerUsage:
         amounts = (mean.cpu_millicores if resource == load_metrics.CPU else mean.memory_bytes for mean in means)
         return any(amount is not None for amount in amounts)
 
-    def _worth_writing(self, kept: owner_usage.Means, policy: LoadPolicy, now_seconds: float) -> bool:
+    def _worth_writing(self, published: owner_usage.Means, policy: LoadPolicy, now_seconds: float) -> bool:
         before = self._published
         age_seconds = now_seconds - before.at_seconds
         if before is owner_usage.NOTHING:
-            return bool(kept)
+            return bool(published)
         if age_seconds < 0:  # the clock was set back, and extenders use nothing from the future
             return True
-        if age_seconds < owner_usage.size_bytes(kept) / BYTES_PER_SECOND:
+        if age_seconds < owner_usage.size_bytes(published) / BYTES_PER_SECOND:
             return False
-        return owner_usage.moved(before.means, kept) or age_seconds >= owner_usage.renew_after_seconds(policy.sync)
+        return owner_usage.moved(before.means, published) or age_seconds >= owner_usage.renew_after_seconds(policy.sync)
 
     def _publish(self, published: owner_usage.Published) -> str:
         try:

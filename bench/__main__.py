@@ -44,14 +44,14 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option(
     "--days", default=1.0, show_default=True, type=click.FloatRange(0.05, 6.0), help="For `scoring`: of a run."
 )
-def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **given: Any) -> None:
+def main(parts: tuple[str, ...], seed: int, trace: pathlib.Path | None, **options: Any) -> None:
     """Measure the extender beside a Go extender that only decodes, looks up and encodes; annotator; descheduler.
 
     `scoring` compares the score with others' on a trace: it runs only if it is named.
     """
     if trace is None and "scoring" in parts:
         raise click.UsageError("scoring plays a trace: give its .npz by --trace")
-    runs = _runs(_Sizes(**given), seed, trace)
+    runs = _runs(_Sizes(**options), seed, trace)
     heading = table.machine(seed, datetime.datetime.now(datetime.UTC))
     rows: list[table.Row] = []
     for part in parts or PARTS:
@@ -87,28 +87,28 @@ class _Sizes:
     days: float
 
 
-def _runs(given: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
-    """What measures each part."""
-    asked = answers.Settings(nodes=given.nodes, legs=given.repeats, rounds=given.rounds, calls=given.calls, seed=seed)
-    placed = throughput.Settings(given.scheduler_nodes, given.scheduled, given.legs, seed)
+def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
+    """Returns the function that measures each part."""
+    asked = answers.Settings(nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed)
+    placed = throughput.Settings(sizes.scheduler_nodes, sizes.scheduled, sizes.legs, seed)
     annotated = annotator.Settings(
-        few_nodes=given.few_nodes,
-        nodes=given.nodes,
-        pods=given.pods,
-        warm_minutes=given.warm_minutes,
-        minutes=given.minutes,
+        few_nodes=sizes.few_nodes,
+        nodes=sizes.nodes,
+        pods=sizes.pods,
+        warm_minutes=sizes.warm_minutes,
+        minutes=sizes.minutes,
         trace=trace,
         seed=seed,
     )
-    relieved = descheduler.Settings(given.relieved_nodes, given.relieved_pods, seed)
-    simulated = simulator.Settings(given.simulated_nodes, given.simulated_days, given.simulated_pods, seed)
-    recipe = dataclasses.replace(scoring.RECIPE, days=given.days)
-    compared = scoring.Settings(trace or pathlib.Path(), given.seeds, seed, given.workers, recipe)
+    relieved = descheduler.Settings(sizes.relieved_nodes, sizes.relieved_pods, seed)
+    simulated = simulator.Settings(sizes.simulated_nodes, sizes.simulated_days, sizes.simulated_pods, seed)
+    recipe = dataclasses.replace(scoring.RECIPE, days=sizes.days)
+    compared = scoring.Settings(trace or pathlib.Path(), sizes.seeds, seed, sizes.workers, recipe)
     return {
         "answers": lambda: answers.measure(asked),
         "throughput": lambda: throughput.measure(placed),
         "annotator": lambda: annotator.measure(annotated),
-        "footprint": lambda: footprint.measure(footprint.Settings(given.nodes, given.pods, seed)),
+        "footprint": lambda: footprint.measure(footprint.Settings(sizes.nodes, sizes.pods, seed)),
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
         "scoring": lambda: scoring.measure(compared),

@@ -1,4 +1,4 @@
-"""What the annotator costs with 5,000 nodes: queries a sync, seconds, memory, and patches over minutes of a trace.
+"""Cost of the annotator with 5,000 nodes: queries a sync, seconds, memory, and patches over minutes of a trace.
 
 The real apiserver, the real Prometheus with the recording rules of deploy/monitoring, and the annotator as a process.
 The load exporter plays the nodes (`playing`) at the trace's own speed; the day before is back-filled, so that an hour's
@@ -140,13 +140,13 @@ def _rows(settings: Settings, measured: Measured) -> list[Row]:
     ]
 
 
-def _each(seen: Sequence[WatchedWrites], counter: str) -> list[float]:
+def _each(samples: Sequence[WatchedWrites], counter: str) -> list[float]:
     """By how much a counter grew in each sync."""
-    return [getattr(after, counter) - getattr(before, counter) for before, after in itertools.pairwise(seen)]
+    return [getattr(after, counter) - getattr(before, counter) for before, after in itertools.pairwise(samples)]
 
 
-def _highest(seen: Sequence[WatchedWrites]) -> float:
-    return max(one.memory_mebibytes for one in seen)
+def _highest(samples: Sequence[WatchedWrites]) -> float:
+    return max(one.memory_mebibytes for one in samples)
 
 
 class _Follower:
@@ -181,11 +181,11 @@ class _Follower:
     def _look(self, memory_mebibytes: float) -> WatchedWrites:
         answer = self._session.get(f"{self._process.url}/metrics", timeout=30)
         answer.raise_for_status()
-        return seen(answer.text, self._clock.monotonic(), memory_mebibytes)
+        return parse_metrics(answer.text, self._clock.monotonic(), memory_mebibytes)
 
 
-def seen(text: str, at_seconds: float, memory_mebibytes: float) -> WatchedWrites:
-    """What a page of /metrics says."""
+def parse_metrics(text: str, at_seconds: float, memory_mebibytes: float) -> WatchedWrites:
+    """Parses a page of /metrics."""
 
     def total(series: str) -> float:
         rows = re.findall(rf"^{re.escape(series)}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
@@ -205,9 +205,9 @@ def seen(text: str, at_seconds: float, memory_mebibytes: float) -> WatchedWrites
 class _Stage:
     """The cluster's nodes and pods, entering from the first node on."""
 
-    def __init__(self, running: cluster.Cluster, made: playing.Cast, settings: Settings) -> None:
+    def __init__(self, running: cluster.Cluster, cast: playing.Cast, settings: Settings) -> None:
         self._etcd = answers.etcd_url(running)
-        self._made = made
+        self._made = cast
         self._rng = random.Random(settings.seed)  # noqa: S311 - made-up loads, guards nothing
         self._now_seconds = clock.WallClock().now()
         self._nodes = fleet.stored_nodes(settings.nodes, self._rng, self._now_seconds)
@@ -227,7 +227,7 @@ class _Stage:
         cache.say(f"{more} pods stored")
 
 
-def _give_a_past(running: cluster.Cluster, made: playing.Cast) -> None:
+def _give_a_past(running: cluster.Cluster, cast: playing.Cast) -> None:
     """Sets the trace's clock, and puts the day before it into Prometheus, with the rules that go on from there."""
     configuration = running.directory / "configuration" / "prometheus.yaml"
     rules = {"rule_files": [str(ROOT / "deploy" / "monitoring" / "evenload-rules.yaml")]}
@@ -238,8 +238,8 @@ def _give_a_past(running: cluster.Cluster, made: playing.Cast) -> None:
     with requests.Session() as session:
         session.trust_env = False
         session.post(f"{running.exporter_url}/clock", data=said, timeout=30).raise_for_status()
-    running.backfill(playing.history(made, TRACE_BEGINS_SECONDS, now_seconds))
-    cache.say(f"a day of {made.nodes} nodes back-filled in {clock.WallClock().now() - now_seconds:.0f} s")
+    running.backfill(playing.history(cast, TRACE_BEGINS_SECONDS, now_seconds))
+    cache.say(f"a day of {cast.nodes} nodes back-filled in {clock.WallClock().now() - now_seconds:.0f} s")
 
 
 @contextlib.contextmanager

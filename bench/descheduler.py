@@ -1,4 +1,4 @@
-"""What one dry run of the descheduler costs on a large cluster: seconds and memory, on the real apiserver.
+"""Cost of one dry run of the descheduler on a large cluster: seconds and memory, on the real apiserver.
 
 Nodes, pods, ReplicaSets and budgets are put into etcd (`fleet`); one node in twenty is over the line, and all its pods
 are candidates. Prometheus's answers are prepared (`prepared`): its own time is not ours to measure. The process is

@@ -81,5 +81,5 @@ def _cycles(log: pathlib.Path, count: int) -> list[float]:
     raise TimeoutError(f"{log}: no {count} cycles within {LIMIT_SECONDS:.0f} s")
 
 
-def _times(found: collections.abc.Iterable[str]) -> list[datetime.datetime]:
-    return [datetime.datetime.strptime(text, "%H:%M:%S.%f") for text in found]  # noqa: DTZ007 - only differences count
+def _times(texts: collections.abc.Iterable[str]) -> list[datetime.datetime]:
+    return [datetime.datetime.strptime(text, "%H:%M:%S.%f") for text in texts]  # noqa: DTZ007 - only differences count

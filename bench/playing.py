@@ -1,4 +1,4 @@
-"""What the nodes of a bench play, and what they played the day before: pods with the curves of a trace, and their past.
+"""Load of a bench's nodes and their past day: pods with the curves of a trace.
 
 `annotator` gives each node a few pods. Every pod is a replica of one job of the trace (or of the seeded generator), at
 that job's own mean, scaled down so that a node's pods fill about half of it. The load exporter plays them from a moment
@@ -52,7 +52,7 @@ class Cast(NamedTuple):
 
 
 def cast(node_count: int, pods_per_node: int, seed: int, trace: pathlib.Path | None) -> Cast:
-    """Who plays what on which node; TraceError for a file that is none."""
+    """Assigns curves to the pods of each node; TraceError for a file that holds none."""
     read = load_curves.read_trace(trace) if trace else ()
     curves = read or tuple(load_curves.generate(job) for job in range(GENERATED_JOBS))
     means = [curve.means or load_curves.owner_means(job) for job, curve in enumerate(curves)]
@@ -78,22 +78,22 @@ def _players(node_count: int, pods_per_node: int, jobs: int, seed: int) -> tuple
 
 
 def stored_pods(
-    made: Cast, on: range, names: collections.abc.Sequence[str], rng: random.Random, now_seconds: float
+    cast_of_pods: Cast, on: range, names: collections.abc.Sequence[str], rng: random.Random, now_seconds: float
 ) -> collections.abc.Iterator[fleet.Stored]:
     """The pods on the nodes of these numbers, running; a job's replicas come in the order of their ordinals."""
-    for at, player in enumerate(made.players):
+    for at, player in enumerate(cast_of_pods.players):
         if player.node in on:
             body = fleet.pod(f"job-{player.job}", f"{player.ordinal:06}", rng, now_seconds)
-            says = {contention.USAGE_KEY: msgspec.json.encode(made.profiles[player.job]).decode()}
+            says = {contention.USAGE_KEY: msgspec.json.encode(cast_of_pods.profiles[player.job]).decode()}
             bound_at_seconds = now_seconds - rng.uniform(60, DAY_SECONDS)
             yield fleet.running(body, names[player.node], at, bound_at_seconds, says)
 
 
-def history(made: Cast, trace_seconds: float, now_seconds: float) -> str:
+def history(cast_of_pods: Cast, trace_seconds: float, now_seconds: float) -> str:
     """OpenMetrics text of the recorded averages and maxima until now, when the trace's clock stands at a time."""
     ages = np.arange(DAY_SECONDS + HOUR_SECONDS + AVERAGE_SECONDS, 0.0, -GRID_SECONDS)
     parts: list[str] = []
-    for resource, ratios in _ratios(made, trace_seconds - ages).items():
+    for resource, ratios in _ratios(cast_of_pods, trace_seconds - ages).items():
         averages, average_ages = _averages(ratios), ages[round(AVERAGE_SECONDS / GRID_SECONDS) - 1 :]
         hours, hour_ages = _maxima(averages), average_ages[round(HOUR_SECONDS / GRID_SECONDS) - 1 :]
         for window, values, values_ages in (("avg_5m", averages, average_ages), ("max_1h", hours, hour_ages)):
@@ -101,19 +101,19 @@ def history(made: Cast, trace_seconds: float, now_seconds: float) -> str:
     return "\n".join([*parts, "# EOF\n"])
 
 
-def _ratios(made: Cast, at_seconds: npt.NDArray[np.float64]) -> dict[str, Floats]:
+def _ratios(cast_of_pods: Cast, at_seconds: npt.NDArray[np.float64]) -> dict[str, Floats]:
     """Use [nodes, times] as shares of the node, as the exporter would show it."""
-    wanted = {name: np.zeros((made.nodes, len(at_seconds)), np.float32) for name in ("cpu", "memory")}
+    wanted = {name: np.zeros((cast_of_pods.nodes, len(at_seconds)), np.float32) for name in ("cpu", "memory")}
 
     @functools.cache
     def shape(job: int, lag_steps: int) -> tuple[Floats, Floats]:
-        curve, profile = made.curves[job], made.profiles[job]
+        curve, profile = cast_of_pods.curves[job], cast_of_pods.profiles[job]
         steps = (np.floor(at_seconds / curve.step_seconds).astype(int) - lag_steps) % len(curve.cpu)
         cpu = curve.cpu[steps] * np.float32(profile.cpu_millicores / NODE.cpu_millicores)
         return cpu, curve.memory[steps] * np.float32(profile.memory_bytes / NODE.memory_bytes)
 
-    for job, ordinal, node in made.players:
-        which = contention.replica(made.profiles[job].seed, ordinal)
+    for job, ordinal, node in cast_of_pods.players:
+        which = contention.replica(cast_of_pods.profiles[job].seed, ordinal)
         cpu, memory = shape(job, which.lag_steps)
         wanted["cpu"][node] += cpu * np.float32(which.level)
         wanted["memory"][node] += memory * np.float32(which.level)

@@ -29,7 +29,7 @@ class Prepared:
         self._bodies[expression] = self._encoded(series)
 
     def body(self, expression: str) -> bytes:
-        """What to send for an expression."""
+        """Returns the prepared response body of an expression."""
         found = self._bodies.get(expression)
         self.unknown += found is None
         return self._empty if found is None else found

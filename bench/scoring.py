@@ -69,32 +69,34 @@ def measure(settings: Settings) -> list[Row]:
         for rule in RULES:
             source = TraceSource(settings.trace, rule, settings.recipe, part)
             seeds = range(settings.first_seed, settings.first_seed + settings.seeds)
-            found = peer_comparison.held(source, settings.contestants, seeds, workers=settings.workers, watch=_told)
+            found = peer_comparison.held(
+                source, settings.contestants, seeds, workers=settings.workers, watch=_report_progress
+            )
             title = f"{settings.trace.stem}, part {name}, {rule} owners"
             print(f"\n### {title}\n\n{table(found)}", flush=True)
             rows.append(_row(title, found))
     return rows
 
 
-def _told(variant: str, seed: int, progress: Progress) -> None:
+def _report_progress(variant: str, seed: int, progress: Progress) -> None:
     if progress.steps_done == progress.steps:
         print(f"seed {seed}: {variant}", file=sys.stderr, flush=True)
 
 
-def table(found: Results) -> str:
+def table(results: Results) -> str:
     """A line a contestant: each figure's median and range over the seeds, pods, and how near it comes to the oracle."""
     headings = ["", *(column.heading for column in COLUMNS), "pods bound", "no node", *GAINS]
-    lines = [[name, *_cells(name, found)] for name in found]
+    lines = [[name, *_cells(name, results)] for name in results]
     rule = ["---", *("---:" for _ in headings[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [headings, rule, *lines])
 
 
-def _cells(name: str, found: Results) -> list[str]:
-    outcomes = found[name]
+def _cells(name: str, results: Results) -> list[str]:
+    outcomes = results[name]
     figures = [_span([column.read(one.figures) for one in outcomes], column.unit) for column in COLUMNS]
     bound = [float(one.figures.pods_bound) for one in outcomes]
     left = [float(len(one.unplaced) + one.figures.pods_pending) for one in outcomes]
-    return [*figures, _span(bound, "count"), _span(left, "count"), *_beside(name, found)]
+    return [*figures, _span(bound, "count"), _span(left, "count"), *_beside(name, results)]
 
 
 def _span(values: Sequence[float], unit: str) -> str:
@@ -116,30 +118,30 @@ def apart(outcome: Outcome) -> float:
     return outcome.figures.cpu.spread_ratio + outcome.figures.memory.spread_ratio
 
 
-def gain(name: str, found: Results, figure: Callable[[Outcome], float] = warm) -> float:
+def gain(name: str, results: Results, figure: Callable[[Outcome], float] = warm) -> float:
     """The share of what the oracle takes off plain scheduling, over all seeds; NaN where it takes hardly anything."""
-    plain, best, own = (sum(map(figure, found[each])) for each in (PLAIN_NAME, ORACLE, name))
+    plain, best, own = (sum(map(figure, results[each])) for each in (PLAIN_NAME, ORACLE, name))
     return (plain - own) / (plain - best) if plain - best > LEAST_GAIN_RATIO * plain else math.nan
 
 
-def _beside(name: str, found: Results) -> list[str]:
+def _beside(name: str, results: Results) -> list[str]:
     """The gains in percent, and on how many seeds it has fewer warm node-minutes, and a smaller spread, than plain."""
     if name == PLAIN_NAME:
         return ["", "", "", ""]
     cells = []
     for figure in (warm, apart):
-        share = gain(name, found, figure) if ORACLE in found else math.nan
-        better = sum(figure(own) < figure(plain) for own, plain in zip(found[name], found[PLAIN_NAME], strict=True))
-        cells += ["" if math.isnan(share) else f"{100 * share:.0f} %", f"{better} of {len(found[name])}"]
+        share = gain(name, results, figure) if ORACLE in results else math.nan
+        better = sum(figure(own) < figure(plain) for own, plain in zip(results[name], results[PLAIN_NAME], strict=True))
+        cells += ["" if math.isnan(share) else f"{100 * share:.0f} %", f"{better} of {len(results[name])}"]
     return cells
 
 
-def _row(title: str, found: Results) -> Row:
+def _row(title: str, results: Results) -> Row:
     def middle(name: str) -> float:
-        return statistics.median(map(warm, found[name]))
+        return statistics.median(map(warm, results[name]))
 
     peers = [
-        each.name for each in peer_comparison.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in found
+        each.name for each in peer_comparison.OTHERS if each.name not in (PLAIN_NAME, ORACLE) and each.name in results
     ]
     best = min(peers, key=middle)
     return Row(f"warm node-minutes, {title}, beside {best}", middle(peer_comparison.OURS), "min", middle(best))

@@ -32,7 +32,7 @@ class Settings(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one simulation took; `steps` and `pods` say how much it was."""
+    """Cost of one simulation; `steps` and `pods` are its size."""
 
     steps: int
     pods: int

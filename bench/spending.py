@@ -1,4 +1,4 @@
-"""What one process costs from its start to its end, by the kernel's own account of it.
+"""Cost of one process from its start to its end, from the kernel's accounting.
 
 `descheduler` and `peer` run their commands through it, so that both are measured in one way.
 """

@@ -1,4 +1,4 @@
-"""What a bench run prints: a line per measurement with its yardstick, the ratio, the budget and a verdict.
+"""Table of a bench run: a line per measurement with its reference, the ratio, the budget and a verdict.
 
 Every bench gives `Row`s; `__main__` prints them under a heading that names machine, versions and seed, because a figure
 without them means nothing.
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
     @property
     def compared(self) -> float | None:
-        """What the limit is about: the ratio, or our value itself where there is no yardstick."""
+        """Returns the number that the limit applies to: the ratio, or the value itself where there is no reference."""
         if self.yardstick is None:
             return self.ours
         return self.ours / self.yardstick if self.yardstick else None

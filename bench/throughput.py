@@ -105,12 +105,12 @@ def _create_nodes(running: cluster.Cluster, count: int, rng: random.Random) -> N
         list(pool.map(annotate, texts))
 
 
-def _leg(running: cluster.Cluster, one: contestants.Contestant, prefix: str, count: int) -> float:
+def _leg(running: cluster.Cluster, contestant: contestants.Contestant, prefix: str, count: int) -> float:
     """Create, schedule, count: pods per second."""
     scheduler = running.processes["kube-scheduler"]
     scheduler.stop()
     _create_pods(running, prefix, count)
-    stanza = {"urlPrefix": one.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
+    stanza = {"urlPrefix": contestant.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
     running.start_scheduler(extenders=[{**stanza, "nodeCacheCapable": True, "httpTimeout": "5s"}])
     ticking = clock.WallClock()
     seen = [(ticking.monotonic(), 0.0)]
@@ -124,9 +124,9 @@ def _leg(running: cluster.Cluster, one: contestants.Contestant, prefix: str, cou
     return rate(seen, count)
 
 
-def rate(seen: list[tuple[float, float]], count: int) -> float:
+def rate(samples: list[tuple[float, float]], count: int) -> float:
     """Pods per second between the first reading at a tenth and the first at nine tenths; 0 when they are one."""
-    (start, low), (end, high) = (next(one for one in seen if one[1] >= share * count) for share in (0.1, 0.9))
+    (start, low), (end, high) = (next(one for one in samples if one[1] >= share * count) for share in (0.1, 0.9))
     return (high - low) / (end - start) if end > start else 0.0
 
 

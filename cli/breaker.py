@@ -29,7 +29,7 @@ class Breaker(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """What people may call it: uid, "Kind/name", "name", and both behind "namespace/"."""
+        """Returns the names that select a workload: uid, "Kind/name", "name", and both behind "namespace/"."""
         plain = {self.workload, self.workload.partition("/")[2]}
         return frozenset({self.workload_uid, *plain, *(f"{self.namespace}/{name}" for name in plain)})
 
@@ -97,9 +97,9 @@ def _breakers(service: http_client.Service) -> tuple[Breaker, ...]:
     return service.decode(service.get("/breaker"), Breakers).breakers
 
 
-def _meant(found: collections.abc.Iterable[Breaker], workload: str) -> Breaker:
+def _meant(states: collections.abc.Iterable[Breaker], workload: str) -> Breaker:
     """The one workload of that name; ends the command where there is none, or more than one."""
-    meant = [one for one in found if workload in one.names]
+    meant = [one for one in states if workload in one.names]
     if not meant:
         output.fail(f"no failed evictions of {workload!r} are known: evenload breaker list shows whose are")
     if len(meant) > 1:

@@ -25,22 +25,22 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.:-]{1,253}")
 _DAYS: Final = click.IntRange(min=1, max=certs_plan.CA_DAYS)
 
 
-def _labels(_context: click.Context, parameter: click.Parameter, given: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    for text in (given,) if isinstance(given, str) else given:
+def _labels(_context: click.Context, parameter: click.Parameter, texts: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    for text in (texts,) if isinstance(texts, str) else texts:
         if not _NAME.fullmatch(text):
             raise click.BadParameter(
                 f"{text!r}: expected small letters, digits and dashes, at most 63", param=parameter
             )
         if text in (certs_plan.EXTENDER, certs_plan.SCHEDULER) and parameter.name == "clients":
             raise click.BadParameter(f"{text!r} is the name of a folder of ours already", param=parameter)
-    return given
+    return texts
 
 
-def _hosts(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    for text in given:
+def _hosts(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
         if not _HOST.fullmatch(text):
             raise click.BadParameter(f"{text!r} is no DNS name or address")
-    return given
+    return texts
 
 
 @click.command("certs")
@@ -101,7 +101,7 @@ def main(
         output.data(table(plan, texts or found.texts))
     else:
         output.data(output.structured(secret_list(texts, wanted.leaves, namespace, client_secrets), output_format))
-    raise SystemExit(int(_said(plan, directory, now_seconds, dry_run=dry_run)))
+    raise SystemExit(int(_report(plan, directory, now_seconds, dry_run=dry_run)))
 
 
 def leaves(
@@ -185,7 +185,7 @@ def _secret(texts: collections.abc.Mapping[str, str], folder: str, namespace: st
     }
 
 
-def _said(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
+def _report(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, *, dry_run: bool) -> exit_codes.Exit:
     """The next step on stderr, and the exit code: a CA that runs out soon is a finding, and so is work to do."""
     ends_seconds = plan.ca.until_seconds if plan.ca.word == "kept" else None
     soon = (

@@ -23,7 +23,7 @@ Word = Literal["kept", "made", "renewed"]
 
 
 class Refused(ValueError):
-    """What is there is not ours to replace, or cannot be used; the message says what to do."""
+    """Raised when an existing object is foreign or unusable; the message names the next step."""
 
 
 class Leaf(NamedTuple):
@@ -36,7 +36,7 @@ class Leaf(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DesiredCertificates:
-    """What is asked for; days count from now."""
+    """The wanted certificates; days count from now."""
 
     leaves: tuple[Leaf, ...]
     days: int
@@ -63,7 +63,7 @@ class ExistingCertificates:
 
 
 class Step(NamedTuple):
-    """What becomes of one certificate, why, and until when the one that is there is good (None: there is none)."""
+    """The action for one certificate, its reason, and until when the present one is good (None: there is none)."""
 
     path: str
     word: Word
@@ -96,27 +96,27 @@ def paths(leaves: collections.abc.Iterable[Leaf]) -> tuple[str, ...]:
     return (CA_CERTIFICATE, CA_KEY, *own)
 
 
-def plan(found: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float) -> Plan:
-    """What is to be done; Refused says why nothing may be."""
-    ca = _new_ca(found) if wanted.replace_ca else _ca(found, now_seconds)
-    trusted = () if ca.word == "made" else certificates.each(found.texts[CA_CERTIFICATE])
-    leaves = tuple(_leaf(found, wanted, leaf, trusted, now_seconds) for leaf in wanted.leaves)
-    return Plan(ca, leaves, _former(found, now_seconds, replaced=ca.word == "made"))
+def plan(existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float) -> Plan:
+    """Returns the actions; Refused says why there can be none."""
+    ca = _new_ca(existing) if wanted.replace_ca else _ca(existing, now_seconds)
+    trusted = () if ca.word == "made" else certificates.each(existing.texts[CA_CERTIFICATE])
+    leaves = tuple(_leaf(existing, wanted, leaf, trusted, now_seconds) for leaf in wanted.leaves)
+    return Plan(ca, leaves, _former(existing, now_seconds, replaced=ca.word == "made"))
 
 
 def carried_out(
-    planned: Plan, found: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float
+    planned: Plan, existing: ExistingCertificates, wanted: DesiredCertificates, now_seconds: float
 ) -> dict[str, str]:
     """The texts of all files by path, those that stay included; makes the new keys."""
     if planned.ca.word == "kept":
-        authority = certificates.Authority(certificates.Pair(found.texts[CA_CERTIFICATE], found.texts[CA_KEY]))
+        authority = certificates.Authority(certificates.Pair(existing.texts[CA_CERTIFICATE], existing.texts[CA_KEY]))
     else:
         authority = certificates.Authority.create(CA_NAME, now_seconds=now_seconds, days=CA_DAYS)
     trusted = "".join((certificates.each(authority.pair.certificate)[0], *planned.former_cas))
     texts = {CA_CERTIFICATE: trusted, CA_KEY: authority.pair.key}
     for leaf, step in zip(wanted.leaves, planned.leaves, strict=True):
-        there = found.leaf(leaf.folder) if step.word == "kept" else None
-        pair = there or _signed(authority, leaf._replace(hosts=_all_hosts(found, leaf)), wanted.days, now_seconds)
+        there = existing.leaf(leaf.folder) if step.word == "kept" else None
+        pair = there or _signed(authority, leaf._replace(hosts=_all_hosts(existing, leaf)), wanted.days, now_seconds)
         texts |= {f"{leaf.folder}/{KEY}": pair.key, f"{leaf.folder}/{CERTIFICATE}": pair.certificate}
         texts[f"{leaf.folder}/{CA_CERTIFICATE}"] = trusted
     return texts
@@ -146,9 +146,9 @@ def _signed(authority: certificates.Authority, leaf: Leaf, days: int, now_second
     return authority.client(leaf.common_name, (), now_seconds=now_seconds, days=days)
 
 
-def _all_hosts(found: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
+def _all_hosts(existing: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
     """The hosts wanted and those that the server's certificate has: an option that is left out takes none away."""
-    there = found.texts.get(f"{leaf.folder}/{CERTIFICATE}")
+    there = existing.texts.get(f"{leaf.folder}/{CERTIFICATE}")
     if not leaf.hosts or there is None:
         return leaf.hosts
     try:
@@ -157,16 +157,16 @@ def _all_hosts(found: ExistingCertificates, leaf: Leaf) -> tuple[str, ...]:
         return leaf.hosts
 
 
-def _new_ca(found: ExistingCertificates) -> Step:
-    return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in found.texts else "there was none")
+def _new_ca(existing: ExistingCertificates) -> Step:
+    return Step(CA_CERTIFICATE, "made", "--replace-ca" if CA_CERTIFICATE in existing.texts else "there was none")
 
 
-def _ca(found: ExistingCertificates, now_seconds: float) -> Step:
+def _ca(existing: ExistingCertificates, now_seconds: float) -> Step:
     """Keeps a CA that can sign, makes one where there is none, and refuses everything between."""
-    named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in found.texts]
+    named = [name for name in (CA_CERTIFICATE, CA_KEY) if name in existing.texts]
     if not named:
-        return _new_ca(found)
-    pair = found.pair(CA_CERTIFICATE, CA_KEY)
+        return _new_ca(existing)
+    pair = existing.pair(CA_CERTIFICATE, CA_KEY)
     if pair is None:
         (there,) = named
         missing = CA_KEY if there == CA_CERTIFICATE else CA_CERTIFICATE
@@ -180,25 +180,29 @@ def _ca(found: ExistingCertificates, now_seconds: float) -> Step:
     return Step(CA_CERTIFICATE, "kept", "", until_seconds)
 
 
-def _former(found: ExistingCertificates, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
+def _former(existing: ExistingCertificates, now_seconds: float, *, replaced: bool) -> tuple[str, ...]:
     """CAs that are still trusted beside the first; one that is replaced is among them until it runs out."""
     try:
-        known = certificates.each(found.texts.get(CA_CERTIFICATE, ""))
+        known = certificates.each(existing.texts.get(CA_CERTIFICATE, ""))
     except certificates.CertificateError:
         return ()
     return tuple(one for one in known[0 if replaced else 1 :] if certificates.read(one).until_seconds > now_seconds)
 
 
 def _leaf(
-    found: ExistingCertificates, wanted: DesiredCertificates, leaf: Leaf, trusted: tuple[str, ...], now_seconds: float
+    existing: ExistingCertificates,
+    wanted: DesiredCertificates,
+    leaf: Leaf,
+    trusted: tuple[str, ...],
+    now_seconds: float,
 ) -> Step:
     path = f"{leaf.folder}/{CERTIFICATE}"
-    if (there := found.texts.get(path)) is None:
+    if (there := existing.texts.get(path)) is None:
         return Step(path, "made", "there was none")
     try:
         facts = certificates.read(there)
         signers = [certificates.is_signed_by(there, ca) for ca in trusted]
-        pair = found.leaf(leaf.folder)
+        pair = existing.leaf(leaf.folder)
         why = _due(leaf, facts, wanted, now_seconds) if pair and certificates.fits(pair) else f"{KEY} is not its key"
     except certificates.CertificateError as error:
         return Step(path, "renewed", str(error))

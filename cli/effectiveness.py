@@ -42,7 +42,7 @@ _MEANINGS: Final = {
 
 
 class Report(NamedTuple):
-    """What Prometheus had to say of a span that ends at `until_seconds`."""
+    """Prometheus' figures over a span that ends at `until_seconds`."""
 
     span_seconds: float
     until_seconds: float
@@ -63,7 +63,7 @@ class Report(NamedTuple):
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw them over time.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "json", "yaml")
-def main(since: float, selector: str, png: Path | None, no_headers: bool, output_format: str, **given: Any) -> None:
+def main(since: float, selector: str, png: Path | None, no_headers: bool, output_format: str, **options: Any) -> None:
     """Say how good placements were over a span of time.
 
     Exit code 4: there is no data, or not for the whole span; stderr says which.
@@ -75,7 +75,7 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
       evenload effectiveness --since 30d --png effectiveness.png
     """
     with exit_codes.reported(_CODES):
-        door = prometheus_finding.connect(**given)
+        door = prometheus_finding.connect(**options)
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)
         if png is not None:
@@ -128,7 +128,7 @@ def _print(report: Report, output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
         output.data(output.structured(_document(report), output_format))
         return
-    rows = [(name, _shown(name, value), _MEANINGS[name]) for name, value in report.figures._asdict().items()]
+    rows = [(name, _formatted(name, value), _MEANINGS[name]) for name, value in report.figures._asdict().items()]
     output.data(output.table(("figure", "value", "meaning"), rows, no_headers=no_headers))
 
 
@@ -145,7 +145,7 @@ def _document(report: Report) -> dict[str, object]:
     }
 
 
-def _shown(name: str, value: float | None) -> str:
+def _formatted(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     if name.endswith("_avg"):
@@ -154,7 +154,7 @@ def _shown(name: str, value: float | None) -> str:
 
 
 def _remarks(report: Report) -> None:
-    """What is missing, on stderr; ends with code 4 if anything is."""
+    """Reports missing figures on stderr; exits with code 4 if there are any."""
     for warning in report.warnings:
         output.say(f"warning: the answer may not be whole: {warning}")
     if report.figures.left_out_ratio:

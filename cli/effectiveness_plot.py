@@ -46,11 +46,11 @@ def _lines(axes: Any, times: Sequence[datetime.datetime], lines: dict[str, list[
     axes.legend(loc="best")
 
 
-def _percent(seen: Sequence[Figures], name: str) -> list[float]:
+def _percent(figures: Sequence[Figures], name: str) -> list[float]:
     """A ratio's values in percent; a step without results is a gap."""
-    values = [getattr(one, name) for one in seen]
+    values = [getattr(one, name) for one in figures]
     return [float("nan") if value is None else 100 * value for value in values]
 
 
-def _left_out(seen: Sequence[Figures]) -> list[float]:
-    return [one.left_out for one in seen]
+def _left_out(figures: Sequence[Figures]) -> list[float]:
+    return [one.left_out for one in figures]

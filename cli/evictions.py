@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
 
 
 class Wish(NamedTuple):
-    """What is to be printed and how."""
+    """The options of the command: which rows to print, and how."""
 
     query: dict[str, str]
     output_format: str
@@ -65,7 +65,7 @@ def main(
     timeline: Path | None,
     no_headers: bool,
     output_format: str,
-    **given: str,
+    **options: str,
 ) -> None:
     """Show what the descheduler evicted, and what came of it.
 
@@ -82,13 +82,13 @@ def main(
       evenload evictions --events --node worker-7
       evenload evictions --summary --by node --since 7d
     """
-    filters = {name: given.pop(name) for name in ("namespace", "node", "workload", "outcome")}
+    filters = {name: options.pop(name) for name in ("namespace", "node", "workload", "outcome")}
     wish = Wish({"since": since, **filters}, output_format, no_headers)
     _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
     with exit_codes.reported(_CODES):
-        service = descheduler_client.service(**given)
+        service = descheduler_client.service(**options)
         if events:
             _print_events(service, wish)
         elif summary:
@@ -210,5 +210,5 @@ def _print_events(service: http_client.Service, wish: Wish) -> None:
         output.data(output.wrapped_table(EVENT_HEADERS, lines, no_headers=wish.no_headers))
 
 
-def _age(one: shown.Posted, now_seconds: float) -> str:
-    return api_types.age(now_seconds - clock.from_rfc3339(one.at))
+def _age(event: shown.Posted, now_seconds: float) -> str:
+    return api_types.age(now_seconds - clock.from_rfc3339(event.at))

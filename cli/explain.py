@@ -90,11 +90,11 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
     _remarks(story, asked)
 
 
-def decided(service: http_client.Service, asked: ExplainRequest) -> explain_text.Story | None:
-    """What the extender decided about the pod last, or None, and why, on stderr."""
-    body = service.get("/decisions", namespace=asked.namespace, pod=asked.name)
+def decided(service: http_client.Service, request: ExplainRequest) -> explain_text.Story | None:
+    """Returns the extender's last decision about the pod, or None with the reason on stderr."""
+    body = service.get("/decisions", namespace=request.namespace, pod=request.name)
     found = service.decode(body, answers.Decisions).decisions
-    whose = f"{asked.namespace}/{asked.name}"
+    whose = f"{request.namespace}/{request.name}"
     if not found:
         output.say(
             f"no decision about {whose} in the memory of {service.url} (the last hour; of several replicas each knows "
@@ -107,14 +107,14 @@ def decided(service: http_client.Service, asked: ExplainRequest) -> explain_text
     return story
 
 
-def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.Story | None:
+def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_text.Story | None:
     """One story of the newest filter answer and the prioritize answer after it; None if none has its nodes.
 
     The verdicts are the filter's, the scores those of prioritize: the scheduler asks for scores only where more than
     one node passed.
     """
     newest: dict[str, answers.Decision] = {}
-    for decision in found:
+    for decision in decisions:
         newest.setdefault(decision.verb, decision)
     judged = newest.get("filter")
     scored = newest.get("prioritize")
@@ -142,10 +142,10 @@ def merged(found: collections.abc.Sequence[answers.Decision]) -> explain_text.St
     )
 
 
-def explained(service: http_client.Service, asked: ExplainRequest) -> explain_text.Story:
-    """What the extender would decide now about the pod as Kubernetes has it, over all nodes."""
-    door = config.connect(asked.kubeconfig, asked.context)
-    found = door.get(kinds.PODS, asked.name, namespace=asked.namespace)
+def explained(service: http_client.Service, request: ExplainRequest) -> explain_text.Story:
+    """Returns the extender's decision if it were asked now about the pod, over all nodes."""
+    door = config.connect(request.kubeconfig, request.context)
+    found = door.get(kinds.PODS, request.name, namespace=request.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
     body = service.post("/explain", msgspec.json.encode({"Pod": found, "NodeNames": names}))
     answer = service.decode(body, answers.ExplainAnswer)
@@ -176,13 +176,15 @@ def _step(decision: answers.Decision) -> str:
     return f"{decision.at} {decision.verb}: {outcome}{guess}"
 
 
-def _remarks(story: explain_text.Story, asked: ExplainRequest) -> None:
+def _remarks(story: explain_text.Story, request: ExplainRequest) -> None:
     if story.omitted:
         output.say(
             f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"
         )
     if story.source == "decision":
-        output.say(f"next: evenload explain pod {asked.name} -n {asked.namespace} --now says what has changed since")
+        output.say(
+            f"next: evenload explain pod {request.name} -n {request.namespace} --now says what has changed since"
+        )
     else:
         output.say("next: evenload nodes shows the load of all nodes")
     if story.degraded:

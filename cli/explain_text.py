@@ -19,7 +19,7 @@ _POINTS_PER_SCORE: Final = scheduler_config.NODE_SCORE // scheduler_config.MAX_S
 
 
 class Story(msgspec.Struct, frozen=True):
-    """What was decided about a pod (`source` decision) or would be now; `steps` are the answers it was put together
+    """A past decision about a pod (`source` decision) or a present one; `steps` are the answers it was put together
     from, `means` the metrics whose terms make up each of the means, of which the lowest is the base.
     """
 

@@ -143,7 +143,7 @@ def _print(lines: collections.abc.Iterable[str]) -> None:
 
 
 def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) -> None:
-    """What to know and to do next, on stderr; ends with code 4 where readings are unusable."""
+    """Prints remarks and next steps on stderr; exits with code 4 where readings are unusable."""
     if not nodes:
         output.say("the extender knows no nodes: is it ready? curl URL/readyz?verbose says what it waits for")
         raise SystemExit(int(exit_codes.Exit.PARTIAL))

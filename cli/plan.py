@@ -71,7 +71,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Headroom(msgspec.Struct, frozen=True):
-    """What is left after the plan."""
+    """The rest of caps and budgets after the plan."""
 
     run: int
     hour: int
@@ -138,17 +138,17 @@ def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
             output.say(f"node {name} is not overloaded: nothing would be evicted there")
 
 
-def text(plan: Plan, shown: collections.abc.Sequence[Node], *, wide: bool = False, no_headers: bool = False) -> str:
+def text(plan: Plan, nodes: collections.abc.Sequence[Node], *, wide: bool = False, no_headers: bool = False) -> str:
     """The summary, what is left, a line per overloaded node, and a row per pod."""
-    rows = [_row(node, one, wide=wide) for node in shown for one in node.candidates]
+    rows = [_row(node, one, wide=wide) for node in nodes for one in node.candidates]
     headers = WIDE_HEADERS if wide else HEADERS
     grid = output.table(headers, rows, no_headers=no_headers) if rows else ""
     if no_headers:
         return grid
-    return "\n".join((*_head(plan, shown), *(("", grid) if grid else ())))
+    return "\n".join((*_head(plan, nodes), *(("", grid) if grid else ())))
 
 
-def _head(plan: Plan, shown: collections.abc.Iterable[Node]) -> collections.abc.Iterator[str]:
+def _head(plan: Plan, nodes: collections.abc.Iterable[Node]) -> collections.abc.Iterator[str]:
     why = f" ({plan.mode_reason})" if plan.mode_reason else ""
     yield f"plan at {plan.at}, mode {plan.mode}{why}, policy {plan.policy}"
     yield plan.summary
@@ -158,7 +158,7 @@ def _head(plan: Plan, shown: collections.abc.Iterable[Node]) -> collections.abc.
         named = (f"{one.namespace}/{one.name} {one.allowed - one.reserved} of {one.allowed}" for one in left.budgets)
         yield f"budgets: {', '.join(named)}"
     yield f"destinations: {_rooms(left.destinations)}"
-    for node in shown:
+    for node in nodes:
         yield f"node {node.node}: {'; '.join(map(_overload, node.overloads))}{_left_alone(node)}"
 
 
@@ -185,11 +185,15 @@ def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
     return f"{', '.join(shown)} under the nearest evictUntil{more}"
 
 
-def _row(node: Node, one: Candidate, *, wide: bool) -> list[str]:
-    cpu = answers.MISSING if one.cpu_millicores is None else f"{one.cpu_millicores:.0f}m"
-    rule = [f"descheduler.{one.rule}" if one.rule else answers.MISSING] if wide else []
-    pod, workload, why = f"{one.namespace}/{one.pod}", one.workload or answers.MISSING, one.detail or answers.MISSING
-    return [node.node, pod, workload, cpu, answers.mebibytes(one.memory_bytes), one.verdict, *rule, why]
+def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
+    cpu = answers.MISSING if candidate.cpu_millicores is None else f"{candidate.cpu_millicores:.0f}m"
+    rule = [f"descheduler.{candidate.rule}" if candidate.rule else answers.MISSING] if wide else []
+    pod, workload, why = (
+        f"{candidate.namespace}/{candidate.pod}",
+        candidate.workload or answers.MISSING,
+        candidate.detail or answers.MISSING,
+    )
+    return [node.node, pod, workload, cpu, answers.mebibytes(candidate.memory_bytes), candidate.verdict, *rule, why]
 
 
 def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:
@@ -197,10 +201,10 @@ def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:
     return msgspec.structs.replace(node, candidates=kept)
 
 
-def _narrowed_document(document: dict[str, Any], shown: collections.abc.Sequence[Node]) -> dict[str, object]:
+def _narrowed_document(document: dict[str, Any], entries: collections.abc.Sequence[Node]) -> dict[str, object]:
     """The answer as it came, narrowed to the nodes and pods asked for."""
-    kept = {(node.node, one.namespace, one.pod) for node in shown for one in node.candidates}
-    names = {node.node for node in shown}
+    kept = {(node.node, one.namespace, one.pod) for node in entries for one in node.candidates}
+    names = {node.node for node in entries}
     nodes = [
         node
         | {"candidates": [one for one in node["candidates"] if (node["node"], one["namespace"], one["pod"]) in kept]}

@@ -106,7 +106,7 @@ def show(file: str, output_format: str) -> None:
 @click.argument("after", type=policy_files.FILE, metavar="B")
 @output.option("text", "json", "yaml")
 def diff(before: str, after: str, output_format: str) -> None:
-    """What B does differently from A, by path.
+    """Prints the differences in behaviour between policies A and B, by path.
 
     Compares the policies in force, not the text: defaults are filled in, 5m equals 300s. Exit code 0: the same; 1: they
     differ; 2: a file was refused. One of the two may be "-" for stdin.

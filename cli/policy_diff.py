@@ -1,4 +1,4 @@
-"""What differs between two policies in what they do, by path: `evenload policy diff` prints it.
+"""Differences between two policies in their behaviour, by path: `evenload policy diff` prints them.
 
 Not the text is compared but the policies in force: defaults filled in, `5m` equal to `300s`, a threshold or weight of
 0 equal to none, rows of lists found by what identifies them (a metric's name, a hot spot's window). The order counts
@@ -39,13 +39,13 @@ def differences(before: LoadPolicy, after: LoadPolicy) -> tuple[Difference, ...]
 
 def line(difference: Difference) -> str:
     """`filter.thresholds.cpu_avg_5m: 0.65 -> 0.7`."""
-    return f"{difference.path}: {shown(difference.before)} -> {shown(difference.after)}"
+    return f"{difference.path}: {formatted(difference.before)} -> {formatted(difference.after)}"
 
 
-def shown(value: object) -> str:
+def formatted(value: object) -> str:
     """A value as the file writes it; one that is not there as (none)."""
     if isinstance(value, list):
-        return f"[{', '.join(shown(item) for item in value)}]"
+        return f"[{', '.join(formatted(item) for item in value)}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -83,7 +83,7 @@ def _leaves(path: Path, value: object) -> Leaves:
     if isinstance(value, dict):
         for key, inner in value.items():
             if inner or path not in _ZERO_IS_NONE:
-                yield from _leaves((*path, units.shown_key(str(key))), inner)
+                yield from _leaves((*path, units.quoted_key(str(key))), inner)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for index, item in enumerate(value):
             yield from _leaves((*path[:-1], f"{path[-1]}[{index}]"), item)

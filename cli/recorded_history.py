@@ -145,7 +145,7 @@ def warn(past: Past) -> None:
 
 
 def measured(timeline: Timeline) -> str:
-    """What was really measured of the nodes, as the tables have it."""
+    """Returns the measured load of the nodes, for the tables."""
     said = []
     for resource, ratios in (("CPU", timeline.cpu_ratio), ("memory", timeline.memory_ratio)):
         try:

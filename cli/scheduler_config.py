@@ -58,7 +58,7 @@ class Tls:
 def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
     if not http_client.is_base_url(text):
         example = "https://evenload-extender.evenload-system.svc:8900"
-        raise click.BadParameter(f"{http_client.shown(text)} is no base URL of the extender: write such as {example}")
+        raise click.BadParameter(f"{http_client.quoted(text)} is no base URL of the extender: write such as {example}")
     return text.rstrip("/")
 
 
@@ -178,7 +178,7 @@ def arithmetic(weight: int) -> tuple[str, ...]:
 
 
 def remarks(policy: load_policy.LoadPolicy, weight: int, tls: Tls) -> tuple[str, ...]:
-    """What of the policy and the options works against the stanza."""
+    """Returns the settings of the policy and the options that conflict with the stanza."""
     checks = (
         (tls.insecure, "warning: the extender's certificate is not verified (--insecure)"),
         (

@@ -1,7 +1,7 @@
 """`evenload simulate`: a simulated cluster under kube-scheduler alone and under each policy, side by side.
 
 The console script loads this module when `simulate` is asked for. The workload is generated from a seed, made of a
-trace file (`simulator.workloads.sources`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus
+trace file (`simulator.workloads`) or was recorded; `cli.studies` plays and shows. No cluster and no Prometheus
 is needed.
 """
 
@@ -17,7 +17,7 @@ from cli.common import output
 from runtime import exit_codes
 from simulator import runs
 from simulator.history import past_file
-from simulator.workloads import generator, owner_profiles, sources, trace_files
+from simulator.workloads import generator, owner_profiles, trace_files
 
 SERVICES_PER_NODE: Final = generator.DEMO.service_pods_per_node
 JOBS_PER_NODE_AND_DAY: Final = generator.DEMO.pods / generator.DEMO.nodes - SERVICES_PER_NODE
@@ -43,7 +43,7 @@ _BAD: Final[dict[type[Exception], exit_codes.Exit]] = {
 @click.option("--trace", type=_FILE, metavar="FILE", help="Real load from a .npz file instead of generated load.")
 @click.option("--history", type=_FILE, metavar="FILE", help="A cluster's own past, recorded by `evenload whatif`.")
 @studies.options
-def main(trace: pathlib.Path | None, history: pathlib.Path | None, **given: Any) -> None:
+def main(trace: pathlib.Path | None, history: pathlib.Path | None, **options: Any) -> None:
     """Say what policies would do: the same simulated cluster without Evenload and under each of them.
 
     The services' own code runs on a virtual clock. Over several seeds each figure is the median with its range, and a
@@ -56,9 +56,9 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **given: Any)
       evenload simulate --policy now.yaml --policy tried.yaml --seeds 4 -o json
       evenload simulate --trace jobs.npz --rule guessing --no-descheduler
     """
-    asked = {name: given.pop(name) for name in _SHAPE}
+    asked = {name: options.pop(name) for name in _SHAPE}
     asked = {name: value for name, value in asked.items() if value is not None}
-    wish = studies.prepared(**given)
+    wish = studies.prepared(**options)
     with exit_codes.reported(_BAD):
         source = _source(trace, history, asked)
         scenario = source.scenario(wish.seeds[0])
@@ -70,47 +70,47 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **given: Any)
     studies.show(study, wish)
 
 
-def _source(trace: pathlib.Path | None, history: pathlib.Path | None, asked: Mapping[str, Any]) -> runs.Source:
+def _source(trace: pathlib.Path | None, history: pathlib.Path | None, options: Mapping[str, Any]) -> runs.Source:
     if trace is not None and history is not None:
         output.fail("--trace with --history: give one of them")
     if trace is not None:
-        return traced(trace, asked)
-    return recorded(history, asked) if history is not None else generated(asked)
+        return traced(trace, options)
+    return recorded(history, options) if history is not None else generated(options)
 
 
-def generated(asked: Mapping[str, Any]) -> runs.Source:
+def generated(options: Mapping[str, Any]) -> runs.Source:
     """A generated workload; what is not asked for is as in the demo, with as many pods for each node and day."""
     default = generator.DEMO
-    nodes, days = asked.get("nodes", default.nodes), asked.get("days", default.days)
+    nodes, days = options.get("nodes", default.nodes), options.get("days", default.days)
     shape = dataclasses.replace(
         default,
         nodes=nodes,
         days=days,
-        pods=asked.get("pods", round(nodes * (SERVICES_PER_NODE + JOBS_PER_NODE_AND_DAY * days))),
-        rule=asked.get("rule", default.rule),
-        cpu_fill_ratio=asked.get("cpu_fill", default.cpu_fill_ratio),
-        memory_fill_ratio=asked.get("memory_fill", default.memory_fill_ratio),
-        request_fill_ratio=asked.get("request_fill", default.request_fill_ratio),
+        pods=options.get("pods", round(nodes * (SERVICES_PER_NODE + JOBS_PER_NODE_AND_DAY * days))),
+        rule=options.get("rule", default.rule),
+        cpu_fill_ratio=options.get("cpu_fill", default.cpu_fill_ratio),
+        memory_fill_ratio=options.get("memory_fill", default.memory_fill_ratio),
+        request_fill_ratio=options.get("request_fill", default.request_fill_ratio),
     )
-    return sources.GeneratedScenarios(shape)
+    return generator.GeneratedScenarios(shape)
 
 
-def traced(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
+def traced(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
     """A trace's workload; the number of nodes follows from the requests, so what would set it is refused."""
-    _refuse(set(asked) - _OF_TRACES, "--trace: load is the file's, and nodes follow from the requests")
+    _refuse(set(options) - _OF_TRACES, "--trace: load is the file's, and nodes follow from the requests")
     default = trace_files.Recipe()
     recipe = dataclasses.replace(
         default,
-        days=asked.get("days", default.days),
-        crowd=dataclasses.replace(default.crowd, pods=asked.get("pods", default.crowd.pods)),
-        fill_ratio=asked.get("request_fill", default.fill_ratio),
+        days=options.get("days", default.days),
+        crowd=dataclasses.replace(default.crowd, pods=options.get("pods", default.crowd.pods)),
+        fill_ratio=options.get("request_fill", default.fill_ratio),
     )
-    return sources.TracedScenarios(path.absolute(), asked.get("rule", generator.DEMO.rule), recipe)
+    return trace_files.TracedScenarios(path.absolute(), options.get("rule", generator.DEMO.rule), recipe)
 
 
-def recorded(path: pathlib.Path, asked: Mapping[str, Any]) -> runs.Source:
-    """What a cluster recorded, as it was: nothing of it can be set."""
-    _refuse(set(asked), "--history: everything is as it was recorded")
+def recorded(path: pathlib.Path, options: Mapping[str, Any]) -> runs.Source:
+    """Returns a cluster's recorded past as a source; none of it can be set."""
+    _refuse(set(options), "--history: everything is as it was recorded")
     return runs.Fixed(past_file.load(path).scenario)
 
 

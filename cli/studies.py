@@ -33,7 +33,7 @@ _DAY_SECONDS: Final = 86_400.0
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What every command that plays has: policies, seeds, services left out, processors, HTML, -o."""
+    """Adds the options of every command that simulates: policies, seeds, services left out, processors, HTML, -o."""
     for option in reversed(
         (
             click.option(
@@ -64,7 +64,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for with `options`."""
+    """The values of `options`."""
 
     variants: tuple[Variant, ...]
     seeds: tuple[int, ...]
@@ -121,10 +121,10 @@ def shipped(preset: str = policy_presets.PRESETS[0], name: str = "") -> Variant:
     return Variant(name or preset, policy, f"preset {preset}", reloading.content_hash(text.encode()), text)
 
 
-def _named(found: Sequence[Variant]) -> Iterator[Variant]:
+def _named(variants: Sequence[Variant]) -> Iterator[Variant]:
     """With names of their own: files of one name in two directories get a number, and none is called plain."""
     taken = {PLAIN.name}
-    for variant in found:
+    for variant in variants:
         name, number = variant.name, 1
         while name in taken:
             number += 1
@@ -134,7 +134,7 @@ def _named(found: Sequence[Variant]) -> Iterator[Variant]:
 
 
 def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
-    """What repeats it, and how much there is of it."""
+    """Returns the command that repeats the study, and its size."""
     seeds = wish.seeds[0] if len(wish.seeds) == 1 else f"{wish.seeds[0]} to {wish.seeds[-1]}"
     return {
         "seed" if len(wish.seeds) == 1 else "seeds": seeds,
@@ -146,13 +146,13 @@ def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
     }
 
 
-def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, told: Mapping[str, object]) -> Study:
-    """Everything that was asked for, run; `watch` sees it go on, `told` are the study's facts."""
+def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, fields: Mapping[str, object]) -> Study:
+    """Everything that was asked for, run; `watch` sees it go on, `fields` are the study's facts."""
     with exit_codes.reported(LOST):
         outcomes = runs.run(
             source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation
         )
-    return Study(title, told, wish.variants, wish.seeds, outcomes)
+    return Study(title, fields, wish.variants, wish.seeds, outcomes)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Halves:
-    """What may be learned from, and what is held back: a source and its seeds each, and the words for both."""
+    """The two halves of the data: a source and its seeds for learning and for holding back, and the words for both."""
 
     learned: runs.Source
     learned_seeds: tuple[int, ...]
@@ -93,7 +93,7 @@ class _TuneRequest:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=pathlib.Path), metavar="FILE",
     help="Where the policy goes. Default: stdout.")  # fmt: skip
 @recorded_history.options
-def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
+def main(policy: str | None, out: pathlib.Path | None, **options: Any) -> None:
     """Fit a policy to a goal: search thresholds and weights on one part of a past, judge them on the rest.
 
     The policy is written with what every changed line was; figures and warnings go to stderr. Exit code 1: something
@@ -107,12 +107,12 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
     """
     output.refuse_early(out)
     start = studies.given_or_shipped(policy)
-    asked = _TuneRequest(**{field.name: given.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
-    _refuse(asked, given)
+    asked = _TuneRequest(**{field.name: options.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
+    _refuse(asked, options)
     with exit_codes.reported(_CODES):
-        halves = _generated(asked) if asked.generated else _past(asked, given)
+        halves = _generated(asked) if asked.generated else _past(asked, options)
         found = _fit(start, halves, asked)
-    said = _said(found, halves, start)
+    said = _remarks(found, halves, start)
     text = policy_file.commented(found.given, found.policy, said)
     for line in said:
         output.say(line)
@@ -121,11 +121,11 @@ def main(policy: str | None, out: pathlib.Path | None, **given: Any) -> None:
         raise SystemExit(int(exit_codes.Exit.FINDINGS))
 
 
-def _refuse(asked: _TuneRequest, given: Mapping[str, Any]) -> None:
-    """What would be ignored in silence."""
-    if asked.generated and (given["history"] is not None or given["prometheus"]):
+def _refuse(request: _TuneRequest, options: Mapping[str, Any]) -> None:
+    """Refuses options that would have no effect."""
+    if request.generated and (options["history"] is not None or options["prometheus"]):
         output.fail("--generated with --history or --prometheus: tune on a generated workload, or on a past")
-    if not asked.generated and (asked.nodes is not None or asked.days is not None):
+    if not request.generated and (request.nodes is not None or request.days is not None):
         output.fail("--nodes and --days are of a generated workload: give --generated, or leave them out")
 
 
@@ -141,12 +141,12 @@ def _write(text: str, out: pathlib.Path | None) -> None:
         output.fail(f"{out} cannot be written: {error.strerror or error}; the policy is on stdout")
 
 
-def _generated(asked: _TuneRequest) -> Halves:
+def _generated(request: _TuneRequest) -> Halves:
     """Workloads of other seeds are held back."""
-    shape = {"nodes": asked.nodes, "days": asked.days}
+    shape = {"nodes": request.nodes, "days": request.days}
     source = simulate.generated({name: value for name, value in shape.items() if value is not None})
-    learned = tuple(range(asked.seed, asked.seed + asked.seed_count))
-    held = tuple(one + asked.seed_count for one in learned)
+    learned = tuple(range(request.seed, request.seed + request.seed_count))
+    held = tuple(one + request.seed_count for one in learned)
     words = f"searched on generated workloads of seeds {_list(learned)}; held back were those of seeds {_list(held)}"
     return Halves(source, learned, source, held, words)
 
@@ -155,28 +155,30 @@ def _list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _past(asked: _TuneRequest, given: Mapping[str, Any]) -> Halves:
+def _past(request: _TuneRequest, options: Mapping[str, Any]) -> Halves:
     """The later part of the past is held back: it is what comes after the search in life, too."""
-    past = recorded_history.obtained(**given)
+    past = recorded_history.obtained(**options)
     recorded_history.warn(past)
-    scenario, seeds = past.scenario, tuple(range(asked.seed, asked.seed + asked.seed_count))
-    first = max(1, min(scenario.steps - 1, round(asked.learn * scenario.steps)))
+    scenario, seeds = past.scenario, tuple(range(request.seed, request.seed + request.seed_count))
+    first = max(1, min(scenario.steps - 1, round(request.learn * scenario.steps)))
     early, late = splitting.part(scenario, 0, first), splitting.part(scenario, first, scenario.steps)
     words = f"searched on the first {first} of {scenario.steps} steps of {scenario.name}; the others were held back"
     return Halves(runs.Fixed(early), seeds, runs.Fixed(late), seeds, words)
 
 
-def _fit(start: Variant, halves: Halves, asked: _TuneRequest) -> FittedPolicy:
+def _fit(start: Variant, halves: Halves, request: _TuneRequest) -> FittedPolicy:
     if start.policy is None:
         raise ValueError("kube-scheduler alone has no policy to tune")
-    wanted = Goal(Aim(asked.aim), asked.evictions_per_day)
-    dimensions = space.dimensions(start.policy, [Part(one) for one in asked.vary])
-    workers = min(asked.workers or runs.processors(), max(len(halves.learned_seeds), len(halves.held_seeds)))
+    wanted = Goal(Aim(request.aim), request.evictions_per_day)
+    dimensions = space.dimensions(start.policy, [Part(one) for one in request.vary])
+    workers = min(request.workers or runs.processors(), max(len(halves.learned_seeds), len(halves.held_seeds)))
     sources = {_LEARNED: halves.learned, _HELD: halves.held}
     with runs.crew(sources, workers=workers) as crew, _watched(wanted) as watch:
         learned = _tried(crew, _LEARNED, halves.learned_seeds, wanted)
         held = _tried(crew, _HELD, halves.held_seeds, wanted)
-        return fitting.fit(start.policy, dimensions, learned, held, wanted, Settings(asked.trials, asked.seed), watch)
+        return fitting.fit(
+            start.policy, dimensions, learned, held, wanted, Settings(request.trials, request.seed), watch
+        )
 
 
 def _tried(crew: runs.Crew, source: str, seeds: tuple[int, ...], wanted: Goal) -> fitting.Try:
@@ -216,17 +218,17 @@ def _standing(done: int, trials: int, best: Trial | None, wanted: Goal) -> str:
     return f"{said}; best: {best.score.value:.4g} {wanted.aim}, {best.score.evictions_per_day:.1f} evictions a day"
 
 
-def _said(found: FittedPolicy, halves: Halves, start: Variant) -> tuple[str, ...]:
-    """What the reader of the policy has to know."""
-    wanted = found.goal
+def _remarks(fitted: FittedPolicy, halves: Halves, start: Variant) -> tuple[str, ...]:
+    """Prints remarks for the reader of the policy."""
+    wanted = fitted.goal
     return (
-        f"evenload tune: {wanted}, from {start.source or start.name}, {len(found.trials)} trials",
+        f"evenload tune: {wanted}, from {start.source or start.name}, {len(fitted.trials)} trials",
         halves.words,
-        f"where it was searched: {_change(found.given_learned, found.found_learned, wanted)}",
-        f"on what was held back: {_change(found.given_held, found.found_held, wanted)}",
-        *(("nothing better was found: this is the given policy",) if found.policy is found.given else ()),
-        *setup.unanswered(found.given),
-        *(f"warning: {sentence}" for sentence in found.warnings),
+        f"where it was searched: {_change(fitted.given_learned, fitted.found_learned, wanted)}",
+        f"on what was held back: {_change(fitted.given_held, fitted.found_held, wanted)}",
+        *(("nothing better was found: this is the given policy",) if fitted.policy is fitted.given else ()),
+        *setup.unanswered(fitted.given),
+        *(f"warning: {sentence}" for sentence in fitted.warnings),
     )
 
 

@@ -20,7 +20,7 @@ _PLAYED: Final = ("policies", "seed", "seed_count", "as_written", "no_extender",
 @click.command("whatif", context_settings={"help_option_names": ["-h", "--help"]})
 @recorded_history.options
 @studies.options
-def main(**given: Any) -> None:
+def main(**options: Any) -> None:
     """Say what policies would have done: this cluster's own past, replayed without Evenload and under each of them.
 
     Nodes, pods, requests and use come from Prometheus (node-exporter, cAdvisor, kube-state-metrics), read page by page
@@ -34,9 +34,9 @@ def main(**given: Any) -> None:
       evenload whatif --since 7d --save week.npz
       evenload whatif --history week.npz --policy tried.yaml -o json
     """
-    wish = studies.prepared(**{name: given.pop(name) for name in _PLAYED})
+    wish = studies.prepared(**{name: options.pop(name) for name in _PLAYED})
     with exit_codes.reported(recorded_history.CODES):
-        past = recorded_history.obtained(**given)
+        past = recorded_history.obtained(**options)
     scenario = recorded_history.with_measured(past)
     with studies.watched(wish) as watch:
         title = f"{scenario.name}: the same arrivals under each"

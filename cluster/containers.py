@@ -1,4 +1,4 @@
-"""The same control plane as containers: what docker-compose.yml runs, and the two steps that prepare it.
+"""The control plane as containers: what docker-compose.yml runs, and the two steps that prepare it.
 
 The commands of the containers are those of `components` and `monitoring` with other addresses and paths; a test holds
 docker-compose.yml to `commands`. `python -m cluster.containers files` writes certificates, kubeconfigs and
@@ -80,7 +80,7 @@ class Admin:
 
 
 def create_objects(client: api.Api, count: int) -> None:
-    """What is missing of our namespace, our services' rights and so many fake nodes, until pods can be scheduled."""
+    """Creates the missing namespace, RBAC and so many fake nodes, and waits until pods can be scheduled."""
     wait_ready(client)
     (namespace,) = yaml.safe_load_all(NAMESPACE.read_text(encoding="utf-8"))
     if not client.exists(f"api/v1/namespaces/{permissions.NAMESPACE}"):

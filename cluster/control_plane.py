@@ -298,5 +298,5 @@ class Cluster:
             self._watchdog = None
 
 
-def _shapes(given: int | collections.abc.Sequence[NodeShape]) -> tuple[NodeShape, ...]:
-    return nodes.shapes(given)
+def _shapes(shapes: int | collections.abc.Sequence[NodeShape]) -> tuple[NodeShape, ...]:
+    return nodes.shapes(shapes)

@@ -1,4 +1,4 @@
-"""What can go wrong with the local control plane, each with the sentence a user needs.
+"""Errors of the local control plane, each with the next step.
 
     ClusterError
     ├── BuildError       a binary could not be found or built

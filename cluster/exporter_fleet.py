@@ -18,7 +18,7 @@ MAX_STEPS_PER_ADVANCE = 600  # after a long pause the oldest steps are merged: a
 
 
 class Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a test may do to a node; a key that is absent stays as it is, an explicit null returns to the default."""
+    """Controls of a node for a test; a key that is absent stays as it is, an explicit null returns to the default."""
 
     cpu_ratio: float | msgspec.UnsetType | None = msgspec.UNSET
     memory_ratio: float | msgspec.UnsetType | None = msgspec.UNSET

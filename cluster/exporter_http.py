@@ -27,7 +27,7 @@ JSON, TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Answer(NamedTuple):
-    """What goes back over the wire."""
+    """An answer of the exporter."""
 
     status: HTTPStatus
     content_type: str
@@ -115,7 +115,7 @@ class Exporter:
 
 
 def control_problem(control: exporter_fleet.Control) -> str | None:
-    """What is wrong with a control, or None."""
+    """Returns the problem of a control, or None."""
     for name in ("cpu_ratio", "memory_ratio"):
         value = getattr(control, name)
         if isinstance(value, float | int) and not 0 <= value < math.inf:

@@ -51,7 +51,7 @@ def parse_version(text: str) -> Version | None:
 
 @functools.lru_cache(maxsize=4)
 def version_of(go: pathlib.Path) -> Version | None:
-    """What `go version` says, without letting it download another toolchain; None when it does not run."""
+    """Returns the version of `go version`, which may not download another toolchain; None when it does not run."""
     try:
         answer = subprocess.run(
             [go, "env", "GOVERSION"], capture_output=True, text=True, env=environment(go), check=False
@@ -70,8 +70,8 @@ def environment(go: pathlib.Path) -> dict[str, str]:
     return {"GOGC": "400", **os.environ, **ours, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
-def _numbers(found: re.Match[str]) -> Version:
-    major, minor, patch = found.groups()
+def _numbers(match: re.Match[str]) -> Version:
+    major, minor, patch = match.groups()
     return int(major), int(minor), int(patch or 0)
 
 

@@ -38,7 +38,7 @@ _TLS_PROBES = {"kube-apiserver": "/readyz", "kube-controller-manager": "/healthz
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the user of a cluster chose."""
+    """Settings of a cluster, from its user."""
 
     audit: bool = False
     scrape_seconds: float = 1.0

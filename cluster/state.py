@@ -1,4 +1,4 @@
-"""What a cluster's directory remembers: its processes by identity, its addresses, and whether to remove it.
+"""The state file of a cluster: its processes by identity, its addresses, and whether to remove its directory.
 
 `control_plane` writes it whenever a component starts; `python -m cluster down`, `status` and the watchdog read it,
 also after the parent died. The file is replaced atomically, so a reader never sees half of it.

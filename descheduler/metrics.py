@@ -1,4 +1,4 @@
-"""What the descheduler exports on /metrics: names and help texts, each saying what a rise means.
+"""Metrics of the descheduler: names and help texts, each saying what a rise means.
 
 `service.py` feeds it after every run. No pod, workload or node is a label: their number has no bound.
 """
@@ -182,7 +182,7 @@ class Telemetry:
         self._left.labels("hour").set(math.nan)
 
     def carried_out(self, outcomes: collections.abc.Iterable[EvictionOutcome], mode: str) -> None:
-        """What became of a plan."""
+        """The results of the evictions of a plan."""
         for outcome in outcomes:
             self._evictions.labels(mode, outcome.result, outcome.eviction.overload.metric).inc()
             refuser = api_results.refused_by(outcome.told)

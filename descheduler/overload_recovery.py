@@ -1,4 +1,4 @@
-"""What a run knows of overloads after a start: what Prometheus still has of the last `overloadedFor`, and the ledger.
+"""Overloads after a start: from the last `overloadedFor` in Prometheus, and from the ledger.
 
 `service.py` asks before its first run, and again where nobody looked for long (a pause, an outage, another leader);
 other runs go on from the memory of the run before. So a restart, or `--once`, need not watch an overload for minutes
@@ -18,18 +18,18 @@ from policy.schema.load_policy import LoadPolicy
 FEWEST_STEPS = 4
 
 
-def memory(reader: Reader, ledger: Ledger, seen: Overview, policy: LoadPolicy) -> Memory:
-    """The memory before the readings of now (`seen`); raises PromqlError and LedgerError.
+def memory(reader: Reader, ledger: Ledger, overview: Overview, policy: LoadPolicy) -> Memory:
+    """The memory before the readings of now (`overview`); raises PromqlError and LedgerError.
 
     Where no node is over a line now, what was before says nothing: a reading under it ends every count.
     """
-    found = Memory(relieving=_still_relieving(ledger, policy, seen.at_seconds))
-    if not overload.over_a_line(seen.node_usage, policy):
+    found = Memory(relieving=_still_relieving(ledger, policy, overview.at_seconds))
+    if not overload.over_a_line(overview.node_usage, policy):
         return found
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
-        at_seconds = seen.at_seconds - number * step_seconds
-        usages = reader.node_usage(seen.nodes, policy, at_seconds=at_seconds)
+        at_seconds = overview.at_seconds - number * step_seconds
+        usages = reader.node_usage(overview.nodes, policy, at_seconds=at_seconds)
         found = overload.observe(found, usages, policy, now_seconds=at_seconds)
     return found
 

@@ -55,9 +55,7 @@ class Rules(NamedTuple):
 
 
 class RunInput(NamedTuple):
-    """What a run sees: all nodes, the whole cluster where a plan needs it, the overloads that are known with that, and
-    those to act on.
-    """
+    """Input of a run: all nodes, the whole cluster where a plan needs it, the known overloads, and those to act on."""
 
     nodes: Overview
     whole: Snapshot | None
@@ -67,7 +65,7 @@ class RunInput(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """What a service is made of."""
+    """The parts of the service."""
 
     policy: Reloading[LoadPolicy]
     reader: Reader
@@ -133,7 +131,7 @@ class Service:
             log.info("paused by the policy, nothing done")
             return None
         # The first run reads everything: a right that is missing shows at the start, not with the first overload.
-        seen = self._seen(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
+        seen = self._run_input(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
         if seen.whole is not None:
             parts.telemetry.owners_failed(seen.whole.owner_failures.values())
         self._follow(policy, now_seconds, seen)
@@ -145,7 +143,7 @@ class Service:
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
-    def _seen(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> RunInput:
+    def _run_input(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> RunInput:
         """The nodes now, and the overloads that are known with them. With an overload, or where `whole` is asked for,
         everything else as well; of which pods use is read depends on the overloads.
         """
@@ -168,8 +166,8 @@ class Service:
         return RunInput(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
-        """What the run before left; None before the first, and where nobody looked for long: while another replica led,
-        during a pause or an outage, a node may have been relieved and loaded anew.
+        """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
+        an outage), in which a node may have been relieved and loaded again.
         """
         unseen_seconds = self._parts.clock.monotonic() - self._seen_at_seconds
         return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
@@ -207,7 +205,7 @@ class Service:
             log.warning("run given up, nothing is evicted on what cannot be seen", error=str(error))
 
     def preview(self) -> Report:
-        """What a run would do at this moment, without doing or remembering it. Raises what the doors raise.
+        """Plans a run at this moment without doing or recording it. Raises the errors of the doors.
 
         A plan reads the whole cluster, so those who ask at the same time, or again within moments, get the same one.
         """
@@ -222,7 +220,7 @@ class Service:
         """The plan; where Prometheus answers in part, one that does nothing and says so."""
         rules, now_seconds = self._rules(), self._parts.clock.now()
         try:
-            return self._decided(self._seen(rules.policy, now_seconds, whole=True), rules)
+            return self._decided(self._run_input(rules.policy, now_seconds, whole=True), rules)
         except Partial as problem:
             permission = self._permission(rules.policy, now_seconds)
             plan = EvictionPlan(now_seconds, blocked=f"the data is not whole: {problem}")
@@ -246,17 +244,17 @@ class Service:
         row = next(iter(self._parts.ledger.rows(Query(workload=workload_uid, limit=1))), None)
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
-    def _decided(self, seen: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
-        parts, policy, now_seconds = self._parts, rules.policy, seen.nodes.at_seconds
+    def _decided(self, inputs: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
+        parts, policy, now_seconds = self._parts, rules.policy, inputs.nodes.at_seconds
         permission = self._permission(policy, now_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
-        if seen.whole is None:
+        if inputs.whole is None:
             in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
-            plan = planner.idle(seen.nodes, policy)
+            plan = planner.idle(inputs.nodes, policy)
         else:
             window_seconds = retention.looks_back_seconds(policy)
             history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
-            plan = planner.plan(seen.whole, seen.overloads, policy, history, headroom=headroom)
+            plan = planner.plan(inputs.whole, inputs.overloads, policy, history, headroom=headroom)
             in_last_hour = history.in_last_hour
         hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
         return Report(run, permission.why, plan, hour_left)
@@ -337,22 +335,22 @@ class Service:
         log.info("run", summary=report.summary, overloaded=len(report.plan.nodes), mode=mode, run=report.run.run)
         self.last = report
 
-    def _complain(self, said: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
+    def _complain(self, draft: eviction_events.EventDraft | None, node: NodePlan, run: Run) -> None:
         """An Event on a node that cannot be relieved, once per reason and half hour."""
-        if said is None:
+        if draft is None:
             return
         before = self._told.get(node.node.name)
-        if before is not None and before[0] == said.reason and run.at_seconds - before[1] < REPEAT_SECONDS:
+        if before is not None and before[0] == draft.reason and run.at_seconds - before[1] < REPEAT_SECONDS:
             return
-        self._told[node.node.name] = (said.reason, run.at_seconds)
-        self._parts.announcer.post(said)
+        self._told[node.node.name] = (draft.reason, run.at_seconds)
+        self._parts.announcer.post(draft)
 
-    def _follow(self, policy: LoadPolicy, now_seconds: float, seen: RunInput | None = None) -> None:
+    def _follow(self, policy: LoadPolicy, now_seconds: float, inputs: RunInput | None = None) -> None:
         """Learns what became of earlier evictions; a paused descheduler does, too, which has seen nothing.
 
         What was not seen is read where something is still to be learnt of it.
         """
-        reader, ledger, whole = self._parts.reader, self._parts.ledger, seen.whole if seen is not None else None
+        reader, ledger, whole = self._parts.reader, self._parts.ledger, inputs.whole if inputs is not None else None
         rows = followup.unfinished(ledger, now_seconds=now_seconds)
         due = self._looks.due(rows, now_seconds=now_seconds, listed=whole is not None)
         pods = whole.pods if whole is not None else reader.pods({row.namespace for row in due})
@@ -362,19 +360,19 @@ class Service:
             self._post(eviction_events.returned(one.row, one.pod))
 
         def usage_at(moment: float) -> followup.Usages:
-            nodes = seen.nodes.nodes if seen is not None else reader.nodes()
+            nodes = inputs.nodes.nodes if inputs is not None else reader.nodes()
             return reader.node_usage(nodes, policy, at_seconds=moment)
 
         looks = self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
         self._parts.telemetry.looked_back(looks)
 
-    def _post(self, several: tuple[eviction_events.EventDraft, ...]) -> None:
-        for said in several:
+    def _post(self, drafts: tuple[eviction_events.EventDraft, ...]) -> None:
+        for said in drafts:
             self._parts.announcer.post(said)
 
 
 def _door(error: KubeError | PromqlError | LedgerError) -> str:
-    """What did not answer, in the words of `metrics.DOORS`."""
+    """Returns the door that did not answer, in the words of `metrics.DOORS`."""
     if isinstance(error, LedgerError):
         return "ledger"
     return "apiserver" if isinstance(error, KubeError) else "prometheus"

@@ -72,14 +72,14 @@ class CommandLine:
     default_port: int
 
 
-def run(given: CommandLine, begun: pod_list.Begun | None) -> None:
+def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
-    options = given.options
+    options = command_line.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
-    with exit_codes.reported(CODES), contextlib.closing(Ledger(given.ledger_path)) as ledger:
+    with exit_codes.reported(CODES), contextlib.closing(Ledger(command_line.ledger_path)) as ledger:
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
-        asking = given.connection.connect(options.prometheus)
+        asking = command_line.connection.connect(options.prometheus)
         door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
         prometheus = circuit_breaker.CircuitBreaker(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
@@ -89,16 +89,18 @@ def run(given: CommandLine, begun: pod_list.Begun | None) -> None:
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
-        identity = _identity(given, rng)
+        identity = _identity(command_line, rng)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         enforces = policy.current.descheduler.mode == "Enforce"
-        elects = given.leader_elect and (enforces or not options.once)
+        elects = command_line.leader_elect and (enforces or not options.once)
         leader = election if elects else None
         writer = events.EventWriter(door, controller=CONTROLLER, instance=identity, clock=wall)
         announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
         parts = Parts(
             policy=policy,
-            reader=cluster_reader.Reader(door, prometheus, given.labels, begun.pods if begun is not None else None),
+            reader=cluster_reader.Reader(
+                door, prometheus, command_line.labels, begun.pods if begun is not None else None
+            ),
             ledger=ledger,
             evicter=Evictor(door, ledger, announcer, clock=wall),
             announcer=announcer,
@@ -109,7 +111,7 @@ def run(given: CommandLine, begun: pod_list.Begun | None) -> None:
             leads=election.is_leader if elects else lambda: True,
             holds_lease=election.holds if elects else lambda: True,
             stopping=stop,
-            kept_days=given.ledger_days,
+            kept_days=command_line.ledger_days,
             news=policy_events.PolicyEventPublisher(
                 policy, door, policy_events.speaker("descheduler", options), clock=wall
             ),
@@ -117,28 +119,28 @@ def run(given: CommandLine, begun: pod_list.Begun | None) -> None:
         parts.telemetry.export_leadership(parts.leads)
         parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
         if options.once:
-            code = once(parts, leader, ledger_named=given.ledger_named or not enforces)
+            code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        _serve(parts, registry, given, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
+        _serve(parts, registry, command_line, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
 
 
-def _identity(given: CommandLine, rng: random.Random) -> str:
+def _identity(options: CommandLine, rng: random.Random) -> str:
     """Host and port: no two living processes share them (the listener is bound before the campaign begins).
 
     So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out. A run
     of `--once` has no listener and may share a pod with a service: it has a name of its own.
     """
-    if given.options.once:
+    if options.options.once:
         return f"{socket.gethostname()}:once-{rng.randrange(16**6):06x}"
-    _, port = service_options.listen_address(given.options.listen, given.default_port)
+    _, port = service_options.listen_address(options.options.listen, options.default_port)
     return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
 
 
 def _serve(
     parts: Parts,
     registry: CollectorRegistry,
-    given: CommandLine,
+    options: CommandLine,
     election: lease.Election | None,
     *,
     circuit: Callable[[], str],
@@ -165,7 +167,7 @@ def _serve(
         "run", running.cycle, period_seconds=running.period_seconds, clock=ticking, rng=rng, heartbeat=heartbeat
     )
     with (
-        ops_server.serve(pages, given.options.listen, default_port=given.default_port),
+        ops_server.serve(pages, options.options.listen, default_port=options.default_port),
         lease.campaigning(election),
     ):
         loop.start_thread("policy", polling.run, parts.stopping)

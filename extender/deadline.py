@@ -38,7 +38,7 @@ class Limit(NamedTuple):
 
 
 class _Thread(threading.local):
-    """What is known of the request that this thread is answering."""
+    """State of the request that this thread is answering."""
 
     limit: Limit | None = None
     waited_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What the extender exports on /metrics: the one place where these names are spelt.
+"""Metrics of the extender: the one place where their names are spelt.
 
 `app` and `service` count into a `Metrics` made for their registry, a scrape reads a `ReplicaState` from `service`;
 docs/reference/extender.md lists the names for operators.
@@ -63,7 +63,7 @@ class Metrics:
 
 
 class ReplicaState(NamedTuple):
-    """What is true at the moment of a scrape."""
+    """State of the replica at the moment of a scrape."""
 
     assumed_placements: int
     awaited_pods: int

@@ -253,12 +253,12 @@ def encode_preemption(victims: collections.abc.Mapping[str, Victims]) -> bytes:
 
 
 def refusal(quoted_name: bytes, reason: str) -> bytes:
-    """What a rejected node adds to the filter reply."""
+    """Returns the entry of a rejected node in the filter reply."""
     return quoted_name + b":" + _ENCODER.encode(reason)
 
 
 def score_opening(quoted_name: bytes) -> bytes:
-    """What a node adds to the prioritize reply, up to its score."""
+    """Returns the entry of a node in the prioritize reply, up to its score."""
     return b'{"Host":%b,"Score":' % quoted_name
 
 
@@ -281,8 +281,8 @@ def encode(document: object) -> bytes:
 
 
 def encode_by_parts(document: collections.abc.MutableMapping[str, object]) -> bytes:
-    """The same of a long one, which it takes to pieces: each element of `nodes` and `decisions` is encoded and let go
-    by itself. Encoding or freeing thousands of them in one step keeps the interpreter for 0.1 s, and nobody else runs.
+    """Encodes a long reply piece by piece: each element of `nodes` and `decisions` is encoded and released by itself.
+    Encoding or freeing thousands of them in one step holds the interpreter for 0.1 s, and no other thread runs.
     """
     members = []
     for name in list(document):
@@ -334,9 +334,9 @@ def _by_name(items: collections.abc.Iterable[msgspec.Raw]) -> RawMap:
     return {_decode(_NAMED_NODE, bytes(item)).metadata.name: item for item in items}
 
 
-def _victims(found: _Victims | None) -> Victims:
-    if found is None:
+def _victims(victims: _Victims | None) -> Victims:
+    if victims is None:
         return Victims((), 0)
-    pods = found.pods_upper or found.pods_lower or ()
-    violations = found.violations_upper or found.violations_camel or found.violations_lower
+    pods = victims.pods_upper or victims.pods_lower or ()
+    violations = victims.violations_upper or victims.violations_camel or victims.violations_lower
     return Victims(tuple(pod.uid for pod in pods), violations)

@@ -226,7 +226,7 @@ class Service:
         self.view.usage_changed(None if new is None else new.data, self._clock.now())
 
     def _digests(self) -> str:
-        """What replicas are compared by."""
+        """Returns the digests by which replicas are compared."""
         found = digests.digests(self.view, self._clock.now())
         return f"{found.view}; placements {found.placements}"
 
@@ -249,14 +249,14 @@ def _certificate(held: tls.Security) -> str:
     return held.content_hash + (f"; the files as they are now are refused: {held.error}" if held.error else "")
 
 
-def read_once(kube: door.KubeDoor, seen: cluster_view.ClusterView, *, namespace: str, now_seconds: float) -> None:
+def read_once(kube: door.KubeDoor, view: cluster_view.ClusterView, *, namespace: str, now_seconds: float) -> None:
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
-        seen.nodes.node_changed(None, node)
+        view.nodes.node_changed(None, node)
     for pod in kube.list(pod_cache.PODS, field_selector=LIVING).items:
-        seen.pod_changed(None, pod, now_seconds)
-    seen.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
-    seen.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
+        view.pod_changed(None, pod, now_seconds)
+    view.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
+    view.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)
 
 
 def _data(kube: door.KubeDoor, name: str, namespace: str) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""What the Kubernetes API can do for us: the Protocol that every part of Evenload talks to.
+"""The door to the Kubernetes API: the Protocol that every part of Evenload uses.
 
 `kube.http.client.Client` is the real implementation, over HTTP, `simulator.apiserver.door.SimulatedDoor` the simulated
 one; both pass the same contract suite (tests/door_suite.py). All methods block, may be called from any thread, and
@@ -40,7 +40,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 
 class EvictionAnswer(NamedTuple):
-    """What the apiserver said to an eviction.
+    """The apiserver's answer to an eviction.
 
     status 201 or 200: accepted; 202: accepted, and carried out later. 404: the pod is gone. 409: another pod has its
     name (uid), or it has changed. 429: a budget allows none now and `message` names it (`of_budget`), the apiserver
@@ -138,7 +138,7 @@ class KubeDoor(Protocol):
 
 
 class ScalesDoor(KubeDoor, Protocol):
-    """The same, with what is needed to count the replicas of kinds that we do not know."""
+    """A Kubernetes door that also counts the replicas of custom kinds through their scale subresource."""
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
         """The kinds and subresources that an API version serves; NotFound when it is not served."""

@@ -1,4 +1,4 @@
-"""What can go wrong at the Kubernetes door: one tree, a class for each reaction we have.
+"""Errors of the Kubernetes door: one tree, a class for each reaction of a caller.
 
     KubeError
       ConfigError       the kubeconfig or the pod's service account cannot be used: fix it, exit 2

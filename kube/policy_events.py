@@ -20,24 +20,24 @@ MORE_BYTES = 40  # kept free for "and 17 more"
 
 
 class EventSource(NamedTuple):
-    """Who says it (`controller`, `instance`) and on which object it is shown."""
+    """The source of an Event (`controller`, `instance`) and the object it is shown on."""
 
     controller: str
     instance: str
     regarding: Reference
 
 
-def speaker(component: str, given: ServiceOptions) -> EventSource:
+def speaker(component: str, options: ServiceOptions) -> EventSource:
     """This process: its pod where the downward API names one, else the namespace it works in.
 
     The Event lives in that namespace either way, so that the right to create Events there is enough.
     """
-    namespace, pod = given.namespace, given.pod_name
+    namespace, pod = options.namespace, options.pod_name
     if pod:
-        regarding = Reference(kinds.PODS.name, pod, namespace, given.pod_uid, kinds.PODS.api_version)
+        regarding = Reference(kinds.PODS.name, pod, namespace, options.pod_uid, kinds.PODS.api_version)
     else:
         regarding = Reference(kinds.NAMESPACES.name, namespace, namespace, "", kinds.NAMESPACES.api_version)
-    return EventSource(f"evenload.io/{component}", pod or f"{component} at {given.listen}", regarding)
+    return EventSource(f"evenload.io/{component}", pod or f"{component} at {options.listen}", regarding)
 
 
 class PolicyEventPublisher:
@@ -66,7 +66,9 @@ class PolicyEventPublisher:
 
 
 def note(held: Reloading[Any]) -> str:
-    """What happened: the hash in force and, of a refused file, its first problems as file:line:column, within 1 KiB."""
+    """Returns the Event's note: the hash in force and, of a refused file, its first problems as file:line:column,
+    within 1 KiB.
+    """
     if held.error is None:
         return f"policy {held.content_hash} is in force"
     what = f"policy file {held.refused_hash} refused" if held.refused_hash else "policy file cannot be read"

@@ -58,8 +58,8 @@ class Imported:
 class CraneError(ValueError):
     """No DynamicSchedulerPolicy that crane itself would read; `problems` holds everything found wrong."""
 
-    def __init__(self, found: collections.abc.Iterable[Remark]) -> None:
-        self.problems = tuple(found)
+    def __init__(self, remarks: collections.abc.Iterable[Remark]) -> None:
+        self.problems = tuple(remarks)
         super().__init__("\n".join(f"{problem.path}: {problem.message}" for problem in self.problems))
 
 
@@ -108,7 +108,7 @@ class _Reading:
         """The spec of the right kind of file."""
         for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
             if tree.get(key) != expected:
-                self.problem(key, f"{expected} expected, got {units.shown(tree.get(key))}")
+                self.problem(key, f"{expected} expected, got {units.quoted(tree.get(key))}")
         self._unknown(tree, "", ("apiVersion", "kind", "metadata", "spec"))
         spec = tree.get("spec")
         if not isinstance(spec, dict):
@@ -177,7 +177,7 @@ class _Reading:
             window = self._value(path, row, "timeRange", units.duration_seconds)
             count = row.get("count")
             if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1_000_000:
-                self.problem(f"{path}.count", f"a whole number from 1 expected, got {units.shown(count)}")
+                self.problem(f"{path}.count", f"a whole number from 1 expected, got {units.quoted(count)}")
             elif window == 0:
                 self.remark(path, "without a timeRange crane counts nothing: it is left out")
             elif window is not None:
@@ -194,26 +194,26 @@ class _Reading:
         found = _METRIC.fullmatch(name)
         if found is None:
             hint = "add it under metrics: with a PromQL query of your own, as a ratio of cpu or memory"
-            self.remark(path, f"the metric {units.shown(name)} has no equal and is left out; {hint}")
+            self.remark(path, f"the metric {units.quoted(name)} has no equal and is left out; {hint}")
             return None
         if name not in synced:
             self.remark(path, f"crane has no syncPolicy for {name} and never applied this; here it is in force")
         return self._known(path, found)
 
-    def _known(self, path: str, found: re.Match[str]) -> str:
-        resource = metrics.CPU if found[1] == "cpu" else metrics.MEMORY
-        statistic = metrics.AVERAGE if found[2] == "avg" else metrics.MAXIMUM
-        ours = f"{resource}_{statistic}_{found[3]}{found[4]}"
+    def _known(self, path: str, match: re.Match[str]) -> str:
+        resource = metrics.CPU if match[1] == "cpu" else metrics.MEMORY
+        statistic = metrics.AVERAGE if match[2] == "avg" else metrics.MAXIMUM
+        ours = f"{resource}_{statistic}_{match[3]}{match[4]}"
         if ours not in self._built_in and ours not in self.extra:
-            window = units.duration_text(float(found[3]) * _SECONDS[found[4]])
+            window = units.duration_text(float(match[3]) * _SECONDS[match[4]])
             self.extra[ours] = {"name": ours, "resource": resource, "statistic": statistic, "window": window}
-            self.remark(path, f"{found[0]} becomes the extra metric {ours}, by our own query, not your recording rule")
+            self.remark(path, f"{match[0]} becomes the extra metric {ours}, by our own query, not your recording rule")
         return ours
 
     def _name(self, path: str, row: _Row) -> str:
         name = row.get("name")
         if not isinstance(name, str) or not name:
-            self.problem(f"{path}.name", f"the name of a metric expected, got {units.shown(name)}")
+            self.problem(f"{path}.name", f"the name of a metric expected, got {units.quoted(name)}")
         return str(name)
 
     def _value(self, path: str, row: _Row, key: str, read: _Reads) -> float | None:

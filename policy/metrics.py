@@ -55,12 +55,12 @@ BUILT_IN: Final[tuple[Metric, ...]] = (
 )
 
 
-def in_force(given: collections.abc.Sequence[Metric]) -> tuple[Metric, ...]:
-    """The built-in metrics, each replaced where `given` holds its name, then the new ones in their order.
+def in_force(definitions: collections.abc.Sequence[Metric]) -> tuple[Metric, ...]:
+    """The built-in metrics, each replaced where `definitions` holds its name, then the new ones in their order.
 
     The averaging window of every entry that is no average becomes the window of the first average of its resource.
     """
-    by_name = {metric.name: metric for metric in given}
+    by_name = {metric.name: metric for metric in definitions}
     built_in = {metric.name for metric in BUILT_IN}
     merged = [by_name.get(metric.name, metric) for metric in BUILT_IN]
     merged += [metric for name, metric in by_name.items() if name not in built_in]

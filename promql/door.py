@@ -1,4 +1,4 @@
-"""What passes through the Prometheus door, and the door itself as a Protocol.
+"""The door to Prometheus as a Protocol, and the values that pass through it.
 
 `promql.http.client.Client` is the real implementation and the simulator has another; the annotator and the descheduler
 know this module only. Values arrive raw: NaN, infinite and negative ones are kept here and judged where an answer
@@ -61,7 +61,7 @@ class RangeAnswer:
 
 
 class PrometheusDoor(Protocol):
-    """What a service may ask of Prometheus; every method raises `promql.errors.PromqlError`."""
+    """A Prometheus door; every method raises `promql.errors.PromqlError`."""
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
         """Evaluate at one instant (None: the server's now); the expression must give an instant vector.

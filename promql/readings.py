@@ -33,7 +33,7 @@ ZERO_NOISE_RATIO = 0.02
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """What one answer says of the nodes: good values, refused ones with their reason, labels that are no node's."""
+    """One answer by node: good values, refused ones with their reason, labels that match no node."""
 
     values: Mapping[str, float]
     refused: Mapping[str, str]
@@ -78,7 +78,7 @@ def by_node(
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0. `of_replicas` makes one value of
     what several replicas say of the same target, or None where they disagree.
     """
-    said = _said(answer, label)
+    said = _label_values(answer, label)
     nodes = directory.resolved(said)
     ratios = [0.0 if -ZERO_NOISE_RATIO <= ratio < 0 else ratio for _, ratio, _ in answer.samples]
     unmatched = {text for text, node in zip(said, nodes, strict=True) if node is None}
@@ -125,7 +125,7 @@ def _are_replicas(series: Sequence[Mapping[str, str]]) -> bool:
     return len(targets) == 1 and len({frozenset(labels.items()) for labels in series}) == len(series)
 
 
-def _said(answer: door.Answer, label: str) -> list[str]:
+def _label_values(answer: door.Answer, label: str) -> list[str]:
     try:
         return [labels[label] for labels, _, _ in answer.samples]
     except KeyError:  # seldom: a query of an operator's own

@@ -34,8 +34,8 @@ class Pair(typing.NamedTuple):
 
 
 class Facts(typing.NamedTuple):
-    """What stands in a certificate: its subject's common name, the hosts it serves (names and addresses as text), its
-    times (Unix seconds), and whether it may sign others.
+    """Fields of a certificate: its subject's common name, the hosts it serves (names and addresses as text), its times
+    (Unix seconds), and whether it may sign others.
     """
 
     common_name: str
@@ -91,7 +91,7 @@ class Authority:
 
 
 def read(certificate: str) -> Facts:
-    """What stands in the first certificate of a PEM text; CertificateError when there is none."""
+    """Reads the first certificate of a PEM text; CertificateError when there is none."""
     found = _certificate(certificate)
     names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Facts(

@@ -1,4 +1,4 @@
-"""What a process's exit code means, the same for every service and command.
+"""Exit codes, the same for every service and command.
 
 Scripts and Jobs act on these numbers (docs/contract.md, processes), so they are spelt here once. `reported` is how an
 entry point turns the errors of a door into lines on stderr and the right code instead of a traceback.

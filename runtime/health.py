@@ -1,4 +1,4 @@
-"""What /livez and /readyz say: named checks, and the heartbeat of a loop.
+"""Health of a service for /livez and /readyz: named checks, and the heartbeat of a loop.
 
 Services list their checks when they wire themselves; `runtime.ops_server` serves what `render` makes of them. Liveness
 looks only at loops (a dead Prometheus must not restart us); readiness at caches and the policy.

@@ -56,7 +56,7 @@ class Limited(socket.socket):
 
     @classmethod
     def of(cls, taken: socket.socket) -> "Limited":
-        """The same connection; `taken` is left without it."""
+        """Returns the connection with limits; `taken` is detached."""
         timeout_seconds = taken.gettimeout()
         made = cls(taken.family, taken.type, taken.proto, fileno=taken.detach())
         made.settimeout(timeout_seconds)

@@ -45,7 +45,7 @@ class Logger:
         self._write(logging.DEBUG, message, values)
 
     def info(self, message: str, /, **values: object) -> None:
-        """What the operator may want to know."""
+        """Logs a message for operators."""
         self._write(logging.INFO, message, values)
 
     def warning(self, message: str, /, **values: object) -> None:

@@ -22,7 +22,7 @@ DEFAULT_NAMESPACE = "evenload-system"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What every service is told on its command line."""
+    """The command line options of every service."""
 
     policy: Path
     kubeconfig: str | None = None  # None: $KUBECONFIG, ~/.kube/config, else in-cluster

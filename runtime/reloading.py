@@ -72,12 +72,12 @@ class Reloading(Generic[T]):
         return self._try(content, found_hash)
 
     def line(self) -> str:
-        """What is in force, since when, and why a newer file is not: for /readyz?verbose."""
+        """Returns the file in force, since when, and why a newer one is not: for /readyz?verbose."""
         refused = f"; the file as it is now is refused: {self.error}" if self.error else ""
         return f"{self.content_hash} since {to_rfc3339(self.loaded_at_seconds)}{refused}"
 
     def state(self) -> dict[str, object]:
-        """The same as data, for /configz; `error` is null while the file as it stands is in force."""
+        """Returns the state as data, for /configz; `error` is null while the file as it stands is in force."""
         return {
             "hash": self.content_hash,
             "loadedAt": to_rfc3339(self.loaded_at_seconds),

@@ -20,7 +20,7 @@ def escaped(text: str) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """The same for a text of several lines: line breaks and tabs stay."""
+    """Escapes a text of several lines: line breaks and tabs stay."""
     return _IN_LINES.sub(_written_out, text)
 
 

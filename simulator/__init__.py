@@ -1,4 +1,4 @@
-"""What would have happened: the three services' own code on a virtual clock, over a simulated cluster.
+"""Simulates a cluster: the three services' own code on a virtual clock, beside a simulated apiserver and Prometheus.
 
 A `scenario.Scenario` says what comes, asks and uses; `world` lets it happen under a policy and gives an
 `outcome.Outcome`. `kernel` is the clock and the order of events, `apiserver` and `prometheus` are the two doors the

@@ -1,4 +1,5 @@
-"""What a pod uses at a time, and what a node shows when its pods together want more than it has.
+"""Resource contention: the demand of each pod at a time, and the node's use where its pods together want more than it
+has.
 
 Pure: the exporter (`cluster.exporter_fleet`) holds the state and asks these functions; `simulator.workloads.demo_plan`
 writes the annotation that they read. A pod says its load in `load.evenload.io/usage`, a node its own in
@@ -161,7 +162,7 @@ def seed_of(text: str) -> int:
 
 
 def usage(profile: Profile, curve: load_curves.Curve, which: Replica, trace_seconds: float) -> Load:
-    """What a pod wants at a time of the trace's clock: mean x level x curve, CPU and memory at the same step."""
+    """Returns a pod's demand at a time of the trace's clock: mean x level x curve, CPU and memory at the same step."""
     step = curve.step_at(trace_seconds, which.lag_steps)
     return Load(
         profile.cpu_millicores * which.level * float(curve.cpu[step]),
@@ -170,7 +171,7 @@ def usage(profile: Profile, curve: load_curves.Curve, which: Replica, trace_seco
 
 
 class Shared(NamedTuple):
-    """What a node shows: its CPU and memory in use, and the factors its pods' wishes were cut by (1 = not at all)."""
+    """The use of a node: its CPU and memory, and the factors by which its pods' demands were cut (1 = not at all)."""
 
     used: Load
     cpu_factor: float

@@ -82,7 +82,7 @@ class VirtualClock:
         return self._now_seconds
 
     def monotonic(self) -> float:
-        """The same: virtual time never jumps."""
+        """Returns the virtual time: it never jumps."""
         return self._now_seconds
 
     def wait(self, stop: threading.Event, _seconds: float) -> bool:

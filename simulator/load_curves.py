@@ -62,7 +62,7 @@ MEMORY_MIXTURE = Mixture(slow=0.58, slow_steps=5.0 * DAY_STEPS, middle=0.36, mid
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What an owner uses on average, as shares of one whole machine."""
+    """An owner's average use, as shares of one whole machine."""
 
     cpu_ratio: float
     memory_ratio: float
@@ -167,7 +167,7 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a trace file says: percent of a machine [jobs, steps], NaN where there is no sample.
+    """The samples of a trace file: percent of a machine [jobs, steps], NaN where there is no sample.
 
     `memory_percent` is None in a file without `mem`.
     """
@@ -187,7 +187,9 @@ def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
 
 
 def unreadable(error: Exception) -> str:
-    """What is wrong with a file of arrays: numpy's own sentence on objects recommends to run what is in them."""
+    """Returns the error of a file of arrays in our words: numpy's sentence on objects recommends to run the code in
+    them.
+    """
     return "it holds objects instead of numbers" if "allow_pickle" in str(error) else str(error)
 
 

@@ -80,7 +80,7 @@ _Jobs: TypeAlias = Sequence[_Job]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Crew:
-    """Whoever does the runs: `carry_out` takes a source's name, runs and who watches them, and gives their outcomes."""
+    """Carries out runs: `carry_out` takes a source's name, runs and their watcher, and returns the outcomes."""
 
     carry_out: Callable[[str, _Jobs, Watch], Sequence[Outcome]]
 

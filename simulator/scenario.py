@@ -1,4 +1,4 @@
-"""What happens in a simulated cluster, whatever a policy makes of it: machines, owners, replicas and their real use.
+"""A scenario: machines, owners, replicas and their real use, independent of any policy.
 
 `generator` draws a scenario from a seed, `workloads.trace_files` makes one of a file of utilisation data, `history` one
 of the past of a real cluster; `world` lets it happen. A replica is a place to be filled: it is wanted from

@@ -433,13 +433,13 @@ class DoorSuite:
         )
         now = api.get(kinds.PODS, "web-1", namespace=home)
 
-        def asked(pod: objects.Pod) -> door.EvictionAnswer:
+        def eviction_answer(pod: objects.Pod) -> door.EvictionAnswer:
             version = pod.resource_version
             return api.evict(namespace=home, name="web-1", uid=pod.uid, resource_version=version, dry_run=dry_run)
 
-        assert (asked(seen).accepted, asked(seen).status) == (False, 409)
+        assert (eviction_answer(seen).accepted, eviction_answer(seen).status) == (False, 409)
         assert not api.get(kinds.PODS, "web-1", namespace=home).deleting
-        assert asked(now).accepted
+        assert eviction_answer(now).accepted
 
     @pytest.mark.parametrize("dry_run", [True, False], ids=["asked as a dry run", "for real"])
     def test_a_budget_refuses_an_eviction_and_says_which(self, api: door.KubeDoor, home: str, dry_run: bool) -> None:

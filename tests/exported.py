@@ -48,7 +48,7 @@ class Family(NamedTuple):
     labels: frozenset[str]
 
     @property
-    def shown(self) -> str:
+    def page(self) -> str:
         """As # TYPE lines and docs name it."""
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 

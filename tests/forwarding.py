@@ -73,7 +73,7 @@ class Forwarder:
             _end(one)
 
 
-def _end(one: socket.socket) -> None:
+def _end(item: socket.socket) -> None:
     with contextlib.suppress(OSError):  # closed already
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        item.shutdown(socket.SHUT_RDWR)
+    item.close()

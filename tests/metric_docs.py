@@ -19,7 +19,7 @@ Names = dict[str, frozenset[str]]
 
 def exposed(text: str, service: str) -> Names:
     """The names of /metrics with their labels, without the `_created` companions that the client library adds."""
-    labels = {one.shown: one.labels for one in exported.services()[service]}
+    labels = {one.page: one.labels for one in exported.services()[service]}
     names = {name for name, _ in _TYPE.findall(text) if not name.endswith("_created")}
     return {name: labels.get(name, frozenset()) for name in names}
 

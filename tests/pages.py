@@ -220,12 +220,12 @@ def policy_hash(content: bytes) -> str:
     return reloading.content_hash(content)
 
 
-def agrees(shown: tuple[str, ...], said: str, *, times: bool = False) -> bool:
+def agrees(texts: tuple[str, ...], text: str, *, times: bool = False) -> bool:
     """Whether a command printed what the page shows, but for hashes of policy files; with `times`, moments, ages and
     widths of columns may differ, too.
     """
-    expected = [_lasting(line, times=times) for line in "\n".join(shown).rstrip().splitlines()]
-    printed = [_lasting(line, times=times) for line in said.rstrip().splitlines()]
+    expected = [_lasting(line, times=times) for line in "\n".join(texts).rstrip().splitlines()]
+    printed = [_lasting(line, times=times) for line in text.rstrip().splitlines()]
     pattern = "".join(
         r"(?:.*\n)*?" if line == "..." else re.escape(line).replace("…", ".*") + r"\n" for line in expected
     )

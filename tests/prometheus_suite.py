@@ -24,9 +24,9 @@ Instants = collections.abc.Callable[[float], list[float]]
 
 
 class Wait(typing.Protocol):
-    """Lets time pass until something is true; AssertionError with `what` and what is `seen` if it never is."""
+    """Lets time pass until something is true; AssertionError with `what` and its description if it never is."""
 
-    def __call__(self, condition: Answered, what: str, seen: collections.abc.Callable[[], object]) -> object: ...
+    def __call__(self, condition: Answered, what: str, describe: collections.abc.Callable[[], object]) -> object: ...
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,26 +74,26 @@ def ask(
     return tuple(sorted(asked, key=lambda one: places[one.metric.name]))
 
 
-def doubted(asked: Sequence[MetricAnswer], book: LastGoodValues) -> tuple[MetricAnswer, ...]:
+def doubted(answers: Sequence[MetricAnswer], book: LastGoodValues) -> tuple[MetricAnswer, ...]:
     """The answers, but one without a single series of a metric that is held counts as no answer.
 
     A Prometheus restarted empty, or a selector gone wrong, answers so with a good conscience; all exporters at once do
     not vanish. So the values held go the way they go when the query fails: they stand, age and are dropped.
     """
     held = book.oldest_by_metric()
-    return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in asked)
+    return tuple(_unanswered(one) if one.metric.name in held and _is_empty(one.answer) else one for one in answers)
 
 
 def _is_empty(answer: readings.NodeValues | None) -> bool:
     return answer is not None and not (answer.values or answer.refused or answer.unmatched)
 
 
-def _unanswered(one: MetricAnswer) -> MetricAnswer:
+def _unanswered(answer: MetricAnswer) -> MetricAnswer:
     reason = (
-        f"{one.metric.name} was answered without a single series, although nodes had values; "
+        f"{answer.metric.name} was answered without a single series, although nodes had values; "
         "check whether Prometheus lost its data, and the selector"
     )
-    return MetricAnswer(one.metric, None, errors.Unavailable(reason))
+    return MetricAnswer(answer.metric, None, errors.Unavailable(reason))
 
 
 def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
@@ -106,32 +106,32 @@ def keep_seconds(period_seconds: float, stale_after_seconds: float) -> float:
 
 def fold(
     book: LastGoodValues,
-    asked: Sequence[MetricAnswer],
+    answers: Sequence[MetricAnswer],
     nodes: tuple[str, ...],
     *,
     now_seconds: float,
     keep_seconds: float,
 ) -> LastGoodValues:
-    """What is held after these answers, for the nodes that exist, metrics in the order asked."""
-    before = book.aligned(nodes, tuple([one.metric.name for one in asked]))
+    """Merges answers into the last good values, for the nodes that exist, metrics in the order asked."""
+    before = book.aligned(nodes, tuple([one.metric.name for one in answers]))
     young = now_seconds - before.confirmed_seconds < keep_seconds
     kept = np.where(young, before.ratios, np.nan)
     ratios = np.full_like(kept, np.nan)
     confirmed_seconds = np.full_like(kept, np.nan)
-    for column, (_, answer, _) in enumerate(asked):
+    for column, (_, answer, _) in enumerate(answers):
         if answer is None:
             ratios[:, column], confirmed_seconds[:, column] = kept[:, column], before.confirmed_seconds[:, column]
         else:
             ratios[:, column], confirmed_seconds[:, column] = answer.of(nodes), now_seconds
-    _make_consistent(ratios, asked)
+    _make_consistent(ratios, answers)
     return LastGoodValues(nodes, before.metrics, ratios, np.where(np.isnan(ratios), np.nan, confirmed_seconds))
 
 
-def _make_consistent(ratios: Floats, asked: Sequence[MetricAnswer]) -> None:
+def _make_consistent(ratios: Floats, answers: Sequence[MetricAnswer]) -> None:
     """In place: no metric of a resource without its current average, and no maximum under it."""
-    for average in _current_averages(tuple([one.metric for one in asked])):
+    for average in _current_averages(tuple([one.metric for one in answers])):
         current = ratios[:, average.column]
-        if asked[average.column].answer is not None:
+        if answers[average.column].answer is not None:
             ratios[np.isnan(current)[:, None] & average.same] = np.nan
         for column in average.maxima:
             ratios[:, column] = np.where(ratios[:, column] < current, current, ratios[:, column])

@@ -1,4 +1,4 @@
-"""What is held of every node: the last good value of each metric and when it was last confirmed, as columns.
+"""Last good values of every node: the value of each metric and when it was last confirmed, as columns.
 
 `annotator.collect.collector` makes one of each sync's answers and of the book before; `annotator.publish.write_plan`
 compares it with what the nodes carry, `spread`, `staleness` and the metrics count in it. Five thousand nodes are looked
@@ -73,12 +73,12 @@ class LastGoodValues:
         return np.asarray(np.fmin.reduce(self.confirmed_seconds, axis=1, initial=np.nan))
 
     def oldest_by_metric(self) -> dict[str, float]:
-        """The same of each metric that some node has."""
+        """Returns the oldest confirmation of each metric that some node has."""
         oldest = np.fmin.reduce(self.confirmed_seconds, axis=0, initial=np.nan).tolist()
         return {name: seconds for name, seconds in zip(self.metrics, oldest, strict=True) if seconds == seconds}
 
     def aligned(self, nodes: tuple[str, ...], metrics: tuple[str, ...]) -> "LastGoodValues":
-        """The same for these nodes and metrics: nothing of those that were not known, the others are forgotten."""
+        """Returns the values for these nodes and metrics: none for new ones, the others are dropped."""
         if nodes == self.nodes and metrics == self.metrics:
             return self
         rows, columns = _places(self.nodes, nodes), _places(self.metrics, metrics)
@@ -86,14 +86,14 @@ class LastGoodValues:
         return LastGoodValues(nodes, metrics, *(each[np.ix_(rows, columns)] for each in taken))
 
     def since(self, seconds: float) -> "LastGoodValues":
-        """The same with only what was confirmed later than that (Unix seconds)."""
+        """Returns only the values confirmed later than that (Unix seconds)."""
         late = self.confirmed_seconds > seconds
         return LastGoodValues(
             self.nodes, self.metrics, *(np.where(late, each, np.nan) for each in (self.ratios, self.confirmed_seconds))
         )
 
     def without(self, nodes: Sequence[str]) -> "LastGoodValues":
-        """The same with nothing held of these nodes."""
+        """Returns the values without those of these nodes."""
         rows = _places(self.nodes, nodes)
         ratios, confirmed_seconds = self.ratios.copy(), self.confirmed_seconds.copy()
         ratios[rows], confirmed_seconds[rows] = np.nan, np.nan

@@ -17,7 +17,7 @@ SHOWN: Final = 3
 def sentence(
     nodes: Collection[Node],
     without: Collection[str],
-    asked: Sequence[MetricAnswer],
+    answers: Sequence[MetricAnswer],
     directory: Directory,
     labels: SeriesLabels,
 ) -> str:
@@ -26,20 +26,20 @@ def sentence(
         return ""
     missing = frozenset(without)
     silent = [node for node in nodes if node.name in missing]
-    shown = [f"{node.name} {reason(node, asked, directory, labels)}" for node in silent[:SHOWN]]
+    shown = [f"{node.name} {reason(node, answers, directory, labels)}" for node in silent[:SHOWN]]
     more = [f"{len(silent) - SHOWN} more nodes without values"] if len(silent) > SHOWN else []
     return "; ".join(
-        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(asked, labels)]
+        [f"{len(nodes) - len(silent)} of {len(nodes)} nodes matched", *shown, *more, *_strays(answers, labels)]
     )
 
 
-def reason(node: Node, asked: Sequence[MetricAnswer], directory: Directory, labels: SeriesLabels) -> str:
-    """What keeps one node from having values, by what the answers of a sync said of it."""
-    answers = [one.answer for one in asked if one.answer is not None]
+def reason(node: Node, metric_answers: Sequence[MetricAnswer], directory: Directory, labels: SeriesLabels) -> str:
+    """Returns the reason why one node has no values, from the answers of a sync."""
+    answers = [one.answer for one in metric_answers if one.answer is not None]
     refused = sorted({answer.refused[node.name] for answer in answers if node.name in answer.refused})
     if refused:
         return f"has only values that are refused: {', '.join(refused)}"
-    present = [one.metric.name for one in asked if one.answer is not None and node.name in one.answer.values]
+    present = [one.metric.name for one in metric_answers if one.answer is not None and node.name in one.answer.values]
     if present:
         return f"has no current average, so its {', '.join(present)} say nothing of now"
     lost = sorted({word for word in _words(node) if directory.resolve(word) not in (None, node.name)})
@@ -58,14 +58,16 @@ def claims(directory: Directory) -> str:
 
 
 def _words(node: Node) -> list[str]:
-    """What a series could call the node by: its addresses, and its name where no address is the same text."""
+    """Returns the names that a series could use for the node: its addresses, and its name where no address is the same
+    text.
+    """
     addresses = [address.address for address in node.addresses]
     return list(dict.fromkeys([*addresses, node.name]))
 
 
-def _strays(asked: Sequence[MetricAnswer], labels: SeriesLabels) -> list[str]:
+def _strays(answers: Sequence[MetricAnswer], labels: SeriesLabels) -> list[str]:
     """Labels that are no node's, when some node has no series: often the answer to why."""
-    stray = sorted({text for one in asked if one.answer is not None for text in one.answer.unmatched})
+    stray = sorted({text for one in answers if one.answer is not None for text in one.answer.unmatched})
     if not stray:
         return []
     shown = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")

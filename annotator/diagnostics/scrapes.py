@@ -24,7 +24,7 @@ KNOWN_RATIO: Final = 0.5
 
 
 class Scrapes:
-    """What was found last. Used by one thread; `sentence` may be read by others."""
+    """The last check of scrape intervals. Used by one thread; `sentence` may be read by others."""
 
     def __init__(self, prometheus: PrometheusDoor, *, selector: str) -> None:
         self._prometheus = prometheus
@@ -43,9 +43,9 @@ class Scrapes:
             return
         self._asked_seconds, self._asked_of = now_seconds, built
         with contextlib.suppress(errors.PromqlError):
-            self.sentence = "; ".join(filter(None, self._found(built)))
+            self.sentence = "; ".join(filter(None, self._problems(built)))
 
-    def _found(self, metrics: Sequence[Metric]) -> tuple[str, ...]:
+    def _problems(self, metrics: Sequence[Metric]) -> tuple[str, ...]:
         shortest = min(metrics, key=lambda metric: metric.averaging_seconds)
         longest = max(metrics, key=lambda metric: metric.window_seconds)
         scrapes = self._number(

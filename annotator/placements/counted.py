@@ -1,4 +1,4 @@
-"""What the annotator reads of a pod: the same of a pod of its watch and of a whole one.
+"""Fields of a pod that the annotator reads: a Protocol for watched and for whole pods.
 
 `annotator.placements.pod_index` keeps it in columns, `annotator.placements.hot_counts` counts by it. The watch decodes
 `kube.pods.compact.Pod`; a simulation has whole pods (`kube.objects.Pod`) anyway and hands them over.
@@ -24,5 +24,5 @@ class Pod(pod_view.Pod, Protocol):
 
 
 def preset(pod: Pod) -> str:
-    """What a placeholder is for, as its annotation says."""
+    """Returns the preset of a placeholder, from its annotation."""
     return pod.annotations.get(compact.PRESET_ANNOTATION, "")

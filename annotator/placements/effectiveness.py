@@ -53,12 +53,12 @@ class Tally:
         """effective_dynamic_schedule_count / total_schedule_count; 0 before the first placement."""
         return self._mean(self.effective_dynamic_schedule_count)
 
-    def with_placement(self, node: str, seen: Levels | None) -> "Tally":
+    def with_placement(self, node: str, levels_then: Levels | None) -> "Tally":
         """The tally after one more scheduling result on `node`, judged by the levels seen at that moment."""
-        if seen is None or node not in seen.cpu or node not in seen.memory:
+        if levels_then is None or node not in levels_then.cpu or node not in levels_then.memory:
             return replace(self, left_out=self.left_out + 1)
-        cpu, memory = seen.cpu[node], seen.memory[node]
-        effective = 0.5 * (cpu < seen.cpu_median) + 0.5 * (memory < seen.memory_median)
+        cpu, memory = levels_then.cpu[node], levels_then.memory[node]
+        effective = 0.5 * (cpu < levels_then.cpu_median) + 0.5 * (memory < levels_then.memory_median)
         return replace(
             self,
             total_schedule_count=self.total_schedule_count + 1,

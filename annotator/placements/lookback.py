@@ -24,7 +24,7 @@ ENOUGH_RATIO: Final = 0.5  # of the looks of an hour
 
 
 class Look(NamedTuple):
-    """What is known at one moment: the nodes' levels, and what every pod uses of which node."""
+    """Knowledge at one moment: the nodes' levels, and each pod's use of its node."""
 
     levels: Levels
     usage: PodUsage
@@ -71,15 +71,15 @@ class LookBack:
         """Follow nobody any more."""
         self._followed = []
 
-    def look(self, seen: Look) -> None:
+    def look(self, sample: Look) -> None:
         """Compare every followed placement's node with the median."""
-        levels = seen.levels
-        known = levels.cpu.keys() & levels.memory.keys() & seen.nodes.keys()
-        pods = [seen.pods.get(one.placed.uid) for one in self._followed]
-        cpu, memory = seen.usage.of(["" if pod is None else pod.key for pod in pods])
+        levels = sample.levels
+        known = levels.cpu.keys() & levels.memory.keys() & sample.nodes.keys()
+        pods = [sample.pods.get(one.placed.uid) for one in self._followed]
+        cpu, memory = sample.usage.of(["" if pod is None else pod.key for pod in pods])
         for one, pod, *amounts in zip(self._followed, pods, cpu.tolist(), memory.tolist(), strict=True):
             node = one.placed.node
-            used = _used(pod, seen.nodes[node], *amounts) if node in known else None
+            used = _used(pod, sample.nodes[node], *amounts) if node in known else None
             if used is not None:
                 one.looks += 1
                 one.cpu_over += levels.cpu[node] - used[0] - levels.cpu_median
@@ -97,7 +97,7 @@ class LookBack:
 
 
 def _used(pod: Pod | None, node: Node, cpu_millicores: float, memory_bytes: float) -> tuple[float, float] | None:
-    """What a pod uses of its node, ratios of CPU and memory; None where one of the amounts is not known."""
+    """Returns a pod's use of its node, ratios of CPU and memory; None where one of the amounts is not known."""
     if pod is None or pod.finished:
         return 0.0, 0.0
     capacity = node.capacity

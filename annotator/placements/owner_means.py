@@ -20,7 +20,7 @@ SETTLED_SECONDS: Final = 3600.0  # Ready for so long, one replica has had work i
 
 
 class Amounts(Protocol):
-    """What pods use of one resource."""
+    """Use of one resource by pods."""
 
     def of(self, pods: Sequence[str]) -> Floats:
         """In the order of these pods ("namespace/name"), NaN where one is not measured."""
@@ -39,7 +39,7 @@ class Named(NamedTuple):
 
 
 class PodUsage(NamedTuple):
-    """What pods use over the last `window_seconds`."""
+    """Use of pods over the last `window_seconds`."""
 
     cpu_cores: Amounts
     memory_bytes: Amounts

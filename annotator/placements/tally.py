@@ -54,33 +54,33 @@ class Results:
             self._judging, self._waiting = False, []
             self._look_back.forget()
 
-    def add(self, placed: Binding, seen: effectiveness.Levels | None) -> None:
+    def add(self, placed: Binding, levels: effectiveness.Levels | None) -> None:
         """Judge a result by the levels of this moment; without any it waits for the next ones."""
         with self._lock:
             if not self._judging or placed.uid in self._taken:
                 return
-            if seen is None:
+            if levels is None:
                 self._waiting.append(placed)
             else:
-                self._judge(placed, seen)
+                self._judge(placed, levels)
 
-    def settle(self, seen: effectiveness.Levels | None, *, now_seconds: float) -> None:
+    def settle(self, levels: effectiveness.Levels | None, *, now_seconds: float) -> None:
         """Judge what waited by new levels, leave out what waited for too long."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             for placed in waiting:
-                if seen is not None and abs(seen.at_seconds - placed.at_seconds) <= LATE_SECONDS:
-                    self._judge(placed, seen)
+                if levels is not None and abs(levels.at_seconds - placed.at_seconds) <= LATE_SECONDS:
+                    self._judge(placed, levels)
                 elif now_seconds - placed.at_seconds > LATE_SECONDS:
                     self._judge(placed, None)
                 else:
                     self._waiting.append(placed)
 
-    def look_back(self, seen: lookback.Look | None, *, now_seconds: float, looks_per_hour: float) -> None:
+    def look_back(self, sample: lookback.Look | None, *, now_seconds: float, looks_per_hour: float) -> None:
         """Follow the placements of the last hour, with a look where there is one to be had."""
         with self._lock:
-            if seen is not None:
-                self._look_back.look(seen)
+            if sample is not None:
+                self._look_back.look(sample)
             self.stayed = self.stayed.plus(self._look_back.over(now_seconds=now_seconds, looks_per_hour=looks_per_hour))
 
     def _remember(self, placed: Binding) -> None:
@@ -88,9 +88,9 @@ class Results:
         while next(iter(self._judged.values())) < placed.at_seconds - REMEMBERED_SECONDS:
             del self._judged[next(iter(self._judged))]
 
-    def _judge(self, placed: Binding, seen: effectiveness.Levels | None) -> None:
+    def _judge(self, placed: Binding, levels: effectiveness.Levels | None) -> None:
         self._remember(placed)
         before = self.tally.total_schedule_count
-        self.tally = self.tally.with_placement(placed.node, seen)
+        self.tally = self.tally.with_placement(placed.node, levels)
         if self.tally.total_schedule_count > before:
             self.stayed = self.stayed.plus(self._look_back.follow(placed))

@@ -18,8 +18,8 @@ PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so l
 
 
 class Row(NamedTuple):
-    """What one text says: its time (Unix seconds, NaN when it cannot be read), ratios in the order of the metrics (NaN
-    where there is none), and whether all it says can be compared: it can be read, and every metric in it is one of
+    """A decoded annotation: its time (Unix seconds, NaN when it cannot be read), ratios in the order of the metrics
+    (NaN where there is none), and whether all of it can be compared: it can be read, and every metric in it is one of
     these and valid.
     """
 
@@ -72,7 +72,7 @@ class NodeAnnotationCache:
         return found
 
     def carried(self, fleet: NodeSet, metrics: tuple[str, ...], *, now_seconds: float) -> AnnotationColumns:
-        """What stands on the nodes of a fleet, each metric a column."""
+        """Returns the annotations of a set of nodes, each metric a column."""
         texts = self.texts(fleet, now_seconds=now_seconds)
         if metrics != self._metrics:
             self._metrics, self._rows = metrics, {}
@@ -91,7 +91,7 @@ class NodeAnnotationCache:
 
 
 def row(text: str, metrics: Sequence[str]) -> Row:
-    """What a text says of these metrics."""
+    """Returns the row of a text for these metrics."""
     try:
         reading = load_annotation.decode(text)
     except load_annotation.AnnotationError:

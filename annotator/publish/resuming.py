@@ -1,4 +1,5 @@
-"""What a process that held nothing yet may go on from: the readings the nodes carry, as far as they are vouched for.
+"""Readings to start from in a process without values of its own: those on the nodes, as far as a heartbeat confirms
+them.
 
 After a restart or a change of leader `annotator.node_sync` takes over what stands on the nodes, each value as old as
 its reading's effective time, by the rule the extender reads it with: the later of its own `at` and the last heartbeat

@@ -1,4 +1,4 @@
-"""What is held -> the fewest merge-patches of nodes, then the heartbeat that renews all the quiet ones.
+"""Selects the fewest merge-patches of nodes, then builds the heartbeat that renews all the quiet ones.
 
 `weigh` and `plan` are pure: the one compares what is held of all nodes with what they carry
 (`annotator.publish.node_annotations`) and leaves out every change too small to be worth a write, the other makes texts
@@ -90,8 +90,8 @@ def _lines(policy: LoadPolicy, own: Mapping[str, float]) -> tuple[Floats, Floats
 
 
 class WriteSet(NamedTuple):
-    """What is held of all nodes as it would be written, which nodes are worth a write [nodes], and the node that the
-    next sync is to write again ("" for none).
+    """The values of all nodes as text, the nodes worth a write [nodes], and the node that the next sync is to write
+    again ("" for none).
     """
 
     readings: "Readings"
@@ -248,7 +248,7 @@ def _is_another_machine(error: errors.Conflict) -> bool:
 
 
 class HeartbeatContent(NamedTuple):
-    """What a heartbeat vouches for: the texts as they stand, and the nodes that are left out."""
+    """Content of a heartbeat: the node texts that it confirms, and the nodes left out."""
 
     texts: Mapping[str, str]
     excluded: frozenset[str]

@@ -1,4 +1,4 @@
-"""What the extender answers to people, as far as the commands print it: structs over its JSON.
+"""The extender's JSON answers to people, as far as commands print them.
 
 `cli.nodes` and `cli.explain` decode GET /nodes, GET /decisions and POST /explain into these; the columns that both
 print are worded here. Unknown keys are left aside, so that a newer extender can be read, and a number that does not

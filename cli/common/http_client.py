@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Names(NamedTuple):
-    """What a service is called: in errors ("an extender"), as an option ("--extender"), and its usual port."""
+    """The names of a service: in errors ("an extender"), as an option ("--extender"), and its usual port."""
 
     service: str
     article: str
@@ -44,7 +44,7 @@ class Names(NamedTuple):
 
     @property
     def next_step(self) -> str:
-        """What to do when nobody answers."""
+        """Returns the next step when no service answers."""
         return (
             f"is the {self.service} running and is this its URL? From outside the cluster: kubectl -n evenload-system "
             f"port-forward service/evenload-{self.service} {self.port}, and {self.option} http://127.0.0.1:{self.port}"
@@ -160,7 +160,7 @@ def decoded(body: bytes, kind: type[T], url: str, names: Names = EXTENDER) -> T:
 def base_url(text: str, names: Names = EXTENDER) -> str:
     """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
     if not is_base_url(text):
-        raise BadUrl(f"{names.option} {shown(text)} is no base URL: write such as http://127.0.0.1:{names.port}")
+        raise BadUrl(f"{names.option} {quoted(text)} is no base URL: write such as http://127.0.0.1:{names.port}")
     return text.rstrip("/")
 
 
@@ -174,7 +174,7 @@ def is_base_url(text: str) -> bool:
     return right and not any(sign in text for sign in "@?#") and not any(map(str.isspace, text))
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """A text that is no URL, for a message; not itself where half of it may be a password, as in http://a:b@c."""
     return repr(text) if _WITHOUT_A_USER.fullmatch(text) else _NOT_SHOWN
 
@@ -185,7 +185,7 @@ def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Call
 
 
 def with_options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
-    """The same for another service; its URL is the parameter of its name."""
+    """Returns the options for another service; its URL is the parameter of its name."""
     file = click.Path(exists=True, dir_okay=False)
     for option in (
         click.option("--key-file", type=file, metavar="FILE", help="Its key."),

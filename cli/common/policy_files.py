@@ -42,7 +42,7 @@ def read(file: str) -> bytes:
 
 
 def name(file: str) -> str:
-    """What messages call the file."""
+    """Returns the file's name for messages."""
     return "stdin" if file == STDIN else file
 
 

@@ -41,13 +41,13 @@ def skew(facts: Facts) -> Finding:
     return findings.worst([*found, *nodes] if len(nodes) <= findings.SHOWN else [*found, *_crowd(nodes)])
 
 
-def _judged(seen: ClockFacts) -> Finding:
+def _judged(facts: ClockFacts) -> Finding:
     """One clock against the apiserver's."""
-    seconds = abs(seen.ahead_seconds)
-    told = f"{seen.whose} is {seconds:.1f} s {'ahead of' if seen.ahead_seconds > 0 else 'behind'} the apiserver"
-    if seconds <= NOTABLE_SECONDS + seen.within_seconds:
-        return findings.ok(f"{seen.whose} agrees with the apiserver to {max(seconds, seen.within_seconds):.1f} s")
-    fix = f"run NTP or chrony where {seen.whose} runs"
+    seconds = abs(facts.ahead_seconds)
+    told = f"{facts.whose} is {seconds:.1f} s {'ahead of' if facts.ahead_seconds > 0 else 'behind'} the apiserver"
+    if seconds <= NOTABLE_SECONDS + facts.within_seconds:
+        return findings.ok(f"{facts.whose} agrees with the apiserver to {max(seconds, facts.within_seconds):.1f} s")
+    fix = f"run NTP or chrony where {facts.whose} runs"
     if seconds > freshness.MAX_AHEAD_SECONDS:
         return findings.fail(f"{told}: readings of more than 1 min ahead are refused", fix)
     return findings.warn(told, fix)

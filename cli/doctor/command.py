@@ -58,7 +58,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False)
 )
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "json", "yaml")
-def main(no_headers: bool, output_format: str, **given: Any) -> None:
+def main(no_headers: bool, output_format: str, **options: Any) -> None:
     """Look for what is wrong with a cluster, and say what puts it right.
 
     Reads only. Exit code 0: all well; 1: something to put right; 3: the apiserver or Prometheus cannot be reached; 4:
@@ -71,19 +71,19 @@ def main(no_headers: bool, output_format: str, **given: Any) -> None:
       evenload doctor -o json | jq '.checks[] | select(.verdict != "ok")'
     """
     with exit_codes.reported(_CODES):
-        kube = config.connect(given["kubeconfig"], given["context"])
-        settings = _settings(kube, given)
-        found = checks.judge(gathering.gather(_means(kube, given), settings))
+        kube = config.connect(options["kubeconfig"], options["context"])
+        settings = _settings(kube, options)
+        found = checks.judge(gathering.gather(_means(kube, options), settings))
     _print(found, output_format, no_headers=no_headers)
     raise SystemExit(int(_say(found)))
 
 
-def _settings(kube: client.Client, given: dict[str, Any]) -> facts.Settings:
-    rest = (given["namespace"], given["labels"].node_label, given["expendable_below"])
-    if given["policy_file"]:
-        file = policy_files.load(given["policy_file"])
+def _settings(kube: client.Client, fields: dict[str, Any]) -> facts.Settings:
+    rest = (fields["namespace"], fields["labels"].node_label, fields["expendable_below"])
+    if fields["policy_file"]:
+        file = policy_files.load(fields["policy_file"])
         return facts.Settings(file.policy, file.source, file.content_hash, *rest)
-    deployed = _deployed(kube, given["namespace"])
+    deployed = _deployed(kube, fields["namespace"])
     if deployed is None:
         return facts.Settings(load_policy.defaults(), "the defaults", None, *rest)
     return facts.Settings(*deployed, *rest)
@@ -105,39 +105,39 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPoli
         output.fail(policy_files.count(error))
 
 
-def _means(kube: client.Client, given: dict[str, Any]) -> gathering.Means:
+def _means(kube: client.Client, fields: dict[str, Any]) -> gathering.Means:
     wall = clock.WallClock()
-    tls = (given["ca_file"], given["cert_file"], given["key_file"])
-    services = [http_client.Service(http_client.base_url(url), *tls) for url in given["extenders"]]
+    tls = (fields["ca_file"], fields["cert_file"], fields["key_file"])
+    services = [http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]]
     never = threading.Event()
 
     def pause(seconds: float) -> None:
         wall.wait(never, seconds)
 
     def impersonate(user: str) -> client.Client:
-        return config.connect(given["kubeconfig"], given["context"], impersonate=user)
+        return config.connect(fields["kubeconfig"], fields["context"], impersonate=user)
 
     return gathering.Means(
         kube,
         impersonate,
         wall,
-        measuring.Means(given["prometheus"], given["connection"], kube, wall, given["labels"]),
+        measuring.Means(fields["prometheus"], fields["connection"], kube, wall, fields["labels"]),
         replicas.Means(services, kube, pause),
-        [http_client.Service(given["descheduler"], *tls, descheduler_client.DESCHEDULER)]
-        if given["descheduler"]
+        [http_client.Service(fields["descheduler"], *tls, descheduler_client.DESCHEDULER)]
+        if fields["descheduler"]
         else (),
         pause,
     )
 
 
-def _print(found: Sequence[findings.Named], output_format: str, *, no_headers: bool) -> None:
+def _print(items: Sequence[findings.Named], output_format: str, *, no_headers: bool) -> None:
     if output_format != "table":
-        rows = [{"check": one.check, **_as_json(one.finding)} for one in found]
+        rows = [{"check": one.check, **_as_json(one.finding)} for one in items]
         output.data(output.structured({"checks": rows}, output_format))
         return
     rows_seen = [
-        (output.Cell(one.finding.verdict.value, COLOURS[one.finding.verdict]), one.check, _told(one.finding))
-        for one in found
+        (output.Cell(one.finding.verdict.value, COLOURS[one.finding.verdict]), one.check, _lines(one.finding))
+        for one in items
     ]
     output.data(output.wrapped_table(("", "check", "seen"), rows_seen, no_headers=no_headers))
 
@@ -146,15 +146,15 @@ def _as_json(finding: findings.Finding) -> dict[str, object]:
     return {"verdict": finding.verdict.value, "seen": finding.seen, "fix": finding.fix or None}
 
 
-def _told(finding: findings.Finding) -> str:
+def _lines(finding: findings.Finding) -> str:
     return f"{finding.seen}\nfix: {finding.fix}" if finding.fix else finding.seen
 
 
-def _say(found: Sequence[findings.Named]) -> exit_codes.Exit:
+def _say(items: Sequence[findings.Named]) -> exit_codes.Exit:
     """The sum, on stderr, and the exit code."""
-    counted = Counter(one.finding.verdict for one in found)
-    output.say(f"{len(found)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
-    code = findings.exit_code(one.finding for one in found)
+    counted = Counter(one.finding.verdict for one in items)
+    output.say(f"{len(items)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
+    code = findings.exit_code(one.finding for one in items)
     if code is exit_codes.Exit.OK:
         output.say("next: evenload nodes shows the load that scheduling goes by")
     return code

@@ -19,7 +19,7 @@ from promql.readings import NodeValues
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is judged by: the policy with its source and hash (None: nobody gave one), and the options."""
+    """The references of all checks: the policy with its source and hash (None: none was given), and the options."""
 
     policy: LoadPolicy
     policy_source: str

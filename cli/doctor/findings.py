@@ -1,4 +1,4 @@
-"""What a check says: a verdict, what was seen, and the command or setting that puts it right.
+"""Findings of checks: a verdict, the evidence, and the command or setting that corrects it.
 
 Judges return a `Finding`; a fact that could not be gathered is a Finding too, so that a check without its facts says
 why instead of guessing. `command` prints them and ends with `exit_code`.
@@ -39,24 +39,24 @@ class Named(NamedTuple):
     finding: Finding
 
 
-def ok(seen: str) -> Finding:
+def ok(text: str) -> Finding:
     """Nothing to do."""
-    return Finding(Verdict.OK, seen)
+    return Finding(Verdict.OK, text)
 
 
-def warn(seen: str, fix: str) -> Finding:
+def warn(text: str, fix: str) -> Finding:
     """Works, but not as meant."""
-    return Finding(Verdict.WARN, seen, fix)
+    return Finding(Verdict.WARN, text, fix)
 
 
-def fail(seen: str, fix: str) -> Finding:
+def fail(text: str, fix: str) -> Finding:
     """Does not work."""
-    return Finding(Verdict.FAIL, seen, fix)
+    return Finding(Verdict.FAIL, text, fix)
 
 
-def unknown(seen: str, fix: str = "") -> Finding:
+def unknown(text: str, fix: str = "") -> Finding:
     """Could not be looked at."""
-    return Finding(Verdict.UNKNOWN, seen, fix)
+    return Finding(Verdict.UNKNOWN, text, fix)
 
 
 def worst(findings: Iterable[Finding]) -> Finding:

@@ -1,4 +1,4 @@
-"""What the apiserver says, read once for all checks; a part that fails becomes the Finding that says why.
+"""Reads the cluster once for all checks; a part that fails becomes the Finding that says why.
 
 `command` calls `gather`, which fills in `facts.Facts` together with `measuring` (Prometheus) and `replicas` (the
 extenders). Nothing is written to the cluster; the reviews of rights are answered and not stored.
@@ -85,7 +85,7 @@ def gather(means: Means, settings: Settings) -> Facts:
 
 
 def attempt(read: Callable[[], T]) -> T | Finding:
-    """What `read` gives, or the Finding that tells why the apiserver, or we, could not give it."""
+    """Returns the result of `read`, or the Finding with the reason why it failed."""
     try:
         return read()
     except errors.Forbidden as error:

@@ -1,4 +1,4 @@
-"""What Prometheus says: where it is, each metric with its cost, its targets, how often it scrapes, its clock.
+"""Measures Prometheus: where it is, each metric with its cost, its targets, its scrape interval, its clock.
 
 `gathering` calls `measure` with a `Means` that `command` made. The queries are the annotator's own
 (`annotator.collect.queries`), asked once more with statistics. Without an address Prometheus is looked for among the
@@ -49,7 +49,7 @@ class Means:
 
 
 class Measurements(NamedTuple):
-    """What was learnt; each part or the Finding that tells why not."""
+    """The measurements; each part or the Finding that says why it is missing."""
 
     prometheus: PrometheusFacts | Finding
     metrics: tuple[MetricFacts, ...] | Finding
@@ -75,7 +75,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
     except errors.PromqlError as error:
         fix = "check --prometheus, its credentials and the network between" if means.url else _GIVE
         unreachable = isinstance(error, errors.Unreachable)
-        return _blind(Finding(findings.Verdict.FAIL, _told(door, error), fix, unreachable))
+        return _blind(Finding(findings.Verdict.FAIL, _message(door, error), fix, unreachable))
     metrics = _metrics(means, asked, settings, nodes)
     label = settings.node_label
     return Measurements(
@@ -89,7 +89,7 @@ def measure(means: Means, settings: Settings, nodes: Sequence[Node]) -> Measurem
 
 
 def attempt(read: Callable[[], findings.T]) -> findings.T | Finding:
-    """What `read` gives, or the Finding that tells why Prometheus could not give it."""
+    """Returns the result of `read`, or the Finding with the reason why Prometheus could not give it."""
     try:
         return read()
     except errors.PromqlError as error:
@@ -101,7 +101,7 @@ def _blind(finding: Finding) -> Measurements:
     return Measurements(finding, dark, dark, dark, dark, dark)
 
 
-def _told(door: _Door, error: errors.PromqlError) -> str:
+def _message(door: _Door, error: errors.PromqlError) -> str:
     return f"{error} ({door.found})" if door.found else str(error)
 
 
@@ -119,79 +119,79 @@ def _connect(means: Means) -> _Door | Finding:
     return _Door(means.connection.connect(found.url, found.fetch), f"found by label {found.selector}")
 
 
-def _clock(asked: client.Client, clock: clocks.Clock) -> ClockFacts:
+def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
     before_seconds = clock.now()
-    answer = asked.query("vector(time())")
+    answer = door.query("vector(time())")
     took_seconds = clock.now() - before_seconds
     theirs_seconds = answer.samples[0].value if answer.samples else before_seconds
     return ClockFacts("Prometheus", theirs_seconds - before_seconds - took_seconds / 2, took_seconds / 2)
 
 
-def _metrics(means: Means, asked: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
+def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
     directory = node_index.directory(nodes)
     return tuple(
-        _metric(asked, metric, means.labels.node_selector, directory, settings.node_label)
+        _metric(door, metric, means.labels.node_selector, directory, settings.node_label)
         for metric in settings.policy.metrics_in_force
     )
 
 
 def _metric(
-    asked: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
+    door: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
 ) -> MetricFacts:
     expression = queries.expression(metric, selector=selector)
     try:
-        measured = asked.measure(expression)
+        measured = door.measure(expression)
     except errors.PromqlError as error:
         return MetricFacts(metric, expression, None, str(error), partial=isinstance(error, errors.Partial))
     values = readings.by_node(measured.answer, directory, label=label, judge=load_annotation.invalid_reason)
     empty = metric.query is None and not values.values
-    known_ratio = _known_ratio(asked, metric, selector) if empty else None
+    known_ratio = _known_ratio(door, metric, selector) if empty else None
     return MetricFacts(metric, expression, values, "", measured.seconds, measured.samples, known_ratio)
 
 
-def _known_ratio(asked: client.Client, metric: Metric, selector: str) -> float | None:
+def _known_ratio(door: client.Client, metric: Metric, selector: str) -> float | None:
     """Of the nodes with series now, those that had some when the metric's window begins; None without an answer."""
     try:
-        samples = asked.query(node_queries.known_share(metric.window_seconds, selector=selector)).samples
+        samples = door.query(node_queries.known_share(metric.window_seconds, selector=selector)).samples
     except errors.PromqlError:
         return None
     return samples[0].value if samples else 0.0
 
 
-def _targets(asked: client.Client, label: str) -> tuple[Target, ...]:
+def _targets(door: client.Client, label: str) -> tuple[Target, ...]:
     """Every target by its label, of whatever job: also of machines that have no node series at all."""
-    answer = asked.query(f"max by ({label}, job) (up)")
+    answer = door.query(f"max by ({label}, job) (up)")
     return tuple(
         Target(sample.labels.get(label, ""), sample.value > 0, sample.labels.get("job", ""))
         for sample in answer.samples
     )
 
 
-def _origins(asked: client.Client, labels: identity.SeriesLabels) -> tuple[Origin, ...]:
+def _origins(door: client.Client, labels: identity.SeriesLabels) -> tuple[Origin, ...]:
     """Where the series come from that nodes and pods are judged by; one answer has at most a few series a target."""
     found = []
     for whose, option, series in (
         ("node-exporter", "--node-selector", f"node_memory_MemAvailable_bytes{{{labels.node_selector}}}"),
         ("cAdvisor", "--pod-selector", f"container_memory_working_set_bytes{{{labels.pod_selector}}}"),
     ):
-        answer = asked.query(f"count without ({_WITHIN_A_CLUSTER}) ({series})")
+        answer = door.query(f"count without ({_WITHIN_A_CLUSTER}) ({series})")
         found.append(Origin(whose, option, tuple(sample.labels for sample in answer.samples)))
     return tuple(found)
 
 
-def _scrape_seconds(asked: client.Client, label: str, means: Means) -> tuple[float, ...]:
+def _scrape_seconds(door: client.Client, label: str, means: Means) -> tuple[float, ...]:
     """How far apart the scrapes of a few node series are, in seconds; empty when none was scraped twice.
 
     Read off the samples' own times, since a configuration says only what was meant.
     """
     series = f"node_memory_MemAvailable_bytes{{{means.labels.node_selector}}}"
-    labels = sorted({sample.labels.get(label, "") for sample in asked.query(series).samples} - {""})
+    labels = sorted({sample.labels.get(label, "") for sample in door.query(series).samples} - {""})
     chosen = labels[:: max(1, len(labels) // SAMPLED_SERIES)][:SAMPLED_SERIES]
     if not chosen:
         return ()
     matcher = f'{label}=~"{"|".join(map(_escaped, chosen))}"'
-    end_seconds = asked.query("vector(time())").samples[0].value
-    answer = asked.query_range(
+    end_seconds = door.query("vector(time())").samples[0].value
+    answer = door.query_range(
         node_queries.data_time("memory", selector=",".join(filter(None, (means.labels.node_selector, matcher)))),
         start_seconds=end_seconds - SCRAPES_SPAN_SECONDS,
         end_seconds=end_seconds,

@@ -37,10 +37,10 @@ class _Plan(msgspec.Struct, frozen=True):
     nodes: tuple[_Node, ...] = ()
 
 
-def ask(kube: Client, given: Sequence[http_client.Service], namespace: str) -> Relief | Finding:
+def ask(kube: Client, services: Sequence[http_client.Service], namespace: str) -> Relief | Finding:
     """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
-        found = [replicas.at_url(one) for one in given] or replicas.behind(kube, SERVICE, namespace)
+        found = [replicas.at_url(one) for one in services] or replicas.behind(kube, SERVICE, namespace)
     except errors.KubeError as error:
         return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
     unanswered = ""

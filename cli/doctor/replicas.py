@@ -1,4 +1,4 @@
-"""What every extender says of itself: asked at the URLs given, or at each pod behind its Service through the apiserver.
+"""Reads the state of every extender: at the URLs given, or at each pod behind its Service through the apiserver.
 
 `gathering` calls `ask` with a `Means` that `command` made. All replicas are asked in turn, and a few times over when
 their views differ: a node patch on its way is not a difference that lasts.
@@ -75,7 +75,7 @@ def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding
         return found
     answers: tuple[Replica | Finding, ...] = ()
     for _ in range(ROUNDS):
-        answers = tuple(_asked(one) for one in found)
+        answers = tuple(_facts(one) for one in found)
         if _settled(answers):
             break
         means.pause(PAUSE_SECONDS)
@@ -119,23 +119,23 @@ def _proxied(kube: Client, place: Place) -> Get:
     return get
 
 
-def _asked(one: Named) -> Replica | Finding:
+def _facts(item: Named) -> Replica | Finding:
     try:
-        nodes = http_client.decoded(one.get("/nodes"), _Nodes, one.name)
-        decisions = http_client.decoded(one.get("/decisions?limit=1"), _Decisions, one.name).decisions
-        counted = _counted(one.get("/metrics").decode())
+        nodes = http_client.decoded(item.get("/nodes"), _Nodes, item.name)
+        decisions = http_client.decoded(item.get("/decisions?limit=1"), _Decisions, item.name).decisions
+        counted = _counted(item.get("/metrics").decode())
     except http_client.BadUrl:
         raise
     except http_client.Foreign as error:
         return findings.fail(str(error), "check --extender and versions")
     except (http_client.HttpError, errors.KubeError) as error:
-        return findings.fail(f"{one.name} gives no answer: {error}", f"is {one.name} running and ready? its log says")
+        return findings.fail(f"{item.name} gives no answer: {error}", f"is {item.name} running and ready? its log says")
     except ValueError as error:
-        return findings.fail(f"{one.name}/metrics is not an extender's: {error}", "check --extender and versions")
+        return findings.fail(f"{item.name}/metrics is not an extender's: {error}", "check --extender and versions")
     last_seconds = max((decision.at_seconds for decision in decisions), default=None)
     asked, since_seconds, ages = counted
     seen = nodes.policy, nodes.heartbeat.matches, nodes.view.view
-    return Replica(one.name, *seen, asked, since_seconds, last_seconds, ages)
+    return Replica(item.name, *seen, asked, since_seconds, last_seconds, ages)
 
 
 def _counted(exposition: str) -> tuple[float, float, dict[str, float]]:

@@ -100,8 +100,8 @@ def extender_views(facts: Facts) -> Finding:
     return findings.worst(found or [findings.ok(f"{answering}{alike}")])
 
 
-def _lost_watches(seen: Iterable[Replica], logs: str) -> Iterable[Finding]:
-    for one in seen:
+def _lost_watches(replicas: Iterable[Replica], logs: str) -> Iterable[Finding]:
+    for one in replicas:
         old = {name: age for name, age in one.watch_ages.items() if age > watch_status.STALE_SECONDS}
         if old:
             ages = findings.few(f"{name} {age:.0f} s" for name, age in old.items())

@@ -53,7 +53,7 @@ def metrics(facts: Facts) -> Finding:
 
 
 def cost(facts: Facts) -> Finding:
-    """What one sync costs Prometheus."""
+    """Returns Prometheus' cost of one sync."""
     if isinstance(facts.metrics, Finding):
         return facts.metrics
     answered = [one for one in facts.metrics if one.seconds is not None]
@@ -112,11 +112,13 @@ def one_cluster(facts: Facts) -> Finding:
         identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in facts.nodes
     )
     label = facts.settings.node_label
-    found = [finding for origin in facts.origins if (finding := _several(origin, directory, label)) is not None]
+    found = [
+        finding for origin in facts.origins if (finding := _several_clusters(origin, directory, label)) is not None
+    ]
     return findings.worst(found or [findings.ok("no label tells several clusters apart")])
 
 
-def _several(origin: Origin, directory: identity.Directory, label: str) -> Finding | None:
+def _several_clusters(origin: Origin, directory: identity.Directory, label: str) -> Finding | None:
     """Several clusters' series, by a label named after clusters, or, of pods, by kubelets on no node of this one;
     other machines than nodes may well run node-exporter.
     """
@@ -175,36 +177,36 @@ def source(metric: Metric) -> str:
     return f"recording rule {metric.query}" if RECORDED.fullmatch(metric.query) else "query of the policy"
 
 
-def _sources(seen: Iterable[MetricFacts]) -> str:
+def _sources(facts: Iterable[MetricFacts]) -> str:
     by_source: dict[str, list[str]] = {}
-    for one in seen:
+    for one in facts:
         by_source.setdefault(source(one.metric).split(" ")[0], []).append(one.metric.name)
     words = {"built-in": "built-in queries", "recording": "recording rules", "query": "queries of the policy"}
     return "; ".join(f"by {words[kind]}: {', '.join(names)}" for kind, names in by_source.items())
 
 
-def _absent(one: MetricFacts, *, scraped: bool) -> Finding:
+def _absent(facts: MetricFacts, *, scraped: bool) -> Finding:
     """Why a metric has no value of any node; `scraped`: another one of its resource has."""
-    name, resource = one.metric.name, one.metric.resource
-    if one.partial:
+    name, resource = facts.metric.name, facts.metric.resource
+    if facts.partial:
         return findings.fail(
-            f"{name}: {one.error}",
+            f"{name}: {facts.error}",
             "look at the stores behind Prometheus (vmstorage, store gateways, remote read); until they answer, nodes "
             "keep their last values and lose them before staleAfter, and nothing is evicted",
         )
-    if one.error:
-        return findings.fail(f"{name} ({source(one.metric)}): {one.error}", f"check the query of {name}")
-    if one.values is not None and one.values.refused:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in one.values.refused_by_reason.items())
+    if facts.error:
+        return findings.fail(f"{name} ({source(facts.metric)}): {facts.error}", f"check the query of {name}")
+    if facts.values is not None and facts.values.refused:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in facts.values.refused_by_reason.items())
         return findings.fail(
-            f"{name} ({source(one.metric)}) has no usable value: {reasons}",
+            f"{name} ({source(facts.metric)}) has no usable value: {reasons}",
             "if double: name one job with --node-selector 'job=\"node-exporter\"'; "
             "else see docs/reference/promql.md, refusals",
         )
-    if one.metric.query is not None:
+    if facts.metric.query is not None:
         fix = f"{_LOAD_RULES}, or take the query of {name} out of the policy: the built-in one needs no rules"
-        return findings.fail(f"{name} ({source(one.metric)}) has no value of any node", fix)
-    if scraped and one.known_ratio is not None and (young := windows.too_young(one.metric, one.known_ratio)):
+        return findings.fail(f"{name} ({source(facts.metric)}) has no value of any node", fix)
+    if scraped and facts.known_ratio is not None and (young := windows.too_young(facts.metric, facts.known_ratio)):
         return findings.warn(young, "wait: the window fills by itself, unless Prometheus starts empty again")
     series = "node_cpu_seconds_total" if resource == "cpu" else "node_memory_MemAvailable_bytes"
     fix = f"let Prometheus scrape node-exporter ({series}) on every node; compare --node-label and --node-selector"

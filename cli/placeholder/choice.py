@@ -1,4 +1,4 @@
-"""What may be chosen of a set of placeholders, how each option is read, and what must not stand together.
+"""Options of a set of placeholders: their values, how each is read, and which exclude each other.
 
 `render` gathers the options into a `Choice`; `layers` makes patches of it. Readers take the text of one option and
 raise ValueError with what is expected; `refusals` names everything that is wrong between options at once.
@@ -63,7 +63,7 @@ class Choice:
 
 
 def refusals(choice: Choice) -> tuple[str, ...]:
-    """What of a choice cannot be, all of it at once; () when all is well."""
+    """Returns all conflicts of a choice at once; () when there are none."""
     given, existing = choice.priority, choice.existing_priority_class
     checks = (
         (

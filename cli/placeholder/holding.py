@@ -25,7 +25,7 @@ _BY_UID: Final = re.compile(r" by \S+ ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{1
 
 
 class Room(NamedTuple):
-    """What some placeholders request together, and how many they are."""
+    """Requests of some placeholders together, and their number."""
 
     held: int = 0
     requests: Resources = NOTHING
@@ -106,7 +106,7 @@ class Holding:
 
 
 def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: float) -> Holding:
-    """What the pods and Events of a moment (Unix seconds) amount to; `events` None: they could not be read."""
+    """Adds up the pods and Events of a moment (Unix seconds); `events` None: they could not be read."""
     by_owner: dict[Owner, list[Pod]] = collections.defaultdict(list)
     for pod in pods:
         if pod.labels.get(LABEL) == "true" and not (pod.finished or pod.deleting):
@@ -156,13 +156,13 @@ def _preemptions(events: Iterable[Event], owners: Sequence[Owner], now_seconds: 
         at_seconds = _at_seconds(event)
         if event.reason != PREEMPTED or event.regarding.kind != "Pod" or at_seconds <= now_seconds - HOUR_SECONDS:
             continue
-        owner = next((one for one in owners if _made(one, event)), None)
+        owner = next((one for one in owners if _was_created(one, event)), None)
         if owner is not None:
             found.append(Preemption(at_seconds, owner, event.regarding.name, _node(event), *_preemptor(event)))
     return tuple(sorted(found, reverse=True))
 
 
-def _made(owner: Owner, event: Event) -> bool:
+def _was_created(owner: Owner, event: Event) -> bool:
     pattern = rf"{re.escape(owner.name)}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}"
     return event.regarding.namespace == owner.namespace and re.fullmatch(pattern, event.regarding.name) is not None
 

@@ -1,4 +1,4 @@
-"""What becomes of a kustomization, as far as deploy/placeholder uses kustomize: resources, components, JSON patches.
+"""Builds a kustomization, as far as deploy/placeholder uses kustomize: resources, components, JSON patches.
 
 `render` prints manifests without kubectl this way. It reads the very files that `kubectl apply -k` reads and knows no
 templates; a field of kustomize that is not read here is an error, never passed over. That both come to the same is held

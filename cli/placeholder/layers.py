@@ -137,7 +137,7 @@ def _spread(choice: Choice) -> Operations:
 
 
 def _size(choice: Choice) -> dict[str, Operations]:
-    """What the CronJob is told, and the names of all that belongs to it."""
+    """Returns the patches of the CronJob's arguments and of the names of all objects that belong to it."""
     if not choice.sizing.changes:
         return {}
     name, moved = name_of(choice), _moved(choice)

@@ -93,7 +93,7 @@ Document = dict[str, Any]
     help="Print an overlay instead, over deploy/ at this relative path or URL.",
 )
 @output.option("yaml", "json")
-def main(given: sizing.Sizing, deploy: str | None, output_format: str, **options: Any) -> None:
+def main(size_options: sizing.Sizing, deploy: str | None, output_format: str, **options: Any) -> None:
     """Write the manifests of a set of placeholders, from options.
 
     What is not given stays as deploy/placeholder has it. With --during, --nodes-per-replica or --cores-per-replica a
@@ -106,7 +106,7 @@ def main(given: sizing.Sizing, deploy: str | None, output_format: str, **options
       evenload placeholder render --name gpu --toleration nvidia.com/gpu --node-selector pool=gpu --spread-zones off
       evenload placeholder render --preset soak --kustomization ../evenload/deploy > kustomization.yaml
     """
-    chosen = Choice(sizing=given, **options)
+    chosen = Choice(sizing=size_options, **options)
     wrong = choice.refusals(chosen) + _placed(deploy)
     if wrong:
         output.fail("\nerror: ".join(wrong))
@@ -143,7 +143,7 @@ def text(objects: list[Document], output_format: str) -> str:
 
 
 def remarks(chosen: Choice, objects: list[Document], *, overlay: bool) -> list[str]:
-    """What it will do, and what to do next, for stderr."""
+    """Returns a summary and the next step, for stderr."""
     deployment = next(one for one in objects if one["kind"] == "Deployment")
     pod, name = deployment["spec"]["template"]["spec"], f"{chosen.namespace}/{deployment['metadata']['name']}"
     held = ", ".join(f"{key} {value}" for key, value in pod["containers"][0]["resources"]["requests"].items())

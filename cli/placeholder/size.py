@@ -42,7 +42,7 @@ def main(
     deployment: str,
     namespace: str,
     node_selectors: tuple[tuple[str, str], ...],
-    given: sizing.Sizing,
+    size_options: sizing.Sizing,
     kubeconfig: str | None,
     context: str | None,
     *,
@@ -58,21 +58,21 @@ def main(
       evenload placeholder size --deployment placeholder --replicas 10 --during 20:00-07:00=2 --time-zone Europe/Berlin
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
-    refuse(given)
+    refuse(size_options)
     with exit_codes.reported(ERRORS):
         kube = config.connect(kubeconfig, context)
-        nodes = counted(kube, node_selectors) if given.proportional else NOT_COUNTED
-        found = sizing.planned(given, nodes, clock.WallClock().now())
+        nodes = counted(kube, node_selectors) if size_options.proportional else NOT_COUNTED
+        found = sizing.planned(size_options, nodes, clock.WallClock().now())
         body = {"spec": {"replicas": found.replicas}}
         kube.merge_patch(kinds.DEPLOYMENTS, deployment, body, namespace=namespace, subresource="scale", dry_run=dry_run)
     said = "would be" if dry_run else "is"
     output.data(f"{namespace}/{deployment}: the number {said} {found.replicas} ({found.why})")
 
 
-def refuse(given: sizing.Sizing) -> None:
+def refuse(options: sizing.Sizing) -> None:
     """Ends the command where the options do not say one number for every moment."""
-    wrong = sizing.refusals(given)
-    if not given.proportional and given.replicas is None:
+    wrong = sizing.refusals(options)
+    if not options.proportional and options.replicas is None:
         wrong += ("the number is missing: give --replicas N, or --nodes-per-replica or --cores-per-replica",)
     if wrong:
         output.fail("\nerror: ".join(wrong))

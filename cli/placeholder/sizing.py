@@ -71,75 +71,75 @@ class Sizing:
         return [f"--{name}={value}" for name, value in given if value is not None]
 
 
-def refusals(given: Sizing) -> tuple[str, ...]:
-    """What of the options has no effect or no meaning together, all of it at once; () when all is well."""
+def refusals(sizing: Sizing) -> tuple[str, ...]:
+    """Returns all conflicts of the options at once; () when there are none."""
     checks = (
         (
-            given.time_zone is not None and not given.during,
-            f"--time-zone {given.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}",
+            sizing.time_zone is not None and not sizing.during,
+            f"--time-zone {sizing.time_zone} has no effect without a schedule: add --during {spans.EXPECTED}",
         ),
         (
-            given.replicas is not None and given.proportional,
-            f"--replicas {given.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: the number "
-            "follows the cluster; bound it with --min-replicas and --max-replicas",
+            sizing.replicas is not None and sizing.proportional,
+            f"--replicas {sizing.replicas} has no effect beside --nodes-per-replica and --cores-per-replica: "
+            "the number follows the cluster; bound it with --min-replicas and --max-replicas",
         ),
         (
-            given.proportional and given.max_replicas is None,
+            sizing.proportional and sizing.max_replicas is None,
             "--nodes-per-replica and --cores-per-replica need --max-replicas N: placeholders order nodes, and nodes "
             "then raise their number",
         ),
         *(
             (
-                bound is not None and not given.proportional,
+                bound is not None and not sizing.proportional,
                 f"{option} {bound} has no effect without --nodes-per-replica or --cores-per-replica: use --replicas",
             )
-            for option, bound in (("--min-replicas", given.min_replicas), ("--max-replicas", given.max_replicas))
+            for option, bound in (("--min-replicas", sizing.min_replicas), ("--max-replicas", sizing.max_replicas))
         ),
         (
-            (given.min_replicas or 0) > (given.max_replicas if given.max_replicas is not None else math.inf),
-            f"--min-replicas {given.min_replicas} is more than --max-replicas {given.max_replicas}: swap them",
+            (sizing.min_replicas or 0) > (sizing.max_replicas if sizing.max_replicas is not None else math.inf),
+            f"--min-replicas {sizing.min_replicas} is more than --max-replicas {sizing.max_replicas}: swap them",
         ),
     )
     return tuple(message for wrong, message in checks if wrong)
 
 
-def ordinary(given: Sizing, nodes: Nodes) -> Planned:
+def ordinary(sizing: Sizing, nodes: Nodes) -> Planned:
     """The number outside all spans: max(ceil(nodes / nodes per replica), ceil(cores / cores per replica)), clamped to
     min..max, as cluster-proportional-autoscaler counts; without proportion `replicas`, which is then given.
     """
-    if not given.proportional:
-        return Planned(given.replicas or 0, f"{given.replicas} ordinarily")
+    if not sizing.proportional:
+        return Planned(sizing.replicas or 0, f"{sizing.replicas} ordinarily")
     cores = nodes.millicores / 1000
     wanted = max(
         math.ceil(amount / per)
-        for amount, per in ((nodes.number, given.nodes_per_replica), (cores, given.cores_per_replica))
+        for amount, per in ((nodes.number, sizing.nodes_per_replica), (cores, sizing.cores_per_replica))
         if per is not None
     )
-    return Planned(_bounded(given, max(wanted, given.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores")
+    return Planned(_bounded(sizing, max(wanted, sizing.min_replicas or 0)), f"{nodes.number} nodes, {cores:g} cores")
 
 
-def _bounded(given: Sizing, replicas: int) -> int:
-    return replicas if given.max_replicas is None else min(replicas, given.max_replicas)
+def _bounded(sizing: Sizing, replicas: int) -> int:
+    return replicas if sizing.max_replicas is None else min(replicas, sizing.max_replicas)
 
 
-def planned(given: Sizing, nodes: Nodes, now_seconds: float) -> Planned:
+def planned(sizing: Sizing, nodes: Nodes, now_seconds: float) -> Planned:
     """The number at a moment (Unix seconds); of several spans that hold, the last one decides."""
-    base = ordinary(given, nodes)
-    local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(given.time_zone or UTC))
+    base = ordinary(sizing, nodes)
+    local = datetime.datetime.fromtimestamp(now_seconds, zoneinfo.ZoneInfo(sizing.time_zone or UTC))
     minute = local.weekday() * spans.DAY_MINUTES + local.hour * 60 + local.minute
-    holding = [span for span in given.during if span.holds(minute)]
+    holding = [span for span in sizing.during if span.holds(minute)]
     if not holding:
         return base
-    replicas = _bounded(given, holding[-1].size.of(base.replicas))
-    return Planned(replicas, f"{holding[-1].text} {given.time_zone or UTC}; {base.why}")
+    replicas = _bounded(sizing, holding[-1].size.of(base.replicas))
+    return Planned(replicas, f"{holding[-1].text} {sizing.time_zone or UTC}; {base.why}")
 
 
 def read(parse: collections.abc.Callable[[str], Any]) -> collections.abc.Callable[..., Any]:
     """A click callback that reads each text given with `parse`; its ValueError names the option."""
 
-    def callback(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         try:
-            return tuple(map(parse, given)) if isinstance(given, tuple) else (None if given is None else parse(given))
+            return tuple(map(parse, value)) if isinstance(value, tuple) else (None if value is None else parse(value))
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
 
@@ -160,7 +160,7 @@ _PER: Final = click.IntRange(1, 1_000_000)
 
 
 def options(command: _Command) -> _Command:
-    """Decorate a click command with the options; it gets them as one `Sizing`, in the keyword argument `given`."""
+    """Decorate a click command with the options; they arrive as one `Sizing`, the argument `size_options`."""
     decorators = (
         click.option("--replicas", type=_COUNT, metavar="N", help="How many."),
         click.option("--nodes-per-replica", type=_PER, metavar="N", help="One for every N nodes, begun ones too."),
@@ -183,6 +183,6 @@ def _gathered(command: _Command) -> collections.abc.Callable[..., Any]:
     @functools.wraps(command)
     def call(**options: Any) -> Any:
         own = {field.name: options.pop(field.name) for field in dataclasses.fields(Sizing)}
-        return command(given=Sizing(**own), **options)
+        return command(size_options=Sizing(**own), **options)
 
     return call

@@ -75,47 +75,55 @@ def read(kube: door.KubeDoor, namespace: str, now_seconds: float) -> tuple[Holdi
     return holding.holding(pods, events, now_seconds), ""
 
 
-def _code(found: Holding) -> exit_codes.Exit:
-    if found.short:
+def _code(held_room: Holding) -> exit_codes.Exit:
+    if held_room.short:
         return exit_codes.Exit.FINDINGS
-    return exit_codes.Exit.PARTIAL if found.preemptions is None else exit_codes.Exit.OK
+    return exit_codes.Exit.PARTIAL if held_room.preemptions is None else exit_codes.Exit.OK
 
 
-def document(found: Holding, now_seconds: float) -> dict[str, Any]:
+def document(held_room: Holding, now_seconds: float) -> dict[str, Any]:
     """The figures with units in their names; null is what is not known."""
-    waiting = found.waiting_since_seconds
+    waiting = held_room.waiting_since_seconds
     return {
         "at": clock.to_rfc3339(now_seconds),
-        **_room(holding.total(room for one in found.sets for room in one.nodes.values())),
+        **_room(holding.total(room for one in held_room.sets for room in one.nodes.values())),
         "waiting": len(waiting),
         "longest_waiting_seconds": round(now_seconds - waiting[0]) if waiting else None,
-        "preempted_last_hour": found.preempted(),
+        "preempted_last_hour": held_room.preempted(),
         "nodes": [
-            {"node": node, **_room(room), "preempted_last_hour": found.preempted(node=node)}
-            for node, room in found.rooms.items()
+            {"node": node, **_room(room), "preempted_last_hour": held_room.preempted(node=node)}
+            for node, room in held_room.rooms.items()
         ],
-        "sets": [_set(one, found.preempted(one.owner)) for one in found.sets],
-        "preemptions": None if found.preemptions is None else [_preemption(one) for one in found.preemptions],
+        "sets": [_set(one, held_room.preempted(one.owner)) for one in held_room.sets],
+        "preemptions": None if held_room.preemptions is None else [_preemption(one) for one in held_room.preemptions],
     }
 
 
-def _set(one: holding.Set, preempted: int | None) -> dict[str, Any]:
+def _set(group: holding.Set, preempted: int | None) -> dict[str, Any]:
     return {
-        "namespace": one.owner.namespace,
-        "name": one.owner.name,
-        "preset": one.preset or None,
-        "priority": one.priority,
-        **_room(holding.total(one.nodes.values())),
-        "waiting": len(one.waiting_since_seconds),
+        "namespace": group.owner.namespace,
+        "name": group.owner.name,
+        "preset": group.preset or None,
+        "priority": group.priority,
+        **_room(holding.total(group.nodes.values())),
+        "waiting": len(group.waiting_since_seconds),
         "preempted_last_hour": preempted,
-        "nodes": [{"node": node, **_room(room)} for node, room in one.nodes.items()],
+        "nodes": [{"node": node, **_room(room)} for node, room in group.nodes.items()],
     }
 
 
-def _preemption(one: holding.Preemption) -> dict[str, Any]:
-    names = {"namespace": one.owner.namespace, "set": one.owner.name, "placeholder": one.placeholder}
-    by = {"node": one.node or None, "by": one.preemptor or None, "by_uid": one.preemptor_uid or None}
-    return {"at": clock.to_rfc3339(one.at_seconds), **names, **by}
+def _preemption(preemption: holding.Preemption) -> dict[str, Any]:
+    names = {
+        "namespace": preemption.owner.namespace,
+        "set": preemption.owner.name,
+        "placeholder": preemption.placeholder,
+    }
+    by = {
+        "node": preemption.node or None,
+        "by": preemption.preemptor or None,
+        "by_uid": preemption.preemptor_uid or None,
+    }
+    return {"at": clock.to_rfc3339(preemption.at_seconds), **names, **by}
 
 
 def _room(room: Room) -> dict[str, Any]:
@@ -124,22 +132,22 @@ def _room(room: Room) -> dict[str, Any]:
     return {"held": room.held, **figures, "other": dict(requests.extended)}
 
 
-def _narrow(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
+def _narrow(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
     """A row for the cluster, then one for each node."""
-    rooms = found.rooms
-    rows = [_row(node, room, found.preempted(node=node)) for node, room in rooms.items()]
-    whole = _whole(holding.total(rooms.values()), len(found.waiting_since_seconds), found.preempted())
+    rooms = held_room.rooms
+    rows = [_row(node, room, held_room.preempted(node=node)) for node, room in rooms.items()]
+    whole = _whole(holding.total(rooms.values()), len(held_room.waiting_since_seconds), held_room.preempted())
     return HEADERS, [row[:-1] for row in (whole, *rows)]
 
 
-def _wide(found: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
-    """The same for each set by itself."""
+def _wide(held_room: Holding) -> tuple[tuple[str, ...], list[list[object]]]:
+    """Returns the table with one row per set."""
     rows: list[list[object]] = []
-    for one in found.sets:
+    for one in held_room.sets:
         lead = [str(one.owner), one.preset or "-", one.priority]
         room = holding.total(one.nodes.values())
-        whole = _whole(room, len(one.waiting_since_seconds), found.preempted(one.owner))
-        nodes = [_row(node, room, found.preempted(one.owner, node)) for node, room in one.nodes.items()]
+        whole = _whole(room, len(one.waiting_since_seconds), held_room.preempted(one.owner))
+        nodes = [_row(node, room, held_room.preempted(one.owner, node)) for node, room in one.nodes.items()]
         rows += [[*lead, *row] for row in (whole, *nodes)]
     return WIDE_HEADERS, rows
 
@@ -158,15 +166,15 @@ def _amounts(room: Room) -> list[object]:
     return [f"{requests.cpu_millicores:.0f}m", api_types.mebibytes(requests.memory_bytes), other or "-"]
 
 
-def remarks(found: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
-    """What the figures mean and what to do next, for stderr."""
-    if not found.sets:
+def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float) -> list[str]:
+    """Returns remarks on the figures and the next step, for stderr."""
+    if not held_room.sets:
         where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
         return [f"no placeholders {where}; next: evenload placeholder render | kubectl apply -f -"]
     said = []
     waiting, preemptors = (
-        found.waiting_since_seconds,
-        collections.Counter(one.preemptor for one in found.preemptions or () if one.preemptor),
+        held_room.waiting_since_seconds,
+        collections.Counter(one.preemptor for one in held_room.preemptions or () if one.preemptor),
     )
     if preemptors:
         named = ", ".join(name for name, _ in preemptors.most_common(PREEMPTORS_NAMED))

@@ -41,7 +41,7 @@ FAILED, INTERRUPTED = 2, 130
 )
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.Path, keep: bool, output: str) -> None:
-    """The same arrivals on a real control plane, without and with Evenload, and what became of the nodes."""
+    """Replays one set of arrivals on a real control plane, without and with Evenload, and compares the nodes."""
     interrupted = interrupting.noticed()
     logs.configure()
     progress = console.Console(stderr=True)
@@ -115,20 +115,20 @@ def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> 
     return int(exit_codes.Exit.FINDINGS if found else exit_codes.Exit.OK)
 
 
-def looking_around(kept: phases.PhaseResult) -> str:
-    """What to type next."""
-    urls = kept.service_urls
+def looking_around(result: phases.PhaseResult) -> str:
+    """Returns the next commands to type."""
+    urls = result.service_urls
     return "\n".join(
         (
             "The cluster is still up. Look around:",
-            f"  export KUBECONFIG={kept.kubeconfig}",
+            f"  export KUBECONFIG={result.kubeconfig}",
             "  kubectl get nodes -o custom-columns='NODE:.metadata.name,LOAD:.metadata.annotations.evenload\\.io/load'",
             "  kubectl -n demo get pods -o wide",
             "  kubectl get events -A --field-selector reason=NodeOverloaded",
             f"  curl {urls['extender']}/nodes    curl {urls['extender']}/decisions",
             f"  curl {urls['descheduler']}/evictions    curl {urls['descheduler']}/plan",
-            f"  Prometheus: {kept.prometheus_url}",
-            f"End it with: .venv/bin/python -m cluster down --directory {kept.directory}",
+            f"  Prometheus: {result.prometheus_url}",
+            f"End it with: .venv/bin/python -m cluster down --directory {result.directory}",
         )
     )
 

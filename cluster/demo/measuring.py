@@ -1,4 +1,4 @@
-"""What a phase was really like: asked of the real Prometheus and of the services once it is over.
+"""Measures a finished phase: from the real Prometheus and from the services.
 
 Returns the types of `figures`. Node load is measured here at one resolution for both phases (a rate over five seconds,
 every second), whatever windows the policy uses, so the policy cannot flatter its own result.

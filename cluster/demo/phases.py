@@ -38,7 +38,7 @@ NEEDED_METRICS = 6
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What both phases share."""
+    """Settings of both phases."""
 
     plan: demo_plan.Plan
     policy: pathlib.Path
@@ -68,7 +68,7 @@ class PhaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a phase came to."""
+    """The outcome of a phase."""
 
     figures: figures.Figures
     violations: tuple[str, ...]
@@ -78,8 +78,8 @@ class Outcome:
 class Phase:
     """One phase on one cluster; `run` once."""
 
-    def __init__(self, name: str, settings: Settings, shown: screen.Screen, clock: clocks.Clock) -> None:
-        self._name, self._settings, self._screen, self._clock = name, settings, shown, clock
+    def __init__(self, name: str, settings: Settings, display: screen.Screen, clock: clocks.Clock) -> None:
+        self._name, self._settings, self._screen, self._clock = name, settings, display, clock
         self._stop = threading.Event()
 
     @property

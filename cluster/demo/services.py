@@ -44,7 +44,7 @@ class Service:
             )
 
     def json(self, path: str) -> dict[str, object]:
-        """What GET `path` answers; ServiceError when it does not."""
+        """Returns the JSON of GET `path`; ServiceError when there is none."""
         try:
             answer = requests.get(self.url + path, timeout=REQUEST_SECONDS)
             answer.raise_for_status()
@@ -142,7 +142,7 @@ class Services:
             service.check()
 
     def extender_stanza(self) -> Mapping[str, object]:
-        """What kube-scheduler's configuration says of our extender: the shipped stanza with its address here."""
+        """Returns kube-scheduler's stanza for the extender: the shipped one with its address here."""
         (stanza,) = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"]
         return {**stanza, "urlPrefix": self.by_name["extender"].url}
 

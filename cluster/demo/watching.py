@@ -1,4 +1,4 @@
-"""What the screen shows at a moment: nodes with windows, hot counts and scores, pods, decisions, evictions.
+"""State of the screen at a moment: nodes with windows, hot counts and scores, pods, decisions, evictions.
 
 Read once a second by `phases` from where users would read it: Node annotations and pods from the apiserver, scores and
 decisions from the extender, evictions from the descheduler. In the plain phase there is no extender: no score then.
@@ -78,7 +78,7 @@ class Watcher:
         )
 
     def readings(self) -> dict[str, load_annotation.Reading]:
-        """What is annotated on each node; a node without a usable annotation is absent."""
+        """Returns the reading on each node; a node without a usable annotation is absent."""
         found: dict[str, load_annotation.Reading] = {}
         for node in self._kube.list(kinds.NODES).items:
             text = node.annotations.get(load_annotation.KEY)

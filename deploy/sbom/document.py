@@ -67,34 +67,34 @@ def _component(
 
 
 def _add_packages(
-    made: boms.Bom, packages: collections.abc.Sequence[pins.Package], scope: components.ComponentScope
+    document: boms.Bom, packages: collections.abc.Sequence[pins.Package], scope: components.ComponentScope
 ) -> None:
     """The components, and who needs whom as the comments of the file say."""
     added = [(one, _package(one, scope)) for one in packages]
-    made.components.update(component for _, component in added)
-    root = made.metadata.component
+    document.components.update(component for _, component in added)
+    root = document.metadata.component
     named: dict[str, list[components.Component]] = collections.defaultdict(list)
-    for component in made.components:
+    for component in document.components:
         named[component.name].append(component)
     for one, component in added:
         for asker in one.via:
             askers = [root] if asker.startswith("-r ") else named[asker]
             for wanting in filter(None, askers):
-                made.register_dependency(wanting, [component])
+                document.register_dependency(wanting, [component])
 
 
-def _package(one: pins.Package, scope: components.ComponentScope) -> components.Component:
-    hashes = [model.HashType(alg=model.HashAlgorithm.SHA_256, content=digest) for digest in one.hashes]
+def _package(package: pins.Package, scope: components.ComponentScope) -> components.Component:
+    hashes = [model.HashType(alg=model.HashAlgorithm.SHA_256, content=digest) for digest in package.hashes]
     files = model.ExternalReference(
         type=model.ExternalReferenceType.DISTRIBUTION,
-        url=model.XsUri(_URL.format(one.name, one.version)),
+        url=model.XsUri(_URL.format(package.name, package.version)),
         hashes=hashes,
     )
-    marker = [model.Property(name="evenload:marker", value=one.marker)] if one.marker else []
-    return _component(one.name, one.version, scope=scope, references=[files], properties=marker)
+    marker = [model.Property(name="evenload:marker", value=package.marker)] if package.marker else []
+    return _component(package.name, package.version, scope=scope, references=[files], properties=marker)
 
 
-def _add_modules(made: boms.Bom, root: pathlib.Path) -> None:
+def _add_modules(document: boms.Bom, root: pathlib.Path) -> None:
     checksums: dict[pins.Module, str] = {}
     for path in sorted(root.glob("[!.]*/**/go.mod")):
         beside = path.with_name("go.sum")
@@ -104,4 +104,4 @@ def _add_modules(made: boms.Bom, root: pathlib.Path) -> None:
     for module, checksum in sorted(checksums.items()):
         checked = [model.Property(name="evenload:go.sum", value=checksum)]
         scope = components.ComponentScope.EXCLUDED
-        made.components.add(_component(*module, scope=scope, registry="golang", properties=checked))
+        document.components.add(_component(*module, scope=scope, registry="golang", properties=checked))

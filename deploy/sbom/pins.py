@@ -70,11 +70,11 @@ def _pin(text: str, number: int) -> Package:
     return Package(pin[1], pin[2], pin[3] or "", (), ())
 
 
-def _hashed(found: list[Package], text: str, number: int) -> Package:
+def _hashed(entries: list[Package], text: str, number: int) -> Package:
     digest = _HASH.fullmatch(text)
-    if digest is None or not found:
+    if digest is None or not entries:
         raise PinError(f"line {number}: {text!r} is no --hash=sha256:…; run make lock")
-    return found[-1]._replace(hashes=(*found[-1].hashes, digest[1]))
+    return entries[-1]._replace(hashes=(*entries[-1].hashes, digest[1]))
 
 
 def _asked_for(package: Package, comment: str) -> Package:

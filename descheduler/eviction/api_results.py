@@ -51,7 +51,7 @@ class EvictionResult(NamedTuple):
 
 
 def of_answer(answer: EvictionAnswer | None, mode: str) -> EvictionResult:
-    """What an answer means in a mode; None: nothing was asked."""
+    """Translates the apiserver's answer in a mode; None: nothing was asked."""
     if answer is None:
         return EvictionResult("observed", None, "")
     if answer.status == LATER:
@@ -69,15 +69,15 @@ def of_answer(answer: EvictionAnswer | None, mode: str) -> EvictionResult:
     return EvictionResult(RESULT_OF_STATUS.get(answer.status, "failed"), answer.status, answer.message)
 
 
-def refused_by(told: EvictionResult) -> str | None:
+def refused_by(result: EvictionResult) -> str | None:
     """Name the refuser of an eviction, one of REFUSERS: a `budget`, the `guard`, else the `apiserver` (RBAC,
     another admission policy, a webhook), or that there was no answer to rely on (`unanswered`). None: nothing did.
     """
-    if told.result in ("refused", "unknown"):
-        return "budget" if told.result == "refused" else "unanswered"
-    if told.result != "failed":
+    if result.result in ("refused", "unknown"):
+        return "budget" if result.result == "refused" else "unanswered"
+    if result.result != "failed":
         return None
-    return "guard" if told.status == FORBIDDEN and GUARD in told.message else "apiserver"
+    return "guard" if result.status == FORBIDDEN and GUARD in result.message else "apiserver"
 
 
 def of_error(error: errors.KubeError) -> EvictionResult:

@@ -47,44 +47,44 @@ class LedgerEventSink(NamedTuple):
     ledger: Ledger
     clock: Clock
 
-    def keep(self, said: EventDraft) -> None:
+    def keep(self, draft: EventDraft) -> None:
         """Writes it into the ledger; a ledger that fails here fails again where nothing may go on without it."""
-        regarding, related = said.regarding, said.related
+        regarding, related = draft.regarding, draft.related
         told = RecordedEvent(
             self.clock.now(),
-            said.reason,
-            int(said.warning),
+            draft.reason,
+            int(draft.warning),
             regarding.kind,
             regarding.namespace,
             regarding.name,
             f"{related.kind}/{related.name}" if related is not None else "",
-            said.note,
+            draft.note,
         )
         try:
             self.ledger.tell(told)
         except LedgerError as error:
-            log.warning("event not kept", reason=said.reason, error=str(error))
+            log.warning("event not kept", reason=draft.reason, error=str(error))
 
 
 class EventPublisher:
     """Posts announcements as Events of this process and keeps them; best effort, it never raises."""
 
-    def __init__(self, writer: events.EventWriter, kept: LedgerEventSink | None = None) -> None:
+    def __init__(self, writer: events.EventWriter, sink: LedgerEventSink | None = None) -> None:
         self._writer = writer
-        self._kept = kept
+        self._kept = sink
 
-    def post(self, said: EventDraft) -> None:
+    def post(self, draft: EventDraft) -> None:
         """Writes one Event."""
         if self._kept is not None:
-            self._kept.keep(said)
+            self._kept.keep(draft)
         self._writer.write(
-            said.reason,
-            said.note,
-            regarding=said.regarding,
+            draft.reason,
+            draft.note,
+            regarding=draft.regarding,
             action="Evict",
-            warning=said.warning,
-            related=said.related,
-            annotations=said.annotations,
+            warning=draft.warning,
+            related=draft.related,
+            annotations=draft.annotations,
         )
 
 

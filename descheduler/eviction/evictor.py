@@ -31,7 +31,7 @@ log = logs.get(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvictionOutcome:
-    """What became of one planned eviction: its ledger row and what the apiserver told."""
+    """The result of one planned eviction: its ledger row and the apiserver's answer."""
 
     eviction: Eviction
     row_id: int
@@ -131,7 +131,7 @@ class Evictor:
     def _evict(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionOutcome:
         run = terms.run
         row_id, refusal = self._ledger.intend(run, eviction, at_seconds=self._clock.now())
-        told = EvictionResult("not_done", None, refusal) if refusal else self._asked(eviction, terms, call)
+        told = EvictionResult("not_done", None, refusal) if refusal else self._call(eviction, terms, call)
         log.info(  # before the outcome's row: should the ledger fail now, this line still tells
             "eviction",
             result=told.result,
@@ -148,7 +148,7 @@ class Evictor:
         self._ledger.decide(row_id, told.result, status=told.status, message=told.message, at_seconds=self._clock.now())
         return EvictionOutcome(eviction, row_id, told)
 
-    def _asked(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:
+    def _call(self, eviction: Eviction, terms: ExecutionContext, call: Call) -> EvictionResult:
         look = terms.look(eviction)
         if look.refusal is not None:
             return look.refusal

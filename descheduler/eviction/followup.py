@@ -1,4 +1,4 @@
-"""What became of evictions: intents a crash left open, where replacements landed, what the node's load was afterwards.
+"""Follow-up of evictions: intents that a crash left open, nodes of the replacements, the load of the node afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
 the rows that are `unfinished`, `follow` fills the later columns from what pods there are (`Looks` says when),
@@ -62,7 +62,7 @@ class PodState(NamedTuple):
 
     @classmethod
     def of(cls, pods: Pods, owners: collections.abc.Iterable[str], at_seconds: float) -> "PodState":
-        """What these pods show, of their owners (uids) those in question."""
+        """Returns the observations of these pods that belong to the owners (uids) in question."""
         by_owner: dict[str, list[Pod]] = {uid: [] for uid in owners}
         theirs = [pod for pod in pods for one in pod.metadata.owner_references if one.uid in by_owner]
         for pod in theirs:
@@ -255,11 +255,11 @@ def moved(row: Row, column: str, ledger: Ledger, policy: LoadPolicy, moment: flo
     return {f"moved_{after}_ratio": prediction_errors.moved_ratio(row, others, policy, moment)}
 
 
-def _ratio(shown: NodeUsage | None, metric: str, policy: LoadPolicy, moment: float) -> float | None:
-    if shown is None or metric not in shown.ratios:
+def _ratio(reading: NodeUsage | None, metric: str, policy: LoadPolicy, moment: float) -> float | None:
+    if reading is None or metric not in reading.ratios:
         return None
-    fresh = usage.fresh(shown.at_seconds, moment, policy.sync.stale_after_seconds)
-    return shown.ratios[metric] if fresh else None
+    fresh = usage.fresh(reading.at_seconds, moment, policy.sync.stale_after_seconds)
+    return reading.ratios[metric] if fresh else None
 
 
 def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Pod | None:

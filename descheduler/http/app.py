@@ -119,12 +119,12 @@ def _events(ledger: Ledger, clock: Clock) -> flask.Response:
     """GET /events: what was told, newest first, also what the cluster has dropped since."""
     given = flask.request.args
     _known(given, "since", "name", "limit")
-    rows = ledger.told(
+    rows = ledger.events(
         since_seconds=_since(given.get("since", ""), clock.now()),
         name=given.get("name", ""),
         limit=_limit(given.get("limit", str(LIMIT))),
     )
-    return ops_server.json_response({"events": [views.told(one) for one in rows]})
+    return ops_server.json_response({"events": [views.event(one) for one in rows]})
 
 
 def _query(arguments: collections.abc.Mapping[str, str], now_seconds: float) -> Query:

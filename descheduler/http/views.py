@@ -27,83 +27,83 @@ def span_seconds(text: str) -> float:
     return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
-def row(one: Row) -> dict[str, object]:
+def row(entry: Row) -> dict[str, object]:
     """A ledger row: "_at_seconds" columns become times, the rest keeps its unit in its name; beside them what
     `predictions` makes of the row.
     """
-    named = one._asdict()
-    shown = {_named(name): _shown(name, value) for name, value in named.items()}
+    named = entry._asdict()
+    shown = {_named(name): _json_value(name, value) for name, value in named.items()}
     errors = {
-        f"error_{after}_ratio": prediction_errors.error_ratio(one, after) for after in prediction_errors.PREDICTED
+        f"error_{after}_ratio": prediction_errors.error_ratio(entry, after) for after in prediction_errors.PREDICTED
     }
     return {
         **shown,
-        **{name: _shown(name, ratio) for name, ratio in errors.items()},
-        "stayed_under_line": prediction_errors.stayed_under_line(one),
-        "returned": None if one.returned is None else bool(one.returned),
+        **{name: _json_value(name, ratio) for name, ratio in errors.items()},
+        "stayed_under_line": prediction_errors.stayed_under_line(entry),
+        "returned": None if entry.returned is None else bool(entry.returned),
     }
 
 
-def told(one: RecordedEvent) -> dict[str, object]:
+def event(event: RecordedEvent) -> dict[str, object]:
     """An Event of ours as it was posted."""
     return {
-        "at": clock.to_rfc3339(one.at_seconds),
-        "type": "Warning" if one.warning else "Normal",
-        "reason": one.reason,
-        "kind": one.kind,
-        "namespace": one.namespace,
-        "name": one.name,
-        "related": one.related,
-        "note": one.note,
+        "at": clock.to_rfc3339(event.at_seconds),
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "kind": event.kind,
+        "namespace": event.namespace,
+        "name": event.name,
+        "related": event.related,
+        "note": event.note,
     }
 
 
-def report(one: Report) -> dict[str, object]:
+def report(run: Report) -> dict[str, object]:
     """A run's plan: the evictions in order, and every overloaded node with every candidate's verdict."""
     return {
-        "at": clock.to_rfc3339(one.run.at_seconds),
-        "mode": one.run.mode,
-        "mode_reason": one.why,
-        "policy": one.run.policy_hash,
-        "summary": one.summary,
-        "blocked": one.plan.blocked,
-        "partial": one.partial,
-        "headroom": headroom(one.plan.headroom),
-        "evictions": [eviction(planned) for planned in one.plan.evictions],
-        "nodes": [node(planned) for planned in one.plan.nodes],
+        "at": clock.to_rfc3339(run.run.at_seconds),
+        "mode": run.run.mode,
+        "mode_reason": run.why,
+        "policy": run.run.policy_hash,
+        "summary": run.summary,
+        "blocked": run.plan.blocked,
+        "partial": run.partial,
+        "headroom": headroom(run.plan.headroom),
+        "evictions": [eviction(planned) for planned in run.plan.evictions],
+        "nodes": [node(planned) for planned in run.plan.nodes],
     }
 
 
-def eviction(one: Eviction) -> dict[str, object]:
+def eviction(choice: Eviction) -> dict[str, object]:
     """One planned eviction with its figures."""
     return {
-        "namespace": one.pod.namespace,
-        "pod": one.pod.name,
-        "uid": one.pod.uid,
-        "workload": str(one.workload) if one.workload is not None else "",
-        "node": one.overload.node,
-        "metric": one.overload.metric,
-        "value_ratio": _rounded(one.overload.value_ratio),
-        "threshold_ratio": one.overload.evict_above_ratio,
-        "target_ratio": one.overload.evict_until_ratio,
-        "before_ratio": _rounded(one.before_ratio),
-        "projected_ratio": _rounded(one.projected_ratio),
-        "expected_5m_ratio": _shown("expected_5m_ratio", one.expected_5m_ratio),
-        "expected_30m_ratio": _shown("expected_30m_ratio", one.expected_30m_ratio),
-        "pod_cpu_millicores": round(one.used.cpu_millicores, 1),
-        "pod_memory_bytes": round(one.used.memory_bytes),
-        "destination": one.destination,
-        "destination_ratio": _rounded(one.destination_ratio),
-        "budget": one.budget,
+        "namespace": choice.pod.namespace,
+        "pod": choice.pod.name,
+        "uid": choice.pod.uid,
+        "workload": str(choice.workload) if choice.workload is not None else "",
+        "node": choice.overload.node,
+        "metric": choice.overload.metric,
+        "value_ratio": _rounded(choice.overload.value_ratio),
+        "threshold_ratio": choice.overload.evict_above_ratio,
+        "target_ratio": choice.overload.evict_until_ratio,
+        "before_ratio": _rounded(choice.before_ratio),
+        "projected_ratio": _rounded(choice.projected_ratio),
+        "expected_5m_ratio": _json_value("expected_5m_ratio", choice.expected_5m_ratio),
+        "expected_30m_ratio": _json_value("expected_30m_ratio", choice.expected_30m_ratio),
+        "pod_cpu_millicores": round(choice.used.cpu_millicores, 1),
+        "pod_memory_bytes": round(choice.used.memory_bytes),
+        "destination": choice.destination,
+        "destination_ratio": _rounded(choice.destination_ratio),
+        "budget": choice.budget,
     }
 
 
-def node(one: NodePlan) -> dict[str, object]:
+def node(relief: NodePlan) -> dict[str, object]:
     """One overloaded node: readings, projection, and the verdicts of its pods."""
     return {
-        "node": one.node.name,
-        "summary": one.summary,
-        "left_alone": one.left_alone,
+        "node": relief.node.name,
+        "summary": relief.summary,
+        "left_alone": relief.left_alone,
         "overloads": [
             {
                 "metric": over.metric,
@@ -111,9 +111,9 @@ def node(one: NodePlan) -> dict[str, object]:
                 "threshold_ratio": over.evict_above_ratio,
                 "target_ratio": over.evict_until_ratio,
                 "since": None if over.since_seconds is None else clock.to_rfc3339(over.since_seconds),
-                "projected_ratio": _rounded(one.projected[over.metric]),
+                "projected_ratio": _rounded(relief.projected[over.metric]),
             }
-            for over in one.overloads
+            for over in relief.overloads
         ],
         "candidates": [
             {
@@ -126,13 +126,15 @@ def node(one: NodePlan) -> dict[str, object]:
                 "rule": verdicts.RULES.get(judged.verdict.cause, ""),
                 "detail": judged.verdict.detail,
             }
-            for judged in one.candidates
+            for judged in relief.candidates
         ],
     }
 
 
 def headroom(left: Headroom) -> dict[str, object]:
-    """What a plan leaves of caps and budgets, and how far every node that takes pods is under its target lines."""
+    """Returns the caps and budgets that a plan leaves, and the distance of every node that takes pods from its target
+    lines.
+    """
     return {
         "run": left.run,
         "hour": left.hour,
@@ -144,16 +146,16 @@ def headroom(left: Headroom) -> dict[str, object]:
     }
 
 
-def breaker(one: Breaker) -> dict[str, object]:
+def breaker(state: Breaker) -> dict[str, object]:
     """A workload whose evictions failed, and how its breaker stands."""
-    until = None if one.until_seconds is None else clock.to_rfc3339(one.until_seconds)
+    until = None if state.until_seconds is None else clock.to_rfc3339(state.until_seconds)
     return {
-        "workload": one.workload,
-        "namespace": one.namespace,
-        "workload_uid": one.uid,
-        "failures": one.failures,
-        "last_at": clock.to_rfc3339(one.last_at_seconds),
-        "state": one.state,
+        "workload": state.workload,
+        "namespace": state.namespace,
+        "workload_uid": state.uid,
+        "failures": state.failures,
+        "last_at": clock.to_rfc3339(state.last_at_seconds),
+        "state": state.state,
         "until": until,
     }
 
@@ -162,7 +164,7 @@ def _named(column: str) -> str:
     return column.removesuffix("_seconds") if column in _TIMES else column
 
 
-def _shown(name: str, value: float | int | str | None) -> object:
+def _json_value(name: str, value: float | int | str | None) -> object:
     if name in _TIMES and isinstance(value, float):
         return clock.to_rfc3339(value)
     return _rounded(value) if name.endswith("_ratio") and isinstance(value, float) else value

@@ -33,7 +33,7 @@ class LedgerError(Exception):
 
 
 class LedgerCorrupt(LedgerError):
-    """What is in the file cannot be trusted, or it is gone."""
+    """Raised when the ledger file is gone or its content cannot be trusted."""
 
 
 class LedgerReplaced(LedgerError):

@@ -34,9 +34,9 @@ class LedgerRows(NamedTuple):
     resets: collections.abc.Mapping[str, float]
 
 
-def history(kept: LedgerRows, *, now_seconds: float, window_seconds: float) -> History:
-    """What the rows say; returns are counted for `window_seconds`."""
-    rows, resets = kept.rows, kept.resets
+def history(ledger_rows: LedgerRows, *, now_seconds: float, window_seconds: float) -> History:
+    """Builds the planner's history from ledger rows; counts returns for `window_seconds`."""
+    rows, resets = ledger_rows.rows, ledger_rows.resets
     counted = [row for row in rows if row.result in COUNTED]
     done = [row for row in counted if row.result in DONE]
     return History(
@@ -46,7 +46,7 @@ def history(kept: LedgerRows, *, now_seconds: float, window_seconds: float) -> H
         returned=collections.Counter(
             row.workload_uid for row in done if row.returned and row.intended_at_seconds > now_seconds - window_seconds
         ),
-        failures=_failures(kept.failing, resets),
+        failures=_failures(ledger_rows.failing, resets),
         in_vain=_in_vain(rows, resets),
         flow=_flows(counted),
         in_flight=frozenset(row.workload_uid for row in counted if _in_flight(row)),
@@ -91,7 +91,7 @@ def _in_vain(rows: collections.abc.Iterable[Row], resets: collections.abc.Mappin
 
 
 def _flows(counted: collections.abc.Iterable[Row]) -> dict[str, FlowHistory]:
-    """What each flow rule let through, by its key."""
+    """Returns the evictions that each flow rule admitted, by its key."""
     times: dict[str, list[float]] = {}
     waiting: dict[str, set[str]] = {}
     for row in counted:

@@ -90,11 +90,11 @@ class Ledger:
                 (*run, len(plan.evictions), summary, json.dumps(nodes)),
             )
 
-    def tell(self, told: RecordedEvent) -> None:
+    def tell(self, event: RecordedEvent) -> None:
         """Keeps an Event."""
         names, marks = ", ".join(RecordedEvent._fields), _marks(RecordedEvent._fields)
         with self._file.written() as writer:
-            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(told))
+            writer.execute(f"INSERT INTO events ({names}) VALUES ({marks})", tuple(event))
 
     def prune(self, before_seconds: float) -> int:
         """Deletes what is older, but for intents whose end is not known; how many evictions went."""
@@ -160,19 +160,19 @@ class Ledger:
         return self._select("WHERE mode = ? AND at_seconds >= ? ORDER BY at_seconds, id", [mode, began_seconds])
 
     def history(self, mode: str, *, now_seconds: float, window_seconds: float) -> History:
-        """What rows of this mode in the last `window_seconds` (at least as long as they are followed) say to the next
-        plan.
+        """Returns the history for the next plan, from rows of this mode in the last `window_seconds` (at least as long
+        as they are followed).
         """
         rows = self.since(mode, now_seconds - max(FOLLOWED_SECONDS, window_seconds))
         kept = LedgerRows(rows, self._failing(mode), self._resets())
         return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=window_seconds)
 
     def in_last_hour(self, mode: str, *, now_seconds: float) -> int:
-        """The same of `History.in_last_hour` alone, for a run that plans nothing."""
+        """Returns `History.in_last_hour` alone, for a run that plans nothing."""
         kept = LedgerRows(self.since(mode, now_seconds - HOUR_SECONDS), (), {})
         return history_from_rows.history(kept, now_seconds=now_seconds, window_seconds=0.0).in_last_hour
 
-    def told(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
+    def events(self, *, since_seconds: float | None = None, name: str = "", limit: int = 500) -> list[RecordedEvent]:
         """The newest Events about objects of that name ("" for any), newest first."""
         rest = "WHERE at_seconds >= ? AND (? IN ('', name)) ORDER BY at_seconds DESC, id DESC LIMIT ?"
         with self._file.reading() as reader:

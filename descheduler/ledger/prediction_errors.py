@@ -31,7 +31,8 @@ LAST_LOOK: Final = "load_30m_ratio"
 
 
 def moved_ratio(row: Row, others: collections.abc.Iterable[Row], policy: LoadPolicy, moment: float) -> float:
-    """What other evictions moved on the row's node between its decision and the moment, as the metric shows it then.
+    """Returns the ratio that other evictions moved on the row's node between its decision and the moment, as the metric
+    shows it then.
 
     `others` are rows of the same mode that may have ended up on the node or left it; the row itself may be among them.
     """
@@ -71,7 +72,7 @@ def _arrived(policy: LoadPolicy, row: Row, age_seconds: float) -> float:
 
 
 def _share(other: Row, row: Row, policy: LoadPolicy) -> float:
-    """What the other pod used, as a ratio of the row's node: the row's own pod was so much of it, and used so much."""
+    """Returns the use of the other pod as a ratio of the row's node, scaled from the row's own pod."""
     resource = usage.resources_of(policy)[row.metric]
     own, others = (one.cpu_millicores if resource is Resource.CPU else one.memory_bytes for one in (row, other))
     return others / own * (row.before_ratio - row.projected_ratio) if own > 0 else 0.0

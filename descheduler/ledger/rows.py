@@ -1,5 +1,4 @@
-"""What the ledger keeps: one row per eviction, per run, per Event told; the words for how evictions end; what may be
-asked.
+"""Rows of the ledger: one per eviction, per run, per Event; the results of evictions; the filters of queries.
 
 `ledger.ledger` stores and finds them, `eviction.evictor` and `eviction.followup` write them through it,
 `ledger.history_from_rows` makes a history of them, `http.views` shows them.
@@ -28,7 +27,7 @@ RESULTS: Final = (*COUNTED, *FAILED, "gone", "replaced", "not_done")
 
 
 class Run(NamedTuple):
-    """What all rows of one run share."""
+    """The columns that all rows of one run share."""
 
     run: str
     at_seconds: float
@@ -111,7 +110,7 @@ class RecordedEvent(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Query:
-    """What GET /evictions may ask; "" and None mean any."""
+    """The filters of GET /evictions; "" and None match everything."""
 
     since_seconds: float | None = None
     namespace: str = ""

@@ -126,7 +126,7 @@ class Destinations:
         self._ranking = None
 
     def projected_ratios(self, name: str) -> dict[str, float]:
-        """What a destination would show with everything committed so far, by metric with a descheduler line."""
+        """Returns a destination's utilisation with everything committed so far, by metric with a descheduler line."""
         return dict(self._rooms[name].ratios)
 
     def headroom(self) -> dict[str, dict[str, float]]:
@@ -225,7 +225,8 @@ def expected_ratios(
     policy: LoadPolicy,
     landed: collections.abc.Mapping[str, Measured],
 ) -> load_filter.Floats:
-    """What recent pods will add before the windows show it [nodes, metrics in force]: est(p) * decay / allocatable.
+    """Returns the load of recent pods before the windows show it [nodes, metrics in force]: est(p) * decay /
+    allocatable.
 
     The replacement of an evicted pod is expected to use what that one measurably used, whatever it requests. A pod
     that the scheduler makes room for by preemption counts in full; DaemonSet pods and placeholders do not count.
@@ -253,7 +254,7 @@ def expected_ratios(
 
 
 def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> load_filter.Floats:
-    """What pods may ask for [nodes, resources], in millicores and bytes."""
+    """Returns the free requests [nodes, resources], in millicores and bytes."""
     sizes = [
         [usage.size(allocatable, one) for one in resources] for allocatable in (node.allocatable for node in nodes)
     ]

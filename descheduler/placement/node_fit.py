@@ -45,7 +45,8 @@ class NodeFit:
             self.ports.update(ports)
 
     def why_not(self, pod: Pod) -> str:
-        """What keeps the pod out ("requests", "pod slots", "host port"), "" if it fits beside what is there.
+        """Returns the reason that keeps the pod out ("requests", "pod slots", "host port"), "" if it fits beside the
+        others.
 
         Placeholders count only if they outrank the pod, or if it never preempts.
         """

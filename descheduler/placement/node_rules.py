@@ -56,7 +56,7 @@ def tolerated_taints(nodes: Iterable[Node]) -> frozenset[tuple[str, str]]:
 
 
 def why_not(node: Node, pod: Pod) -> str:
-    """What keeps the pod off the node: "taint", "node affinity" (with the node selector), or "" for nothing."""
+    """Returns the rule that keeps the pod off the node: "taint", "node affinity" (node selector too), "" for none."""
     if selectors.untolerated(node.taints, pod.tolerations) is not None:
         return "taint"
     return "" if pod.selects(node.name, node.labels) else "node affinity"

@@ -48,7 +48,7 @@ class Spread(NamedTuple):
 
 
 class PodAffinityVerdict(NamedTuple):
-    """What keeps one pod off nodes: the domains it must be in, may not be in, and its spread rules.
+    """Inter-pod rules of one pod: the domains it must be in, may not be in, and its spread constraints.
 
     `attracted` is (topology key, domains) per affinity term; `first` says that the pod may start a group of its own.
     """
@@ -222,10 +222,10 @@ def _without(places: Places, pod: Pod) -> Places:
     return rest
 
 
-def _alike(one: Pod, other: Pod) -> bool:
-    owners = one.owner, other.owner
-    same = one.uid == other.uid if None in owners else owners[0] == owners[1]
-    return same and _anti_affinity(one) == _anti_affinity(other)
+def _alike(pod: Pod, other: Pod) -> bool:
+    owners = pod.owner, other.owner
+    same = pod.uid == other.uid if None in owners else owners[0] == owners[1]
+    return same and _anti_affinity(pod) == _anti_affinity(other)
 
 
 def _stands(pod: Pod) -> bool:

@@ -14,7 +14,7 @@ from kube.objects import CsiSource, Pod
 
 
 class Attachments:
-    """What is attached to each node that has a limit, planned moves included."""
+    """Volume attachments of each node that has a limit, planned moves included."""
 
     def __init__(self, taken: Snapshot) -> None:
         self._limits = taken.attach_limits

@@ -24,7 +24,7 @@ WORTHWHILE_SHARE = 0.02
 
 
 class Use(NamedTuple):
-    """What a pod uses of the hot resource, what of it remains to be moved, and what the pod requests: in one unit."""
+    """A pod's use of the hot resource, the part of it still to be moved, and the pod's request: in one unit."""
 
     used: float
     excess: float

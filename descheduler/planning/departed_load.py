@@ -1,4 +1,4 @@
-"""What a hot node would show without the pods that are leaving it, and without those whose load its window still shows.
+"""Node utilisation minus terminating pods and minus the decaying load of recently evicted pods.
 
 `planning.planner` begins with these ratios, so that no pod is evicted for the load of another that has gone already.
 
@@ -20,7 +20,7 @@ from policy.schema.load_policy import LoadPolicy
 
 
 class DepartedLoad:
-    """What the windows of all nodes still show."""
+    """Load of departed pods that the windows of all nodes still show."""
 
     def __init__(self, taken: Snapshot, policy: LoadPolicy, departed: collections.abc.Iterable[EvictedPod]) -> None:
         self._taken = taken
@@ -47,9 +47,9 @@ class DepartedLoad:
             )
         return projected
 
-    def _shown_ratio(self, one: EvictedPod, metric: str) -> float:
-        return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - one.gone_at_seconds)
+    def _shown_ratio(self, evicted: EvictedPod, metric: str) -> float:
+        return usage.shown_ratio(self._policy, metric, self._taken.at_seconds - evicted.gone_at_seconds)
 
 
-def _used(one: EvictedPod) -> PodUsage:
-    return PodUsage("", one.cpu_millicores, one.memory_bytes, one.gone_at_seconds)
+def _used(evicted: EvictedPod) -> PodUsage:
+    return PodUsage("", evicted.cpu_millicores, evicted.memory_bytes, evicted.gone_at_seconds)

@@ -27,7 +27,7 @@ class BudgetLeft(NamedTuple):
 
 
 class Headroom:
-    """What the budgets still allow while one plan is made."""
+    """Disruptions that the budgets still allow while one plan is made."""
 
     def __init__(self, budgets: collections.abc.Iterable[DisruptionBudget]) -> None:
         self._by_label: dict[tuple[str, Label | None], list[DisruptionBudget]] = collections.defaultdict(list)

@@ -34,15 +34,15 @@ def deciding(rules: collections.abc.Sequence[FlowRule], pod: Pod, standing: Work
 
 
 def key(rule: FlowRule) -> str:
-    """What the ledger calls a rule: 12 hex digits over its conditions, so that a changed rate keeps its past."""
+    """Returns the ledger's key of a rule: 12 hex digits over its conditions, so that a changed rate keeps its past."""
     conditions = rule.match.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     text = json.dumps(conditions, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def tokens(at_seconds: collections.abc.Iterable[float], *, per_minute: int, burst: int, now_seconds: float) -> float:
-    """What a bucket of `burst`, full before the first of these times, holds now: min(burst, held + rate * gap) - 1 for
-    each, never under 0.
+    """Returns the tokens that a bucket of `burst`, full before the first of these times, holds now: min(burst, held +
+    rate * gap) - 1 for each, never under 0.
     """
     held, last_seconds = float(burst), None
     for moment in (*sorted(at_seconds), None):

@@ -27,7 +27,7 @@ class Streak:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """What one run leaves for the next: streaks above the line, and the nodes being relieved for a metric."""
+    """State between two runs: streaks above the line, and the nodes being relieved for a metric."""
 
     streaks: collections.abc.Mapping[Key, Streak] = dataclasses.field(default_factory=dict)
     relieving: frozenset[Key] = frozenset()
@@ -131,10 +131,10 @@ def _over(usages: collections.abc.Mapping[str, NodeUsage], metric: str, line_rat
     return [node for node, seen in usages.items() if metric in seen.ratios and seen.ratios[metric] > above]
 
 
-def _reading(seen: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
-    if seen is None or not usage.fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
+def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_seconds: float) -> float | None:
+    if reading is None or not usage.fresh(reading.at_seconds, now_seconds, policy.sync.stale_after_seconds):
         return None
-    value = seen.ratios.get(metric)
+    value = reading.ratios.get(metric)
     return value if value is not None and usage.usable_ratio(value) else None
 
 
@@ -144,15 +144,15 @@ def _too_long_ago(streak: Streak, at_seconds: float, policy: LoadPolicy) -> bool
 
 
 def _next_streak(
-    streak: Streak | None, seen: NodeUsage | None, value: float | None, line_ratio: float
+    streak: Streak | None, reading: NodeUsage | None, value: float | None, line_ratio: float
 ) -> Streak | None:
-    if value is None or seen is None:
+    if value is None or reading is None:
         return streak
     if not usage.over(value, line_ratio):
         return None
     if streak is None:
-        return Streak(seen.at_seconds, seen.at_seconds)
-    return Streak(streak.since_seconds, max(streak.last_seconds, seen.at_seconds))
+        return Streak(reading.at_seconds, reading.at_seconds)
+    return Streak(streak.since_seconds, max(streak.last_seconds, reading.at_seconds))
 
 
 def _entered(memory: Memory, key: Key, policy: LoadPolicy) -> bool:

@@ -60,9 +60,9 @@ def plan(
     return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, draft.unreplaced)
 
 
-def idle(seen: Overview, policy: LoadPolicy) -> EvictionPlan:
+def idle(overview: Overview, policy: LoadPolicy) -> EvictionPlan:
     """The plan of most runs of most clusters: no node is overloaded, and that is known without any pod."""
-    return EvictionPlan(seen.at_seconds, blocked=_words(_blocked(seen, policy, frozenset())))
+    return EvictionPlan(overview.at_seconds, blocked=_words(_blocked(overview, policy, frozenset())))
 
 
 def _words(why_blocked: Verdict | None) -> str:
@@ -108,7 +108,7 @@ class _Planner:
 
 
 class _NodeRelief:
-    """What one plan has chosen and reserved so far."""
+    """The evictions that one plan has chosen for a node, and their reservations."""
 
     def __init__(self, taken: Snapshot, policy: LoadPolicy, history: History, overloaded: frozenset[str]) -> None:
         self.evictions: list[Eviction] = []
@@ -135,7 +135,7 @@ class _NodeRelief:
         return destinations.Destinations(self._taken, self._policy, excluded=self._overloaded, landed=self._landed)
 
     def headroom(self) -> Headroom:
-        """What the plan so far leaves."""
+        """Returns the caps and budgets that the plan leaves so far."""
         destinations = tuple(self._destinations.headroom().items())
         return Headroom(self._caps.run_left, self._caps.hour_left, self._headroom.left(), destinations)
 
@@ -258,7 +258,7 @@ class _NodeRelief:
         return Verdict(Cause.USAGE_UNKNOWN, f"its usage is {self._taken.at_seconds - used.at_seconds:.0f} s old")
 
     def _use(self, work: _Planner, overload: Overload, pod: Pod) -> candidate_order.Use:
-        """What the pod has to do with the hot resource, in millicores or bytes."""
+        """Returns the pod's use of the hot resource, in millicores or bytes."""
         resource = self._resources[overload.metric]
         excess_ratio = work.projected[overload.metric] - overload.evict_until_ratio - usage.ROUNDING
         used = usage.amount(self._taken.pod_usage[pod.key], resource)

@@ -1,4 +1,4 @@
-"""What a run decided, as values: every candidate with its verdict, every eviction with its figures, and what is left.
+"""The plan of a run as values: every candidate with its verdict, every eviction with its figures, and what is left.
 
 `planning.planner` makes an `EvictionPlan`; `eviction.evictor` carries it out, the Events, the ledger, the metrics and
 GET /plan repeat it.
@@ -28,7 +28,7 @@ class ConsideredPod(NamedTuple):
 
 
 class Headroom(NamedTuple):
-    """What is left after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
+    """The rest after the plan: of the run's and the hour's caps, of the budgets over candidates, and per node that
     takes pods the distance to each target line (negative: over it), coolest node first.
     """
 
@@ -82,7 +82,7 @@ class NodePlan:
 
     @property
     def summary(self) -> str:
-        """What happens to the node in one line."""
+        """Returns the plan for the node in one line."""
         if self.left_alone:
             return f"left alone: {self.left_alone}"
         return verdicts.summary(self.chosen, (one.verdict.cause for one in self.candidates), verb="to evict")

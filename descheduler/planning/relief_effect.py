@@ -49,25 +49,25 @@ def ineffective(relieved: collections.abc.Iterable[Relieved], metric: str, polic
     return last._replace(in_a_row=in_a_row) if last is not None and in_a_row else None
 
 
-def _of_run(several: tuple[Relieved, ...], policy: LoadPolicy) -> Effect | None:
+def _of_run(past: tuple[Relieved, ...], policy: LoadPolicy) -> Effect | None:
     """The better of both looks; None where neither is known yet, or the windows still show most of the pods."""
-    whole_ratio = sum(one.share_ratio for one in several)
-    looks = (_look(several, number, policy) for number in range(len(several[0].looks)))
+    whole_ratio = sum(one.share_ratio for one in past)
+    looks = (_look(past, number, policy) for number in range(len(past[0].looks)))
     usable = [one for one in looks if one is not None and one.expected_ratio >= LEAST_RATIO * whole_ratio > 0]
     return max(usable, key=lambda one: one.measured_ratio / one.expected_ratio, default=None)
 
 
-def _look(several: tuple[Relieved, ...], number: int, policy: LoadPolicy) -> Effect | None:
-    first = several[0]
+def _look(past: tuple[Relieved, ...], number: int, policy: LoadPolicy) -> Effect | None:
+    first = past[0]
     moment, load_ratio = first.looks[number]
     if load_ratio is None:
         return None
     expected_ratio = sum(
         one.share_ratio * (1.0 - usage.shown_ratio(policy, one.metric, moment - one.gone_at_seconds))
-        for one in several
+        for one in past
         if one.gone_at_seconds is not None
     )
-    return Effect(len(several), expected_ratio, first.before_ratio - load_ratio, 0)
+    return Effect(len(past), expected_ratio, first.before_ratio - load_ratio, 0)
 
 
 def _sum(judged: collections.abc.Sequence[Effect], evictions: int) -> Effect | None:

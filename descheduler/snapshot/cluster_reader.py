@@ -36,7 +36,7 @@ Used = collections.abc.Callable[[collections.abc.Collection[str]], dict[str, Pod
 
 
 class Figures(NamedTuple):
-    """What Prometheus says of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
+    """Prometheus' figures of pods, by key: cores and bytes used, and the Unix seconds of the data behind each."""
 
     cores: dict[str, float]
     sizes_bytes: dict[str, float]
@@ -86,10 +86,10 @@ class Reader:
         nodes = self.nodes()
         return Overview(now_seconds, nodes, self.node_usage(nodes, policy))
 
-    def complete(self, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]) -> Snapshot:
+    def complete(self, overview: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]) -> Snapshot:
         """The rest of the cluster, with the usage of pods on nodes that are `hot`; raises KubeError and PromqlError."""
-        with self._listed(seen.at_seconds) as begun:
-            return self._beside(begun, seen, policy, hot)
+        with self._listed(overview.at_seconds) as begun:
+            return self._beside(begun, overview, policy, hot)
 
     def nodes(self) -> tuple[Node, ...]:
         """All nodes; raises KubeError."""
@@ -112,7 +112,7 @@ class Reader:
             begun.wait()
 
     def _beside(
-        self, begun: Begun, seen: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]
+        self, begun: Begun, overview: Overview, policy: LoadPolicy, hot: collections.abc.Collection[str]
     ) -> Snapshot:
         """Everything else, while the pods are on their way; then what only they tell to ask for."""
         controllers = self._owners()
@@ -123,14 +123,14 @@ class Reader:
         volumes = self._volumes(pods)
         owned = self._custom(controllers, pods, hot)
         return Snapshot(
-            at_seconds=seen.at_seconds,
-            nodes=seen.nodes,
+            at_seconds=overview.at_seconds,
+            nodes=overview.nodes,
             pods=pods,
             # Last: what they still allow is not older than the pods, and an apiserver that has gone meanwhile shows.
             budgets=self._kube.list(kinds.BUDGETS).items,
             workloads=workloads.Index(controllers, owned.workloads),
             namespaces=namespaces,
-            node_usage=seen.node_usage,
+            node_usage=overview.node_usage,
             pod_usage=pod_usage,
             volumes=volumes,
             attach_limits=self._attach_limits(volumes.values()),
@@ -242,17 +242,17 @@ class Reader:
         return readings.by_node(answer, directory, label=label, judge=judge, of_replicas=of_replicas).values
 
 
-def _older(one: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
+def _older(times: collections.abc.Mapping[str, float], other: collections.abc.Mapping[str, float]) -> dict[str, float]:
     """The earlier of both times where both are known; written out, since it is asked of every node in every run."""
-    return {node: at if at < other[node] else other[node] for node, at in one.items() if node in other}
+    return {node: at if at < other[node] else other[node] for node, at in times.items() if node in other}
 
 
-def relievable(seen: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
+def relievable(node_usages: collections.abc.Mapping[str, NodeUsage], policy: LoadPolicy) -> frozenset[str]:
     """The nodes over some target line: only these can be confirmed as overloaded in this run."""
     bands = policy.descheduler.thresholds.items()
     return frozenset(
         name
-        for name, one in seen.items()
+        for name, one in node_usages.items()
         if any(usage.over(one.ratios.get(metric, 0.0), band.evict_until_ratio) for metric, band in bands)
     )
 

@@ -1,4 +1,4 @@
-"""What the past says to a plan: counts and times out of the ledger, as one immutable value.
+"""History for a plan: counts and times out of the ledger, as one immutable value.
 
 `ledger.history_from_rows` makes it of the ledger's rows, so caps and cool-downs survive restarts; `planning.limits` and
 `planning.planner` decide by it. Rows of another mode do not count: what DryRun pretended must not hold back Enforce.
@@ -43,7 +43,7 @@ class Relieved(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What an evicted pod used where it was: millicores and bytes."""
+    """An evicted pod's use on its old node: millicores and bytes."""
 
     cpu_millicores: float
     memory_bytes: float
@@ -59,7 +59,7 @@ class PendingReplacement(NamedTuple):
 
 
 class FlowHistory(NamedTuple):
-    """What a flow rule let through: when (Unix seconds), and workloads whose replacement was not seen Ready yet."""
+    """Evictions that a flow rule admitted: when (Unix seconds), and workloads whose replacement is not yet Ready."""
 
     at_seconds: tuple[float, ...] = ()
     in_flight: frozenset[str] = frozenset()

@@ -52,7 +52,7 @@ class Pods:
 
 
 class Late:
-    """The same without a thread, listed when they are asked for: where a list takes no time (a simulation's)."""
+    """Lists pods on demand and without a thread: where a list takes no time (a simulation's)."""
 
     def __init__(self, kube: KubeDoor, *, begun_at_seconds: float) -> None:
         self._kube = kube
@@ -80,7 +80,7 @@ def unfinished(kube: KubeDoor, *, namespace: str = "") -> tuple[interned_pods.Po
 
 
 class Begun(NamedTuple):
-    """What `--once` begins with: the door, and the pods it was asked for."""
+    """Start of `--once`: the door, and the pods already requested from it."""
 
     door: "Client"
     pods: Pods

@@ -62,7 +62,7 @@ def is_custom(reference: OwnerReference | None) -> bool:
 
 
 def workloads(door: ScalesDoor, owners: collections.abc.Collection[Custom]) -> ScaledOwner:
-    """What is known of the owners: one request per API version and one per owner. Raises nothing of the door."""
+    """Returns the workloads of the owners: one request per API version and one per owner. Raises no KubeError."""
     asking, found = _Asking(door), ScaledOwner({}, {})
     for owner in sorted(set(owners), key=lambda one: (one.namespace, one.reference.uid, str(one.reference))):
         try:

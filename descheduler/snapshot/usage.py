@@ -1,4 +1,4 @@
-"""What nodes and pods really use, as figures with a time, and which of those figures may be acted on.
+"""Use of nodes and pods, as figures with a time, and the rule which of them may be acted on.
 
 `snapshot.cluster_reader` makes these from Prometheus answers; `planning.planner` and `placement.destinations` decide by
 them. A figure that is missing is absent, never 0, and a figure that is too old counts as missing: the descheduler never
@@ -85,12 +85,12 @@ def usable_ratio(value: float) -> bool:
     return load_annotation.invalid_reason(value) is None
 
 
-def fresh_ratios(seen: NodeUsage | None, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
+def fresh_ratios(reading: NodeUsage | None, now_seconds: float, policy: LoadPolicy) -> dict[str, float]:
     """A node's valid ratios by metric; none at all without a reading, or with one that may not be acted on."""
-    if seen is None or not fresh(seen.at_seconds, now_seconds, policy.sync.stale_after_seconds):
+    if reading is None or not fresh(reading.at_seconds, now_seconds, policy.sync.stale_after_seconds):
         return {}
     limit = load_annotation.MAX_RATIO
-    return {name: value for name, value in seen.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
+    return {name: value for name, value in reading.ratios.items() if 0 <= value <= limit}  # as `usable_ratio` has it
 
 
 def resources_of(policy: LoadPolicy) -> dict[str, Resource]:
@@ -141,7 +141,7 @@ def metrics_read(policy: LoadPolicy, nodes: collections.abc.Iterable[Node] = ())
 
 
 def amount(usage: PodUsage, resource: Resource) -> float:
-    """What the pod uses of the resource: millicores or bytes."""
+    """Returns the pod's use of the resource: millicores or bytes."""
     return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
 

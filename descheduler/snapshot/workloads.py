@@ -19,7 +19,7 @@ LISTED: Final = (REPLICA_SET, "Deployment", "StatefulSet", "ReplicationControlle
 
 
 class Controller(Protocol):
-    """What the index needs of a ReplicaSet, Deployment, StatefulSet, ReplicationController or Job."""
+    """The fields that the index needs of a ReplicaSet, Deployment, StatefulSet, ReplicationController or Job."""
 
     @property
     def name(self) -> str: ...

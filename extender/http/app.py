@@ -41,7 +41,7 @@ Answer = collections.abc.Callable[[bytes, float], verbs.Outcome]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """What the application is made from; all of it is shared with the threads that keep the view up to date."""
+    """The parts of the application; all of them are shared with the threads that keep the view up to date."""
 
     view: cluster_view.ClusterView
     clock: clock.Clock
@@ -108,23 +108,23 @@ def create_app(parts: Parts, ops: flask.Blueprint) -> flask.Flask:
     return app
 
 
-def _filter(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _filter(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_args(body)
-    return _in_time(seen, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral_answers.filter_nodes)
+    return _in_time(view, args, now_seconds, decide=verbs.filter_nodes, otherwise=neutral_answers.filter_nodes)
 
 
-def _prioritize(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _prioritize(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_args(body)
-    return _in_time(seen, args, now_seconds, decide=verbs.prioritize, otherwise=neutral_answers.prioritize)
+    return _in_time(view, args, now_seconds, decide=verbs.prioritize, otherwise=neutral_answers.prioritize)
 
 
-def _preempt(seen: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
+def _preempt(view: cluster_view.ClusterView, body: bytes, now_seconds: float) -> verbs.Outcome:
     args = protocol.decode_preemption(body)
-    return _in_time(seen, args, now_seconds, decide=verbs.preempt, otherwise=neutral_answers.preempt)
+    return _in_time(view, args, now_seconds, decide=verbs.preempt, otherwise=neutral_answers.preempt)
 
 
 def _in_time(
-    seen: cluster_view.ClusterView,
+    view: cluster_view.ClusterView,
     args: A,
     now_seconds: float,
     *,
@@ -134,9 +134,9 @@ def _in_time(
     """The decision, or the neutral answer when the request has waited too long already or would have to."""
     try:
         deadline.check()
-        return decide(seen, args, now_seconds)
+        return decide(view, args, now_seconds)
     except deadline.Overrun:
-        return otherwise(args, seen.in_force.content_hash, now_seconds)
+        return otherwise(args, view.in_force.content_hash, now_seconds)
 
 
 def _respond(parts: Parts, verb: str, answer: Answer) -> flask.Response:

@@ -47,18 +47,18 @@ class Open:
             del self._of_address[old.address]
         self._held_bytes -= self._held.pop(old, 0)
 
-    def renew(self, one: connection.Connection) -> None:
+    def renew(self, client: connection.Connection) -> None:
         """A request of it is whole."""
-        ours = self._of_address[one.address]
-        ours[one] = ours.pop(one)
+        ours = self._of_address[client.address]
+        ours[client] = ours.pop(client)
 
-    def hold(self, one: connection.Connection) -> connection.Connection | None:
+    def hold(self, client: connection.Connection) -> connection.Connection | None:
         """Count the bytes that it holds now; the connection that must go, if they are too many in all."""
-        held_bytes = one.held_bytes
-        self._held_bytes += held_bytes - self._held.get(one, 0)
-        self._held[one] = held_bytes
+        held_bytes = client.held_bytes
+        self._held_bytes += held_bytes - self._held.get(client, 0)
+        self._held[client] = held_bytes
         if not held_bytes:
-            del self._held[one]
+            del self._held[client]
         return self._largest() if self._held_bytes > HELD_LIMIT_BYTES else None
 
     def _largest(self) -> connection.Connection | None:
@@ -90,9 +90,9 @@ class Turns:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, one: connection.Connection) -> None:
+    def wait(self, client: connection.Connection) -> None:
         """A request is whole."""
-        self._waiting.setdefault(one.address, {})[one] = None
+        self._waiting.setdefault(client.address, {})[client] = None
 
     def take(self) -> connection.Connection | None:
         """The next for a thread; None while there is none of either."""
@@ -109,20 +109,20 @@ class Turns:
             self._large = chosen
         return chosen
 
-    def done(self, one: connection.Connection) -> None:
+    def done(self, client: connection.Connection) -> None:
         """A thread has answered it."""
         self._free += 1
-        self._in_progress[one.address] -= 1
+        self._in_progress[client.address] -= 1
         self._in_progress += collections.Counter()  # without those that have none
-        if self._large is one:
+        if self._large is client:
             self._large = None
 
-    def forget(self, one: connection.Connection) -> None:
+    def forget(self, client: connection.Connection) -> None:
         """It waits no longer."""
-        ours = self._waiting.get(one.address, {})
-        ours.pop(one, None)
+        ours = self._waiting.get(client.address, {})
+        ours.pop(client, None)
         if not ours:
-            self._waiting.pop(one.address, None)
+            self._waiting.pop(client.address, None)
 
     def _first(self, ours: Connections) -> connection.Connection | None:
         return next((one for one in ours if not (one.large and self._large)), None)

@@ -1,4 +1,4 @@
-"""What follows an answer and nobody waits for: put off while the next request of the connection is there already.
+"""Deferred bookkeeping per connection: runs when no request waits.
 
 `http.fast_path` hands over the bookkeeping of an answer with `do`. A thread of `http.gunicorn_server` that is `keeping`
 puts it off and lets `some` of it be done whenever no request waits; at most LIMIT are put off, and all are done before
@@ -19,7 +19,7 @@ Work = collections.abc.Callable[[], None]
 
 
 class _Thread(threading.local):
-    """What this thread has put off; None while it does not."""
+    """The work that this thread has deferred; None while it does not defer."""
 
     put_off: "collections.deque[Work] | None" = None
 

@@ -158,17 +158,17 @@ class FastPath:
         return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
 
     def _filtered(
-        self, asked: ParsedRequest, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
+        self, request: ParsedRequest, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
     ) -> None:
-        current, every = asked.current, asked.current.standing
+        current, every = request.current, request.current.standing
         name_of = every.loads.names.__getitem__
         winner = name_of(int(passed[0])) if len(passed) == 1 else ""
-        self._assume(asked, winner)
+        self._assume(request, winner)
 
         def note() -> None:
             rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
             judged = verbs.Judgement(rejected, None, causes)
-            self._note("filter", asked, judged, assumed=winner)
+            self._note("filter", request, judged, assumed=winner)
 
         deferred.do(note)
 
@@ -183,39 +183,39 @@ class FastPath:
         reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
-    def _prioritized(self, asked: ParsedRequest, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
-        every = asked.current.standing
+    def _prioritized(self, request: ParsedRequest, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
+        every = request.current.standing
         names = every.loads.names
-        winner = "" if ranking.neutral.all() else names[asked.rows[ranking.raw.argmax()]]
-        self._assume(asked, winner)
+        winner = "" if ranking.neutral.all() else names[request.rows[ranking.raw.argmax()]]
+        self._assume(request, winner)
 
         def note() -> None:
-            best = verbs.ranked(lambda at: names[asked.rows[at]], ranking)
+            best = verbs.ranked(lambda at: names[request.rows[at]], ranking)
             judged = verbs.Judgement({}, None, causes)
-            self._note("prioritize", asked, judged, best=best, assumed=winner)
+            self._note("prioritize", request, judged, best=best, assumed=winner)
 
         deferred.do(note)
 
     def _note(
         self,
         verb: str,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         judged: verbs.Judgement,
         *,
         best: tuple[decision_log.Ranked, ...] = (),
         assumed: str,
     ) -> None:
-        seen = cluster_view.CandidateRows(asked.current.standing, asked.rows)
-        found = verbs.decision(verb, seen, asked.pod, judged, best=best, assumed=assumed, mean=asked.mean)
+        seen = cluster_view.CandidateRows(request.current.standing, request.rows)
+        found = verbs.decision(verb, seen, request.pod, judged, best=best, assumed=assumed, mean=request.mean)
         app.note(self._parts, found)
 
-    def _assume(self, asked: ParsedRequest, winner: str) -> None:
+    def _assume(self, request: ParsedRequest, winner: str) -> None:
         """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
         made while nobody waits for it.
         """
         if winner:
-            self._parts.view.assume(asked.pod, winner, asked.current.standing.now_seconds)
-            if 2 * len(asked.rows) >= len(asked.current.labels.rows):
+            self._parts.view.assume(request.pod, winner, request.current.standing.now_seconds)
+            if 2 * len(request.rows) >= len(request.current.labels.rows):
                 self._boards.current(self._parts.clock.now())
 
     def _question(self, body: bytes, now_seconds: float) -> ParsedRequest | None:

@@ -29,7 +29,7 @@ _SHARED_MEMORY: Final = pathlib.Path("/dev/shm")  # noqa: S108 - gunicorn's own 
 
 
 class ServingState(Protocol):
-    """What runs in the worker: threads to start, and an application."""
+    """The state of the worker: threads to start, and an application."""
 
     def app(self) -> wsgi.WSGIApplication:
         """The application to serve."""

@@ -93,29 +93,29 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
                 new.until_seconds = min(self.ticking.monotonic() + self.cfg.keepalive, self._silent_until)
                 self._watch(new, selectors.EVENT_READ)
 
-    def _watch(self, one: Connection, events: int) -> None:
+    def _watch(self, client: Connection, events: int) -> None:
         """Register it in the poller for these events, or for none."""
-        if events == one.events:
+        if events == client.events:
             return
-        if one.events:
-            self.poller.unregister(one.sock)
+        if client.events:
+            self.poller.unregister(client.sock)
         if events:
-            self.poller.register(one.sock, events, functools.partial(self._step, one))
-        one.events = events
+            self.poller.register(client.sock, events, functools.partial(self._step, client))
+        client.events = events
 
-    def _drop(self, one: Connection, reason: str = "") -> None:
+    def _drop(self, client: Connection, reason: str = "") -> None:
         """Close it now; with a reason, it is counted."""
-        if one.closed:
+        if client.closed:
             return
         if reason:
             self.dropped(reason)
-            self._log_drop(one.address, reason)
-        self._watch(one, 0)
-        self._turns.forget(one)
-        self._shaking.pop(one, None)
-        self._open.remove(one)
+            self._log_drop(client.address, reason)
+        self._watch(client, 0)
+        self._turns.forget(client)
+        self._shaking.pop(client, None)
+        self._open.remove(client)
         self.nr_conns -= 1
-        one.close()
+        client.close()
 
     def _log_drop(self, address: str, reason: str) -> None:
         """Log one of them a minute for people: who is in the way is worth a line, and not a line each time."""
@@ -128,50 +128,50 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
 
     # One step of a connection for which the poller has something
 
-    def _step(self, one: Connection, _file: object) -> None:
+    def _step(self, client: Connection, _file: object) -> None:
         """Make the next step. An error ends this connection and no other."""
-        if one.events:  # else it was dropped in this very turn
-            work = functools.partial(self._go_on, one)
-            loop.attempt("a connection's next step", work, lambda _error: self._drop(one))
+        if client.events:  # else it was dropped in this very turn
+            work = functools.partial(self._go_on, client)
+            loop.attempt("a connection's next step", work, lambda _error: self._drop(client))
 
-    def _go_on(self, one: Connection) -> None:
+    def _go_on(self, client: Connection) -> None:
         try:
-            if one.events & selectors.EVENT_WRITE:
-                if one.sock.flush():
-                    self._replied(one)
-                self._hold(one)
-            elif one.ending:
-                if one.discard():
-                    self._drop(one)
-            elif self.cfg.is_ssl and not one.shaken:
-                self._shaking[one] = None
+            if client.events & selectors.EVENT_WRITE:
+                if client.sock.flush():
+                    self._replied(client)
+                self._hold(client)
+            elif client.ending:
+                if client.discard():
+                    self._drop(client)
+            elif self.cfg.is_ssl and not client.shaken:
+                self._shaking[client] = None
             else:
-                self._read(one)
+                self._read(client)
         except OSError:
-            self._drop(one)
+            self._drop(client)
 
-    def _read(self, one: Connection) -> None:
+    def _read(self, client: Connection) -> None:
         """Read what came of a request, and let it wait for a thread when it is whole."""
-        was_idle, now_seconds = one.idle, self.ticking.monotonic()
-        ready = one.receive(now_seconds)
-        if one.gone:
-            self._drop(one)
+        was_idle, now_seconds = client.idle, self.ticking.monotonic()
+        ready = client.receive(now_seconds)
+        if client.gone:
+            self._drop(client)
         elif ready:
-            one.answered = True
-            self._open.renew(one)
-            self._watch(one, 0)
-            self._turns.wait(one)
-            self._hold(one)
+            client.answered = True
+            self._open.renew(client)
+            self._watch(client, 0)
+            self._turns.wait(client)
+            self._hold(client)
             self._dispatch()
         else:
-            if was_idle and not one.idle:
-                one.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
-            self._watch(one, selectors.EVENT_READ)
-            self._hold(one)
+            if was_idle and not client.idle:
+                client.until_seconds = now_seconds + http_limits.REQUEST_SECONDS
+            self._watch(client, selectors.EVENT_READ)
+            self._hold(client)
 
-    def _hold(self, one: Connection) -> None:
+    def _hold(self, client: Connection) -> None:
         """Count what it holds, and drop who holds too much for that."""
-        while not one.closed and (surplus := self._open.hold(one)) is not None:
+        while not client.closed and (surplus := self._open.hold(client)) is not None:
             self._drop(surplus, "bytes")
 
     def _shake(self) -> None:
@@ -202,36 +202,36 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
             one.answering = True
             self.enqueue_req(one)
 
-    def finish_request(self, one: Connection, fs: "futures.Future[bool]") -> None:
+    def finish_request(self, client: Connection, fs: "futures.Future[bool]") -> None:
         """Take a connection back from its thread."""
-        self._turns.done(one)
-        one.answering = False
-        one.ending = fs.cancelled() or fs.exception() is not None or not fs.result()
-        work = functools.partial(self._replied, one)
-        loop.attempt("a connection's next step", work, lambda _error: self._drop(one))
-        self._hold(one)
+        self._turns.done(client)
+        client.answering = False
+        client.ending = fs.cancelled() or fs.exception() is not None or not fs.result()
+        work = functools.partial(self._replied, client)
+        loop.attempt("a connection's next step", work, lambda _error: self._drop(client))
+        self._hold(client)
         self._dispatch()
 
-    def _replied(self, one: Connection) -> None:
+    def _replied(self, client: Connection) -> None:
         """Send the rest of the reply, then end the connection or wait for its next request."""
         now_seconds = self.ticking.monotonic()
         try:
-            if one.sock.unsent:
-                one.until_seconds = now_seconds + http_limits.REPLY_SECONDS
-                self._watch(one, selectors.EVENT_WRITE)
-            elif one.ending:
-                one.end()
-                one.until_seconds = now_seconds + http_exchange.LINGER_SECONDS
-                self._watch(one, selectors.EVENT_READ)
+            if client.sock.unsent:
+                client.until_seconds = now_seconds + http_limits.REPLY_SECONDS
+                self._watch(client, selectors.EVENT_WRITE)
+            elif client.ending:
+                client.end()
+                client.until_seconds = now_seconds + http_exchange.LINGER_SECONDS
+                self._watch(client, selectors.EVENT_READ)
             else:
-                limit_seconds = self.cfg.keepalive if one.idle else http_limits.REQUEST_SECONDS
-                one.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
-                self._watch(one, selectors.EVENT_READ)
-                self._read(one)
+                limit_seconds = self.cfg.keepalive if client.idle else http_limits.REQUEST_SECONDS
+                client.until_seconds = min(now_seconds + limit_seconds, self._idle_until)
+                self._watch(client, selectors.EVENT_READ)
+                self._read(client)
         except OSError:
-            self._drop(one)
+            self._drop(client)
 
-    def handle(self, one: Connection) -> bool:
+    def handle(self, client: Connection) -> bool:
         """Answer a request, and the next ones of the connection as long as they follow within STAY_SECONDS; True when
         the connection stays. On a thread.
 
@@ -242,46 +242,46 @@ class Worker(gthread.ThreadWorker):  # type: ignore[misc]
         STAY_SECONDS at the latest and drains as always.
         """
         with deferred.keeping():
-            stays = self._answer(one)
-            while stays and self._follows(one):
-                stays = self._answer(one)
+            stays = self._answer(client)
+            while stays and self._follows(client):
+                stays = self._answer(client)
         return stays
 
-    def _answer(self, one: Connection) -> bool:
+    def _answer(self, client: Connection) -> bool:
         """Answer one request; True when the connection is at the next one."""
         now_seconds = self.ticking.monotonic()
-        deadline.waited(now_seconds - (one.incoming.begun_seconds or now_seconds))
+        deadline.waited(now_seconds - (client.incoming.begun_seconds or now_seconds))
         stays: list[bool] = []
-        work = functools.partial(self._exchange, one, stays)
-        loop.attempt("an answer", work, lambda error: self.handle_error(None, one.sock, one.client, error))
-        return any(stays) and one.incoming.proceed(self.ticking.monotonic())
+        work = functools.partial(self._exchange, client, stays)
+        loop.attempt("an answer", work, lambda error: self.handle_error(None, client.sock, client.client, error))
+        return any(stays) and client.incoming.proceed(self.ticking.monotonic())
 
-    def _exchange(self, one: Connection, stays: list[bool]) -> None:
+    def _exchange(self, client: Connection, stays: list[bool]) -> None:
         """Let the application answer, and note whether the connection may stay."""
         try:
-            if self.alive and raw_requests.answer(one, self.wsgi, self.ticking.now()):
+            if self.alive and raw_requests.answer(client, self.wsgi, self.ticking.now()):
                 stays.append(True)
             else:
-                stays.append(self.handle_request(one.incoming.request(), one))
+                stays.append(self.handle_request(client.incoming.request(), client))
         except (errors.NoMoreData, StopIteration, ConnectionError, ssl.SSLError) as error:
-            log.debug("client gone", client=one.address, error=repr(error))
+            log.debug("client gone", client=client.address, error=repr(error))
         except errors.ParseException as error:
-            one.sock.sendall(http_exchange.refusal(one.client, error) or b"")
+            client.sock.sendall(http_exchange.refusal(client.client, error) or b"")
 
-    def _follows(self, one: Connection) -> bool:
+    def _follows(self, client: Connection) -> bool:
         """Whether the next request comes in time; False gives the connection back to the main thread."""
-        if not self.alive or len(self._turns) or one.sock.unsent or one.incoming.buffer:
+        if not self.alive or len(self._turns) or client.sock.unsent or client.incoming.buffer:
             return False
         if not self._stayed.acquire(blocking=False):
             return False
         try:
             until_seconds = self.ticking.monotonic() + STAY_SECONDS
             waiting = select.poll()
-            waiting.register(one.sock, select.POLLIN)
+            waiting.register(client.sock, select.POLLIN)
             while self._comes(waiting, until_seconds):
-                ready = one.receive(self.ticking.monotonic())
-                if ready or one.large:
-                    return bool(ready and self.alive and not one.gone and not one.large)
+                ready = client.receive(self.ticking.monotonic())
+                if ready or client.large:
+                    return bool(ready and self.alive and not client.gone and not client.large)
             return False
         finally:
             self._stayed.release()

@@ -45,7 +45,7 @@ class Plain(Sending):
 
     @classmethod
     def of(cls, accepted: socket.socket) -> "Plain":
-        """The same connection, non-blocking; `accepted` is left without it."""
+        """Returns the connection as a non-blocking one; `accepted` is closed to it."""
         plain = cls(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
         plain.setblocking(False)
         return plain

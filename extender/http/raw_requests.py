@@ -36,21 +36,21 @@ _FOR_ALL: Final[dict[str, Any]] = {
 }
 
 
-def answer(one: connection.Connection, application: wsgi.WSGIApplication, now_seconds: float) -> bool:
+def answer(client: connection.Connection, application: wsgi.WSGIApplication, now_seconds: float) -> bool:
     """Answer the request of a connection; False if it is not of the form, or not whole.
 
     Errors: OSError of the socket. The connection is of no use then.
     """
-    head = one.incoming.form
-    if head is None or not one.incoming.whole or not isinstance(one.sock, nonblocking_sockets.Plain):
+    head = client.incoming.form
+    if head is None or not client.incoming.whole or not isinstance(client.sock, nonblocking_sockets.Plain):
         return False
     path, host, agent = (head[at].decode("ascii") for at in (1, 2, 3))
-    environ = _environ(one, path, host, agent, one.incoming.body())
-    _reply(one.sock, application, environ, now_seconds)
+    environ = _environ(client, path, host, agent, client.incoming.body())
+    _reply(client.sock, application, environ, now_seconds)
     return True
 
 
-def _environ(one: connection.Connection, path: str, host: str, agent: str, body: bytes) -> wsgi.WSGIEnvironment:
+def _environ(client: connection.Connection, path: str, host: str, agent: str, body: bytes) -> wsgi.WSGIEnvironment:
     return {
         **_FOR_ALL,
         "PATH_INFO": path,
@@ -58,9 +58,9 @@ def _environ(one: connection.Connection, path: str, host: str, agent: str, body:
         "HTTP_HOST": host,
         "HTTP_USER_AGENT": agent,
         "CONTENT_LENGTH": str(len(body)),
-        "REMOTE_ADDR": str(one.client[0]),
-        "SERVER_NAME": str(one.server[0]),
-        "SERVER_PORT": str(one.server[1]),
+        "REMOTE_ADDR": str(client.client[0]),
+        "SERVER_NAME": str(client.server[0]),
+        "SERVER_PORT": str(client.server[1]),
         "wsgi.input": io.BytesIO(body),
     }
 

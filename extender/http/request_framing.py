@@ -39,7 +39,7 @@ _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;|$)")
 
 
 class Socket(Protocol):
-    """What is read from: bytes, b"" at the end, or one of `nonblocking_sockets.FULL`."""
+    """A source of bytes: b"" at the end, or one of `nonblocking_sockets.FULL`."""
 
     def recv(self, size: int, /) -> bytes:
         """At most so many bytes."""

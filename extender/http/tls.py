@@ -90,7 +90,7 @@ class Socket(nonblocking_sockets.Sending, ssl.SSLSocket):
 
 
 def wrapped(plain: nonblocking_sockets.Plain, context: ssl.SSLContext) -> Socket:
-    """The same connection with TLS, before its handshake; `plain` is left without it. Errors: OSError."""
+    """Returns the connection with TLS, before its handshake; `plain` is detached. Errors: OSError."""
     secured = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
     assert isinstance(secured, Socket)  # noqa: S101 - the class that its context names
     return secured

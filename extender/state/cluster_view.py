@@ -41,8 +41,8 @@ class CompiledPolicy(NamedTuple):
     resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
 
     def incoming(self, load: expected_load.Load, per_allocatable: node_cache.Floats) -> list[node_cache.Floats]:
-        """What a load adds to each metric of some nodes, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory]
-        as in `node_cache.NodeLoads`.
+        """Returns the rise of each metric by a load, by metric [nodes]; `per_allocatable` is [nodes, cpu|memory] as in
+        `node_cache.NodeLoads`.
         """
         ratios = [per_allocatable[:, resource] * amount for resource, amount in enumerate(load)]
         return [ratios[resource] for resource in self.resources]
@@ -84,7 +84,7 @@ class Candidates(NamedTuple):
     stale_watches: tuple[str, ...] = ()
 
     def only(self, keep: Mask) -> "Candidates":
-        """The same for the nodes marked."""
+        """Returns the table with only the marked nodes."""
         (places,) = keep.nonzero()
         if len(places) == len(keep):
             return self
@@ -94,8 +94,8 @@ class Candidates(NamedTuple):
         return Candidates(self.in_force, self.now_seconds, names, self.loads, *read, *placed, self.stale_watches)
 
     def repaired(self, changed: "Candidates") -> "Candidates":
-        """The same with the placements of some of its nodes as they are in `changed`, and at its moment; the rows are
-        places in this one, which holds all nodes.
+        """Returns the table with the placements of some nodes replaced by those in `changed`, at its moment; the rows
+        are places in this one, which holds all nodes.
         """
         expected, counts = self.expected.copy(), self.counts.copy()
         expected[changed.rows], counts[changed.rows] = changed.expected, changed.counts
@@ -108,8 +108,8 @@ class Candidates(NamedTuple):
         return None if self.loads.own_limits is None else self.loads.own_limits[self.rows]
 
     def verdicts(self, *, each_alone: bool = False) -> filtering.Verdicts:
-        """What the filter says of each node, leaving aside who asks; `each_alone`: as if no other node was asked
-        about, so that `coolest` keeps nobody.
+        """Returns the filter's verdict of each node for any pod; `each_alone`: as if no other node was asked about, so
+        that `coolest` keeps none.
         """
         rules = self.in_force.rules_alone if each_alone else self.in_force.rules
         return filtering.verdicts(self.values, self.expected, rules, self.own_limits)
@@ -127,7 +127,7 @@ class Candidates(NamedTuple):
         return np.array(self.in_force.incoming(self.estimate(pod, mean).load, per_allocatable)).T
 
     def estimate(self, pod: objects.Pod, mean: owner_usage.Mean | None) -> expected_load.Estimate:
-        """What a pod is expected to use; `mean` is its owner's."""
+        """Returns the expected load of a pod; `mean` is its owner's."""
         return expected_load.estimate(usage_estimates.request_of(pod), self.in_force.policy.recent_pods, mean)
 
     def degradations(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class CandidateRows(NamedTuple):
     rows: node_cache.Rows
 
     def candidates(self) -> Candidates:
-        """The same with arrays and names of its own."""
+        """Returns the candidates with arrays and names of their own."""
         every, rows = self.standing, self.rows
         names = tuple(map(every.loads.names.__getitem__, rows.tolist()))
         arrays = every.fresh[rows], every.values[rows], every.expected[rows], every.counts[rows]
@@ -271,7 +271,7 @@ class ClusterView:
             table.use_published(published, moment(now_seconds))
 
     def mean(self, pod: objects.Pod, now_seconds: float) -> owner_usage.Mean | None:
-        """What the replicas of the pod's owner use on average, if that is known at this moment."""
+        """Returns the mean use of the replicas of the pod's owner, if it is known at this moment."""
         return self.placements.estimates.mean(usage_estimates.owner_of(pod), moment(now_seconds))
 
     def candidates(self, names: tuple[str, ...], now_seconds: float, *, besides: str = "") -> Candidates:
@@ -288,10 +288,10 @@ class ClusterView:
         return _joined(in_force, at_seconds, names, loads, rows, crowded, self.stale_watches())
 
     def standing(
-        self, before: Candidates | None, now_seconds: float, asked: node_cache.Rows | None = None
+        self, before: Candidates | None, now_seconds: float, requested_rows: node_cache.Rows | None = None
     ) -> Candidates:
         """Every row, as `candidates` would find it; only the rows that differ, if all else is as it was in `before`,
-        and `before` itself if none does. With rows `asked` for, a few others may stay as they were in `before`.
+        and `before` itself if none does. With `requested_rows`, a few others may stay as they were in `before`.
 
         Which rows were given is told once: one asker.
         """
@@ -299,8 +299,10 @@ class ClusterView:
         with self._lock:
             in_force, loads = self._in_force, self.nodes.loads()
             moved = before is None or before.now_seconds != at_seconds
-            asked = None if moved else asked
-            touched = self.placements.touched(loads.index, len(loads.names), at_seconds, aging=moved, asked=asked)
+            requested_rows = None if moved else requested_rows
+            touched = self.placements.touched(
+                loads.index, len(loads.names), at_seconds, aging=moved, requested_rows=requested_rows
+            )
             if before is None or not _same(before, in_force, loads, at_seconds):
                 rows = np.arange(len(loads.names))
             elif len(touched) or moved:
@@ -359,7 +361,7 @@ def _joined(
 
 
 def _shares(in_force: CompiledPolicy, loads: node_cache.NodeLoads, rows: node_cache.Rows) -> node_cache.Floats:
-    """What a unit of each metric's resource is of each node [nodes, metrics]."""
+    """Returns the ratio of one unit of each metric's resource on each node [nodes, metrics]."""
     return loads.per_allocatable.take(rows, axis=0).take(in_force.resources, axis=1)
 
 

@@ -1,4 +1,4 @@
-"""What counting reads of a pod, and which pods count: the same for a pod of our watch and for the one of a request.
+"""The fields of a pod that counting reads, and the rule which pods count: for watched pods and for those of requests.
 
 `placements` counts pods by it and `state.usage_estimates` says what they will use; `state.pod_cache` keeps of a pod no
 more than this.

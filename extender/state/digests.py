@@ -28,11 +28,11 @@ class Digests(NamedTuple):
     placements: str
 
 
-def digests(seen: cluster_view.ClusterView, now_seconds: float) -> Digests:
+def digests(view: cluster_view.ClusterView, now_seconds: float) -> Digests:
     """The digests of a view. Those of placements change by themselves when a pod leaves the longest window."""
-    empty = seen.candidates((), now_seconds)  # policy and columns of one moment
-    confirmed = seen.placements.confirmed(now_seconds)
-    usage = seen.placements.estimates.published
+    empty = view.candidates((), now_seconds)  # policy and columns of one moment
+    confirmed = view.placements.confirmed(now_seconds)
+    usage = view.placements.estimates.published
     return Digests(of_view(empty.in_force.content_hash, empty.loads, usage), of_placements(confirmed))
 
 

@@ -1,5 +1,5 @@
-"""What the placements on a node mean for requests, kept ready in rows: pods per hot-spot window, and the load that
-windows cannot show yet as a straight line in time.
+"""Placements per node as columns for requests: pods per hot-spot window, and the load that windows cannot show yet as a
+straight line in time.
 
 `placements` owns the `ExpectedLoadTable` of its table. It knows which pods count where and writes a node's row whenever
 one comes, goes or leaves a window; requests and `state.score_cache` read rows, in the order of `node_cache.NodeLoads`.
@@ -48,7 +48,7 @@ class Group(NamedTuple):
 
 
 class ExpectedLoadColumns(NamedTuple):
-    """What placements mean for the nodes of one request.
+    """Placements as columns for the nodes of one request.
 
     `counts[nodes, hot spots]` are pods bound inside each window; `amounts[nodes, metrics]` is the expected load that
     a metric cannot show yet, in millicores or bytes by the metric's resource.
@@ -119,14 +119,14 @@ class ExpectedLoadTable:
         amounts = self._offset.take(rows, axis=0) - (now_seconds - self._origin_seconds) * slope
         return ExpectedLoadColumns(self._counts.take(rows, axis=0), np.maximum(amounts, 0.0))
 
-    def touched(self, asked: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
+    def touched(self, rows: npt.NDArray[np.intp] | None, *, aging: bool) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, to the one who keeps the others; none of them while there are
-        few and none is `asked` for (None: all are). With `aging` also those whose expected load is another one at every
+        few and none is `rows` for (None: all are). With `aging` also those whose expected load is another one at every
         moment.
         """
         if not aging:
             number = np.count_nonzero(self._touched)
-            if not number or (asked is not None and number < PUT_OFF and not self._touched[asked].any()):
+            if not number or (rows is not None and number < PUT_OFF and not self._touched[rows].any()):
                 return _NO_ROWS
         (found,) = (self._touched | self._aging if aging else self._touched).nonzero()
         self._touched[found] = False

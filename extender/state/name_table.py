@@ -100,7 +100,9 @@ def _slots(keys: Keys, level: int) -> Rows:
 
 
 def _tables(keys: Keys, rows: Rows) -> collections.abc.Iterator[Rows]:
-    """Whoever finds its slot taken goes to the next table; names with equal keys never find one and stay unknown."""
+    """Builds the tables: on a slot collision the key moves to the next one; names with equal keys get no slot and stay
+    unknown.
+    """
     for level in range(_TABLES):
         table = np.zeros(2**_TABLE_BITS, dtype=np.intp)
         slots = _slots(keys[rows], level)

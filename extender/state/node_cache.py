@@ -1,4 +1,4 @@
-"""What the nodes' annotations say, as columns of numbers that are ready before kube-scheduler asks.
+"""Load annotations of the nodes as columns of numbers, decoded before kube-scheduler asks.
 
 The Node watch puts each node into a `NodeTable` once, when it changes; the ConfigMap watch brings heartbeats, which
 confirm what the nodes say when either is next looked at. A
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeartbeatState:
-    """What /nodes and the metrics say about the heartbeat: the last one's time and policy, and who differs from it.
+    """The heartbeat for /nodes and the metrics: the last one's time and policy, and the nodes that differ from it.
 
     `matches` is false, too, while there is a `problem`: what the ConfigMap says now renews nothing.
     """
@@ -166,7 +166,7 @@ class NodeTable:
             return self._loads
 
     def facts(self) -> dict[str, NodeFacts]:
-        """What each node's object says, for people; requests need only `loads`."""
+        """Returns facts of each node's object, for people; requests need only `loads`."""
         with self._lock:
             return dict(self._facts)
 
@@ -296,7 +296,7 @@ def state_of(facts: NodeFacts, effective_seconds: float, now_seconds: float, sta
 
 
 def _allocatable(node: objects.Node) -> objects.Resources:
-    """What the node offers; a quantity that cannot be read is unknown, so that one odd node costs only itself."""
+    """Returns a node's allocatable amounts; an unreadable quantity is unknown: one odd node costs only itself."""
     try:
         return node.allocatable
     except (ValueError, OverflowError):

@@ -131,19 +131,19 @@ class PlacementTable:
         self,
         index: collections.abc.Mapping[str, int],
         rows: int,
-        asked: npt.NDArray[np.intp],
+        requested_rows: npt.NDArray[np.intp],
         now_seconds: float,
         *,
         besides: str,
     ) -> expected_load_table.ExpectedLoadColumns:
-        """The columns for the rows `asked` of so many of `index` (as in NodeLoads) at this moment, without the pod of
-        the uid `besides`.
+        """The columns for `requested_rows` of the rows of `index` (as in NodeLoads) at this moment, without the pod
+        of the uid `besides`.
         """
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
-            found = self._rows.read(asked, now_seconds)
+            found = self._rows.read(requested_rows, now_seconds)
             if hidden:
                 self._write_row(hidden, now_seconds)
             return found
@@ -155,17 +155,17 @@ class PlacementTable:
         now_seconds: float,
         *,
         aging: bool,
-        asked: npt.NDArray[np.intp] | None = None,
+        requested_rows: npt.NDArray[np.intp] | None = None,
     ) -> npt.NDArray[np.intp]:
         """The rows written since this last gave them, brought up to this moment; `index` and `rows` as in `crowding`.
-        With `aging` also those that time alone changes. With rows `asked` for, a few others may wait.
+        With `aging` also those that time alone changes. With `requested_rows`, a few others may wait.
 
         For one asker, who keeps the others: `board`.
         """
         with self._lock:
             self._align(index, rows)
             self._expire(now_seconds)
-            return self._rows.touched(asked, aging=aging)
+            return self._rows.touched(requested_rows, aging=aging)
 
     def knows(self, uid: str) -> bool:
         """Whether a pod counts on some node, assumed or confirmed."""
@@ -201,16 +201,17 @@ class PlacementTable:
                 self._remove(pod.uid, now_seconds)
             return
         at_seconds = self._bound_at_seconds(pod, now_seconds)
-        past = not self._windows or at_seconds + self._windows[-1] <= now_seconds  # most pods: no more is asked of them
+        # Most pods are past every window: nothing more is read of them.
+        past = not self._windows or at_seconds + self._windows[-1] <= now_seconds
         if past or not countable_pods.counts(pod):
             self._remove(pod.uid, now_seconds)
         else:
             self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
 
     def _placement(self, pod: countable_pods.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
-        asked = usage_estimates.asked(pod)
-        load = self._estimates.of(asked, now_seconds).load
-        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, asked)
+        key = usage_estimates.estimate_key(pod)
+        load = self._estimates.of(key, now_seconds).load
+        return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, key)
 
     def _fits(self, placement: Placement, per_allocatable: expected_load.Load) -> bool:
         """Whether a scheduler that minds requests could bind it there; what counts is never more than what runs."""

@@ -25,8 +25,8 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
     cpu: resources.Quantity | None = None
     memory: resources.Quantity | None = None
 
-    def given(self) -> Mapping[str, resources.Quantity]:
-        """The same as the API's map, without what is absent."""
+    def present(self) -> Mapping[str, resources.Quantity]:
+        """Returns the API's map without absent entries."""
         both = {"cpu": self.cpu, "memory": self.memory}
         return {name: amount for name, amount in both.items() if amount is not None}
 
@@ -38,7 +38,7 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
 
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What of a container adds to the pod's requests."""
+    """The fields of a container that add to the pod's requests."""
 
     resources: Requirements = Requirements()
     restart_policy: str = ""
@@ -102,10 +102,10 @@ def _requests(
         total = resources.pod_total(
             containers,
             init_containers,
-            read=lambda one: one.resources.requests.given(),
-            pod_level=level.requests.given(),
+            read=lambda one: one.resources.requests.present(),
+            pod_level=level.requests.present(),
         )
-        return total.plus(resources.resources(overhead.given()))
+        return total.plus(resources.resources(overhead.present()))
     except (ValueError, OverflowError):
         return objects.NOTHING
 

@@ -27,8 +27,8 @@ CAUSES: Final = ("unknown_node", "missing_reading", "stale_reading", "missing_me
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """What depends on the names alone: by row the name as JSON and the opening of its part of a prioritize reply, and
-    the row of a name as its bytes stand in JSON; `named` marks the rows that are some node's.
+    """Columns that depend on the names alone: by row the name as JSON and the opening of its part of a prioritize
+    reply, and the row of a name as its bytes stand in JSON; `named` marks the rows that are a node's.
 
     Names with characters that JSON may write in several ways, which no node of a cluster has, are in neither.
     `longest_bytes` is the length of the list of all of them, which no list of known names, each once, can exceed.
@@ -67,7 +67,7 @@ class ScoreTable:
     scores: npt.NDArray[np.int64]
 
     def causes(self, rows: node_cache.Rows) -> tuple[str, ...]:
-        """What some of the rows lack, as `cluster_view.Candidates.degradations`."""
+        """Returns the data that some of the rows lack, as `cluster_view.Candidates.degradations`."""
         stale_watches = self.standing.stale_watches
         if self.sound:
             return stale_watches
@@ -100,8 +100,8 @@ class ScoreTable:
 class ScoreCache:
     """The current board of a view; from any thread."""
 
-    def __init__(self, seen: cluster_view.ClusterView) -> None:
-        self._view = seen
+    def __init__(self, view: cluster_view.ClusterView) -> None:
+        self._view = view
         self._lock = deadline.Lock()
         self._board: ScoreTable | None = None
 
@@ -112,24 +112,24 @@ class ScoreCache:
             board = self.current(now_seconds)
         return board.labels
 
-    def current(self, now_seconds: float, asked: node_cache.Rows | None = None) -> ScoreTable:
-        """The board of this moment. With rows `asked` for, a few others may be of a moment ago: repairing a row costs
+    def current(self, now_seconds: float, rows: node_cache.Rows | None = None) -> ScoreTable:
+        """The board of this moment. With rows `rows` for, a few others may be of a moment ago: repairing a row costs
         as much as repairing several, and the next pod is mostly asked about on other nodes.
         """
         with self._lock:
             before, self._board = self._board, None  # who fails half-way has been told which rows changed: all anew
-            found = self._view.standing(None if before is None else before.standing, now_seconds, asked)
+            found = self._view.standing(None if before is None else before.standing, now_seconds, rows)
             if before is not None and found is before.standing:
                 board = before
             elif before is None or len(found.rows) == len(found.loads.names):
-                board = _made(found, before)
+                board = _build(found, before)
             else:
                 board = _repaired(before, found)
             self._board = board
             return board
 
 
-def _made(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
+def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
     """A board of all rows; names and bytes that are as before are taken over."""
     loads = standing.loads
     kept = before if before is not None and before.standing.loads.names is loads.names else None

@@ -1,4 +1,4 @@
-"""What a pod is expected to use: the mean of its owner's replicas where the annotator published one, else by request.
+"""Expected use of a pod: the mean of its owner's replicas where the annotator published one, else from requests.
 
 `state.cluster_view` hands each state of the `evenload-usage` ConfigMap to `read`; `placements` keeps an `Estimates` and
 asks it for every pod that counts, `verbs` for the pod that is asked about, and `verbs.explain` says which estimate it
@@ -31,13 +31,13 @@ class EstimateKey(NamedTuple):
     request: expected_load.Load
 
 
-def asked(pod: countable_pods.Countable) -> EstimateKey:
-    """What a pod asks for, and who owns it."""
+def estimate_key(pod: countable_pods.Countable) -> EstimateKey:
+    """Returns the key of an estimate: the pod's requests and owner."""
     return EstimateKey(owner_of(pod), request_of(pod))
 
 
 def request_of(pod: countable_pods.Countable) -> expected_load.Load:
-    """What a pod asks for; requests that cannot be read are no requests, as the apiserver lets none of them in."""
+    """Returns a pod's requests; unreadable ones count as none, as the apiserver admits none of them."""
     try:
         requests = pod.requests
     except (ValueError, OverflowError):
@@ -73,9 +73,9 @@ class Estimates:
         found = self.published.means.get(owner) if self.recent_pods.owner_usage else None
         return found if found is not None and owner_usage.usable(self.published, now_seconds, self.sync) else None
 
-    def of(self, one: EstimateKey, now_seconds: float) -> expected_load.Estimate:
+    def of(self, key: EstimateKey, now_seconds: float) -> expected_load.Estimate:
         """The estimate of a pod."""
-        return expected_load.estimate(one.request, self.recent_pods, self.mean(one.owner, now_seconds))
+        return expected_load.estimate(key.request, self.recent_pods, self.mean(key.owner, now_seconds))
 
     def owners(self, now_seconds: float) -> int:
         """How many owners are estimated by their mean at this moment."""
@@ -84,7 +84,7 @@ class Estimates:
 
 
 class Read(NamedTuple):
-    """What a state of the ConfigMap says, and what is wrong with it ("" for nothing)."""
+    """A decoded state of the ConfigMap, and its error ("" for none)."""
 
     published: owner_usage.Published
     problem: str

@@ -35,7 +35,9 @@ def _made_slim(pod: objects.Pod) -> objects.Pod:
     metadata = objects.Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid, owner_references=owners)
     spec = msgspec.structs.replace(objects.Pod().spec, priority=pod.priority)
     made = objects.Pod(metadata=metadata, spec=spec)
-    vars(made)["requests"] = objects.Resources(*usage_estimates.asked(pod).request)  # the cached property's own place
+    vars(made)["requests"] = objects.Resources(
+        *usage_estimates.estimate_key(pod).request
+    )  # the cached property's own place
     return made
 
 

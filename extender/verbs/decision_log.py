@@ -52,7 +52,7 @@ class Ranked(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a decision was made from: the nodes as they stood, the pod, and the reason of each node rejected.
+    """The inputs of a decision: the nodes at that moment, the pod, and the reason of each rejected node.
 
     Everything is shared with the request that made it, which may only have marked rows of what stood for all nodes
     (`view.Asked`), except the pod, which is a `decided_pod.slim` one (`of`). `omitted` nodes were left out when it was
@@ -70,13 +70,13 @@ class Inputs:
     @classmethod
     def of(
         cls,
-        seen: cluster_view.Candidates | cluster_view.CandidateRows,
+        rows: cluster_view.Candidates | cluster_view.CandidateRows,
         pod: objects.Pod,
         rejected: collections.abc.Mapping[str, str],
         mean: owner_usage.Mean | None = None,
     ) -> "Inputs":
         """Those of a request, whose pod goes with all that it carries."""
-        return cls(seen, decided_pod.slim(pod), rejected, mean=mean)
+        return cls(rows, decided_pod.slim(pod), rejected, mean=mean)
 
     @property
     def candidates(self) -> cluster_view.Candidates:
@@ -89,7 +89,7 @@ class Inputs:
         return self.seen.loads if isinstance(self.seen, cluster_view.Candidates) else self.seen.standing.loads
 
     def condensed(self, best: collections.abc.Iterable[str]) -> "Inputs":
-        """The same for the best nodes and the first REJECTED_KEPT of the rejected, in arrays of its own."""
+        """Returns the decision with the best nodes and the first REJECTED_KEPT of the rejected, in new arrays."""
         seen, rejected = self.seen, dict(itertools.islice(self.rejected.items(), REJECTED_KEPT))
         marked = self._marked({*best, *rejected})
         if isinstance(seen, cluster_view.CandidateRows):
@@ -109,8 +109,8 @@ class Inputs:
         return own + decided_pod.texts_bytes(seen.names) + sum(array.nbytes for array in arrays)
 
     def shared(self) -> list[tuple[object, int]]:
-        """What it shares with the decisions before and after it, each with its size: the readings of all nodes, and
-        what stood for all of them at that moment.
+        """Returns the objects shared with the decisions before and after it, each with its size: the readings of all
+        nodes, and the view of all of them at that moment.
         """
         loads = self.loads
         arrays = loads.values.nbytes + loads.effective_seconds.nbytes + loads.per_allocatable.nbytes
@@ -219,7 +219,7 @@ class DecisionLog:
         return [decision for decision, _ in zip(found, range(limit), strict=False)]
 
     def _shared_bytes(self, inputs: Inputs) -> int:
-        """What decisions share between two changes is counted with the first one.
+        """Returns the bytes that decisions share; between two changes they count with the first decision.
 
         When that one goes and the others stay, the oldest version kept is not counted: one at most.
         """

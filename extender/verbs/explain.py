@@ -17,13 +17,13 @@ from policy.rules import expected_load, scoring
 from runtime import clock
 
 
-def explain(seen: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
+def explain(view: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, ...], now_seconds: float) -> Json:
     """Per node the verdict with metric, value, limit and age, and every factor of the score, as filter and prioritize
     see them.
     """
-    candidates = seen.candidates(names, now_seconds, besides=pod.uid)
+    candidates = view.candidates(names, now_seconds, besides=pod.uid)
     _, judged = verbs.judge(candidates, pod)
-    mean = seen.mean(pod, now_seconds)
+    mean = view.mean(pod, now_seconds)
     breakdown = verbs.score(candidates, pod, mean)
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
@@ -33,16 +33,16 @@ def explain(seen: cluster_view.ClusterView, pod: objects.Pod, names: tuple[str, 
         "estimate": _estimate(candidates.estimate(pod, mean)),
         "means": _means(candidates.in_force),
         "degraded": list(judged.degraded or candidates.degradations()),
-        "nodes": _ranked(candidates, breakdown, seen, judged.rejected),
+        "nodes": _ranked(candidates, breakdown, view, judged.rejected),
     }
 
 
-def decided(found: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool) -> list[Json]:
+def decided(decisions: collections.abc.Iterable[decision_log.Decision], *, with_nodes: bool) -> list[Json]:
     """Decisions as they were made; on request the newest of each verb carries its nodes, with their factors computed
     from what it was made from.
     """
     shown, verbs_seen = [], set[str]()
-    for decision in found:
+    for decision in decisions:
         whole = with_nodes and decision.verb not in verbs_seen
         verbs_seen.add(decision.verb)
         shown.append(_decided(decision) | (_decided_nodes(decision) if whole else {}))
@@ -92,12 +92,12 @@ def _means(in_force: cluster_view.CompiledPolicy) -> list[list[str]]:
     return [[in_force.metric_names[column] for column in group] for group in weighted]
 
 
-def all_nodes(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
+def all_nodes(view: cluster_view.ClusterView, now_seconds: float) -> Json:
     """The view that answers are made from: every node as a pod without a load of its own would find it, and the
     heartbeat.
     """
-    beat = _heartbeat(seen, now_seconds)  # before the rows: where it matches, it has renewed them
-    candidates = seen.all_nodes(now_seconds)
+    beat = _heartbeat(view, now_seconds)  # before the rows: where it matches, it has renewed them
+    candidates = view.all_nodes(now_seconds)
     breakdown = verbs.score(candidates, None)
     reasons = candidates.verdicts().reasons
     rejected = {name: reason for name, reason in zip(candidates.names, reasons, strict=True) if reason}
@@ -105,45 +105,45 @@ def all_nodes(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
         "at": clock.to_rfc3339(now_seconds),
         "policy": candidates.in_force.content_hash,
         "heartbeat": beat,
-        "view": digests.digests(seen, now_seconds)._asdict(),
-        "owner_usage": _owner_usage(seen, now_seconds),
-        "assumed_placements": seen.placements.assumed(now_seconds),
-        "nodes": _ranked(candidates, breakdown, seen, rejected),
+        "view": digests.digests(view, now_seconds)._asdict(),
+        "owner_usage": _owner_usage(view, now_seconds),
+        "assumed_placements": view.placements.assumed(now_seconds),
+        "nodes": _ranked(candidates, breakdown, view, rejected),
     }
 
 
 def _ranked(
     candidates: cluster_view.Candidates,
     breakdown: scoring.Breakdown,
-    seen: cluster_view.ClusterView,
+    view: cluster_view.ClusterView,
     rejected: collections.abc.Mapping[str, str],
 ) -> list[Json]:
     """The rows of nodes as they stand now, with their places among each other."""
-    made = explain_rows.of(candidates, breakdown, seen.nodes.facts(), rejected)
+    made = explain_rows.of(candidates, breakdown, view.nodes.facts(), rejected)
     return [row | explain_rows.ranked(breakdown, at) for at, row in enumerate(made)]
 
 
-def states(seen: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]:
+def states(view: cluster_view.ClusterView, now_seconds: float) -> dict[str, int]:
     """How many nodes are in each state of their reading: usable, stale, future, missing."""
     counted = dict.fromkeys(("usable", "stale", "future", "missing"), 0)
-    candidates = seen.all_nodes(now_seconds)
-    facts = seen.nodes.facts()
+    candidates = view.all_nodes(now_seconds)
+    facts = view.nodes.facts()
     for at in range(len(candidates.names)):
         state = explain_rows.state(candidates, facts, at)
         counted[state if state in counted else "missing"] += 1
     return counted
 
 
-def thresholds(seen: cluster_view.ClusterView) -> dict[str, int]:
+def thresholds(view: cluster_view.ClusterView) -> dict[str, int]:
     """How many nodes have thresholds of their own (`own`), and on how many some are not in force (`ignored`)."""
-    in_force = seen.in_force.metric_names
-    given = [facts.own for facts in seen.nodes.facts().values() if facts.own is not None]
+    in_force = view.in_force.metric_names
+    given = [facts.own for facts in view.nodes.facts().values() if facts.own is not None]
     effective = sum(len(own.limits) > len(own.unknown(in_force)) for own in given)
     return {"own": effective, "ignored": sum(bool(own.ignored(in_force)) for own in given)}
 
 
-def _heartbeat(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
-    state = seen.nodes.heartbeat_state()
+def _heartbeat(view: cluster_view.ClusterView, now_seconds: float) -> Json:
+    state = view.nodes.heartbeat_state()
     at_seconds = state.at_seconds
     return {
         "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),
@@ -156,9 +156,9 @@ def _heartbeat(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
     }
 
 
-def _owner_usage(seen: cluster_view.ClusterView, now_seconds: float) -> Json:
+def _owner_usage(view: cluster_view.ClusterView, now_seconds: float) -> Json:
     """How many owners pods are estimated by, and since when; 0 of them means that requests are what is known."""
-    known, problem = seen.placements.estimates, seen.usage_problem
+    known, problem = view.placements.estimates, view.usage_problem
     at_seconds = known.published.at_seconds if known.published.at_seconds else None
     return {
         "at": None if at_seconds is None else clock.to_rfc3339(at_seconds),

@@ -43,7 +43,9 @@ def of(
 
 
 def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
-    """What came of it among the others: base after median and stretch, and the score before and after rounding."""
+    """Returns the node's result among the others: base after median and stretch, and the score before and after
+    rounding.
+    """
     ranking = breakdown.ranking
     return {
         "base": float(ranking.base[at]),
@@ -55,19 +57,19 @@ def ranked(breakdown: scoring.Breakdown, at: int) -> Json:
 
 
 def remembered(
-    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, kept: decision_log.Ranked
+    candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int, ranked_nodes: decision_log.Ranked
 ) -> Json:
-    """The same of a decision that has left out nodes. Median, cap and stretch need them all: what these gave is in what
-    was kept, and a base under the node's own was capped, unless it was stretched.
+    """Returns the result of a stored decision that has left out nodes. Median, cap and stretch need them all: their
+    values are stored, and a base under the node's own was capped, unless it was stretched.
     """
-    capped = kept.base < float(breakdown.own_base[at]) - _ROUNDING
+    capped = ranked_nodes.base < float(breakdown.own_base[at]) - _ROUNDING
     return {
-        "base": kept.base,
+        "base": ranked_nodes.base,
         "median_base": bool(breakdown.ranking.neutral[at]),
         "capped_base": None if candidates.in_force.weighing.stretch else capped,
-        "penalty": kept.penalty,
-        "raw_score": min(max(kept.base - kept.penalty, 0.0), float(scoring.MAX_SCORE)),
-        "score": kept.score,
+        "penalty": ranked_nodes.penalty,
+        "raw_score": min(max(ranked_nodes.base - ranked_nodes.penalty, 0.0), float(scoring.MAX_SCORE)),
+        "score": ranked_nodes.score,
     }
 
 
@@ -105,7 +107,7 @@ def _row(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> J
 
 
 def _ignored(candidates: cluster_view.Candidates, facts: Facts | None, at: int) -> str:
-    """What of the node's own thresholds is not in force and why; "" when all is, or when it is not known any more."""
+    """Returns the node's own thresholds that are not in force and why; "" when all are or it is no longer known."""
     known = None if facts is None else facts.get(candidates.names[at])
     return "" if known is None or known.own is None else known.own.ignored(candidates.in_force.metric_names)
 
@@ -119,7 +121,7 @@ def _hot_spots(candidates: cluster_view.Candidates) -> tuple[load_policy.HotSpot
     return candidates.in_force.policy.hot_spots
 
 
-def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int, found: str) -> tuple[Json, Json]:
+def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int, text: str) -> tuple[Json, Json]:
     values: Json = {}
     unusable: Json = {}
     known = facts.get(candidates.names[at]) if facts is not None else None
@@ -128,12 +130,14 @@ def _readings(candidates: cluster_view.Candidates, facts: Facts | None, at: int,
         if not math.isnan(value):
             values[name] = value
         else:
-            unusable[name] = invalid.get(name, _INVALID) if found == "usable" else found
+            unusable[name] = invalid.get(name, _INVALID) if text == "usable" else text
     return values, unusable
 
 
 def _factors(candidates: cluster_view.Candidates, breakdown: scoring.Breakdown, at: int) -> Json:
-    """What the node's own numbers give: expected load, the pod's own, the terms and what they come to, the penalty."""
+    """Returns the factors of the node's own numbers: expected load, the pod's own, the terms and their sum, the
+    penalty.
+    """
     names = candidates.in_force.metric_names
     return {
         "expected": _numbers(names, breakdown.expected[at].tolist()),

@@ -34,40 +34,40 @@ class Judgement(NamedTuple):
     degraded: tuple[str, ...]
 
 
-def filter_nodes(seen: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
+def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
-    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
+    candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
     winner = left.names[0] if len(left.names) == 1 else ""
     if winner:
-        seen.assume(args.pod, winner, now_seconds)
+        view.assume(args.pod, winner, now_seconds)
     body = protocol.encode_filter(args, left.names, judged.rejected)
-    mean = seen.mean(args.pod, now_seconds)
+    mean = view.mean(args.pod, now_seconds)
     return Outcome(body, decision("filter", candidates, args.pod, judged, assumed=winner, mean=mean))
 
 
-def prioritize(seen: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
+def prioritize(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
     """POST /prioritize. The best node is assumed to win, so that the next pod of a burst sees it there."""
-    candidates = seen.candidates(args.names, now_seconds, besides=args.pod.uid)
-    mean = seen.mean(args.pod, now_seconds)
+    candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
+    mean = view.mean(args.pod, now_seconds)
     ranking = rank(candidates, args.pod, mean)
     best = ranked(candidates.names.__getitem__, ranking)
     winner = best[0].node if best and not ranking.neutral.all() else ""
     if winner:
-        seen.assume(args.pod, winner, now_seconds)
+        view.assume(args.pod, winner, now_seconds)
     judged = Judgement({}, None, candidates.degradations())
     body = protocol.encode_scores(args.names, ranking.scores.tolist())
     return Outcome(body, decision("prioritize", candidates, args.pod, judged, best=best, assumed=winner, mean=mean))
 
 
-def preempt(seen: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
+def preempt(view: cluster_view.ClusterView, args: protocol.PreemptionArgs, now_seconds: float) -> Outcome:
     """POST /preempt: nodes that filter would reject leave the map, because a dead victim does not cool a 5-minute
     average.
     """
-    candidates = seen.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
+    candidates = view.candidates(tuple(args.victims), now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
     body = protocol.encode_preemption({node: args.victims[node] for node in left.names})
-    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=seen.mean(args.pod, now_seconds)))
+    return Outcome(body, decision("preempt", candidates, args.pod, judged, mean=view.mean(args.pod, now_seconds)))
 
 
 def judge(candidates: cluster_view.Candidates, pod: objects.Pod) -> tuple[cluster_view.Candidates, Judgement]:
@@ -114,9 +114,9 @@ def relieved(candidates: cluster_view.Candidates, pod: objects.Pod) -> frozenset
     )
 
 
-def holds(hint: relief_hint.Relief, owner_uid: str, seen: cluster_view.Candidates) -> bool:
+def holds(hint: relief_hint.Relief, owner_uid: str, candidates: cluster_view.Candidates) -> bool:
     """Whether a hint is about the workload and not over; hints stay on nodes when they are."""
-    return relief_hint.rejects(hint, owner_uid, seen.now_seconds, relieved=False)
+    return relief_hint.rejects(hint, owner_uid, candidates.now_seconds, relieved=False)
 
 
 def usable_values(candidates: cluster_view.Candidates, at: int) -> dict[str, float]:
@@ -166,7 +166,7 @@ def ranked(name_of: collections.abc.Callable[[int], str], ranking: scoring.Ranki
 
 def decision(
     verb: str,
-    seen: cluster_view.Candidates | cluster_view.CandidateRows,
+    rows: cluster_view.Candidates | cluster_view.CandidateRows,
     pod: objects.Pod,
     judged: Judgement,
     *,
@@ -174,21 +174,21 @@ def decision(
     assumed: str = "",
     mean: owner_usage.Mean | None = None,
 ) -> decision_log.Decision:
-    """What is remembered of an answer."""
-    every = seen if isinstance(seen, cluster_view.Candidates) else seen.standing
+    """Returns the stored part of an answer."""
+    every = rows if isinstance(rows, cluster_view.Candidates) else rows.standing
     return decision_log.Decision(
         verb=verb,
         at_seconds=every.now_seconds,
         namespace=pod.namespace,
         pod=pod.name,
         uid=pod.uid,
-        candidates=len(seen.rows),
-        passed=len(seen.rows) - len(judged.rejected),
+        candidates=len(rows.rows),
+        passed=len(rows.rows) - len(judged.rejected),
         policy_hash=every.in_force.content_hash,
         exempt=judged.exempt,
         rejected=decision_log.histogram(judged.rejected.values()) if judged.rejected else {},
         degraded=judged.degraded,
         best=best,
         assumed=assumed,
-        inputs=decision_log.Inputs.of(seen, pod, judged.rejected, mean),
+        inputs=decision_log.Inputs.of(rows, pod, judged.rejected, mean),
     )

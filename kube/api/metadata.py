@@ -1,4 +1,4 @@
-"""What every Kubernetes object has: metadata, an owner, conditions.
+"""Fields of every Kubernetes object: metadata, an owner, conditions.
 
 The base of the structs in `kube.api.nodes`, `kube.api.pods` and the rest; `kube.objects` lists them all. Times are
 decoded as datetimes and given as Unix seconds by properties.
@@ -21,7 +21,7 @@ def seconds(moment: Moment) -> float | None:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who made the object, as the object's author says: kube-apiserver asks only that nothing of it is empty."""
+    """Owner reference as the object's author wrote it: kube-apiserver only requires that no field of it is empty."""
 
     kind: str
     name: str

@@ -54,12 +54,12 @@ class Node(Object, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def allocatable(self) -> Resources:
-        """What pods may request in all."""
+        """Returns the amounts that pods may request in all."""
         return resources.resources(self.status.allocatable)
 
     @functools.cached_property
     def capacity(self) -> Resources:
-        """What the machine has."""
+        """Returns the amounts of the machine."""
         return resources.resources(self.status.capacity)
 
     @property

@@ -199,7 +199,7 @@ class Pod(Object, frozen=True, kw_only=True, dict=True):
 
     @property
     def scheduler_name(self) -> str:
-        """Who places it."""
+        """Returns the name of the scheduler that places the pod."""
         return self.spec.scheduler_name
 
     @functools.cached_property
@@ -306,8 +306,8 @@ def from_node(owner: OwnerReference | None, node_name: str) -> bool:
     return bool(node_name) and owner.name == node_name
 
 
-def ports_clash(one: Port, other: Port) -> bool:
+def ports_clash(port: Port, other: Port) -> bool:
     """Same protocol and port, on the same address or with one of them on all addresses (kube-scheduler's NodePorts)."""
     everywhere = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
-    same_address = one[1] == other[1] or one[1] in everywhere or other[1] in everywhere
-    return one[0] == other[0] and one[2] == other[2] and same_address
+    same_address = port[1] == other[1] or port[1] in everywhere or other[1] in everywhere
+    return port[0] == other[0] and port[2] == other[2] and same_address

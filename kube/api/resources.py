@@ -115,7 +115,7 @@ class ContainerPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What of a container the scheduler counts."""
+    """The fields of a container that the scheduler counts."""
 
     name: str = ""
     resources: Requirements = Requirements()
@@ -129,7 +129,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Startable(Protocol):
-    """What the order of starting says of a container."""
+    """The fields of a container that decide the order of starting."""
 
     @property
     def is_sidecar(self) -> bool:

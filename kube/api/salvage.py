@@ -1,4 +1,4 @@
-"""What can still be read of an object that its struct refuses: which object it is, and of a pod or a budget the rest.
+"""Reads the rest of an object that its struct refuses: its identity, and of a pod or a budget the sound fields.
 
 `kube.http.decoding` comes here with single items of a list and single events of a watch, after msgspec refused them. A
 year 0 in a condition, which kube-apiserver stores for anyone who may patch a status, must not cost more than that

@@ -90,7 +90,7 @@ class Service(Object, frozen=True, kw_only=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who answers behind a Service: a pod, as a rule."""
+    """An endpoint behind a Service: a pod, as a rule."""
 
     addresses: tuple[str, ...] = ()
     target_ref: Reference | None = None

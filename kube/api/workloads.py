@@ -1,4 +1,4 @@
-"""What owns pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
+"""Kinds that own pods: ReplicaSet, Deployment, StatefulSet, ReplicationController, Job.
 
 Decoded by `kube.http.client`; the descheduler counts a workload's replicas by them. All give spec_replicas,
 ready_replicas, available_replicas and selector. Read through `kube.objects`.

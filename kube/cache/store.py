@@ -1,4 +1,4 @@
-"""What a reflector knows: objects by key, kept in order by uid and resourceVersion.
+"""Store of a reflector: objects by key, kept in order by uid and resourceVersion.
 
 `kube.cache.reflector` feeds it lists and watch events from one thread; readers on any thread take immutable snapshots.
 It decides what is a change and what is a duplicate or late event. It knows no sockets, threads or time.

@@ -36,7 +36,7 @@ EVICTED_BY = {"evenload.io/evicted-by": "descheduler"}  # by it deploy/guard tak
 
 
 class Place(NamedTuple):
-    """What listens in the cluster: a pod or a Service, and its port by name or number."""
+    """An endpoint in the cluster: a pod or a Service, and its port by name or number."""
 
     kind: Kind[Any]
     namespace: str
@@ -141,7 +141,7 @@ class Client:
         return decoding.one(self._transport.name(request), Scale, self._transport.send(request))
 
     def resources(self, api_version: str) -> tuple[ApiResource, ...]:
-        """What an API version serves."""
+        """Returns the resources that an API version serves."""
         root = "apis" if "/" in api_version else "api"
         request = Request("GET", _joined([root, *api_version.split("/")]))
         return decoding.served(self._transport.name(request), self._transport.send(request))

@@ -1,4 +1,4 @@
-"""What the door to the Kubernetes API exports on /metrics: the same names in every service.
+"""Metrics of the door to the Kubernetes API: the same names in every service.
 
 Each service registers one `DoorCollector` in its wiring; the values are read when scraped.
 """

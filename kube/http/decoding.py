@@ -42,7 +42,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class RawPage(msgspec.Struct, frozen=True):
-    """The same with its items still text: for a page of which some item is refused."""
+    """A page whose items are still text: for a page of which some item is refused."""
 
     metadata: ListMeta
     items: tuple[msgspec.Raw, ...] | None = None
@@ -227,7 +227,7 @@ def one(request: str, kind: type[T], body: bytes | msgspec.Raw) -> T:
 
 
 def served(request: str, body: bytes) -> tuple[ApiResource, ...]:
-    """What an API version serves."""
+    """Returns the resources that an API version serves."""
     try:
         return _served.decode(body).resources or ()
     except REFUSALS as error:
@@ -258,7 +258,7 @@ def failure(request: str, status: int, headers: Mapping[str, str], body: bytes) 
     except REFUSALS:
         reason = errors.FLOW_CONTROL if status == errors.TOO_MANY_REQUESTS else ""
         return errors.class_for(status)(
-            request, status=status, reason=reason, message=_shown(body), retry_after_seconds=wish
+            request, status=status, reason=reason, message=_excerpt(body), retry_after_seconds=wish
         )
     if said.details is not None and wish is None:
         wish = said.details.retry_after_seconds or None
@@ -303,9 +303,9 @@ def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def _undecodable(request: str, body: bytes, error: Exception) -> errors.Undecodable:
-    return errors.Undecodable(f"{request}: expected Kubernetes JSON, got {_shown(body)!r} ({error})")
+    return errors.Undecodable(f"{request}: expected Kubernetes JSON, got {_excerpt(body)!r} ({error})")
 
 
-def _shown(body: bytes) -> str:
+def _excerpt(body: bytes) -> str:
     text = body[: 4 * SHOWN_CHARACTERS].decode(errors="replace")
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

@@ -76,7 +76,8 @@ class Transport:
         return self.take(request, b"".join)
 
     def take(self, request: Request, make: Callable[[Iterable[bytes]], T]) -> T:
-        """What `make` gives for the pieces of a 2xx answer's body, as they arrive; otherwise like `send`.
+        """Passes the pieces of a 2xx answer's body to `make` as they arrive and returns its result; otherwise like
+        `send`.
 
         Where a read is repeated `make` begins anew.
         """

@@ -100,9 +100,9 @@ class UndecodableObjects:
             found = {(source.kind, key): one for source, here in self._now.items() for key, one in here.items()}
         return [(kind, one) for (kind, _), one in found.items()]
 
-    def _name(self, kind: str, one: UndecodableObject) -> None:
+    def _name(self, kind: str, item: UndecodableObject) -> None:
         """Count and log an object that is not remembered; at most LINES_A_MINUTE lines, which say what was left out."""
-        name = kind, one.key, one.uid
+        name = kind, item.key, item.uid
         known = name in self._named
         self._named[name] = None
         self._named.move_to_end(name)
@@ -110,7 +110,7 @@ class UndecodableObjects:
             return
         if len(self._named) > NAMED_MOST:
             self._named.popitem(last=False)
-        self._counts[kind, one.reason] += 1
+        self._counts[kind, item.reason] += 1
         minute = int(self._clock.monotonic() // 60)
         if minute != self._minute:
             self._minute, self._lines = minute, 0
@@ -121,12 +121,12 @@ class UndecodableObjects:
         log.warning(
             "object cannot be decoded",
             kind=kind,
-            name=one.key,
-            node=one.node,
-            uid=one.uid,
-            resource_version=one.resource_version,
-            reason=one.reason,
-            error=one.error,
+            name=item.key,
+            node=item.node,
+            uid=item.uid,
+            resource_version=item.resource_version,
+            reason=item.reason,
+            error=item.error,
             unnamed=self._unnamed,
         )
         self._unnamed = 0

@@ -207,7 +207,7 @@ class Pod(objects.Identified, frozen=True, kw_only=True, gc=False):
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """What a placeholder is for, if the pod says so; the others are not kept."""
+        """Returns the placeholder's preset, if the pod has one; other annotations are not stored."""
         preset = self.metadata.annotations.placeholder_preset
         return {PRESET_ANNOTATION: preset} if preset else {}
 

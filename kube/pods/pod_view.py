@@ -1,4 +1,4 @@
-"""What is read of a pod where pods are counted: the same of a lean one of some watch and of a whole one.
+"""Fields of a pod that counting reads: a Protocol for compact and for whole pods.
 
 `annotator.placements.counted` and `extender.state.countable_pods` add what only they read. Their watches decode little
 more than this; a request of kube-scheduler's and a simulation bring whole pods (`kube.objects.Pod`).

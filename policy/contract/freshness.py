@@ -28,6 +28,6 @@ def usable(effective_seconds: float | None, now_seconds: float, stale_after_seco
 def mask(
     effective_seconds: npt.NDArray[np.float64], now_seconds: float, stale_after_seconds: float
 ) -> npt.NDArray[np.bool_]:
-    """The same rule over all nodes at once: True where usable; NaN stands for a missing reading."""
+    """Applies the rule to all nodes at once: True where usable; NaN stands for a missing reading."""
     fresh = now_seconds < effective_seconds + stale_after_seconds
     return fresh & (effective_seconds <= now_seconds + MAX_AHEAD_SECONDS)

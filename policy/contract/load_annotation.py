@@ -48,7 +48,7 @@ class AnnotationError(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """What a node's windows showed at one moment: ratios by metric name, hot counts by window text.
+    """The windows of a node at one moment: ratios by metric name, hot counts by window text.
 
     `invalid` names the metrics whose written value cannot be used and why; only `decode` fills it.
     """
@@ -90,7 +90,7 @@ def encode(reading: Reading) -> str:
 
 
 def text(at_seconds: float, values: collections.abc.Mapping[str, float], hot: collections.abc.Mapping[str, int]) -> str:
-    """The same from ratios that are as they are `written`."""
+    """Returns the annotation from ratios that are rounded already (`written`)."""
     body = {"v": VERSION, "at": timestamps.encode(at_seconds), "m": dict(values), "hot": dict(hot)}
     return _ENCODER.encode(body)
 

@@ -1,4 +1,4 @@
-"""What the running replicas of each owner really use on average: the text of the `evenload-usage` ConfigMap.
+"""Mean use of the running replicas of each owner: the text of the `evenload-usage` ConfigMap.
 
 The annotator measures and writes it, the extender estimates recent pods by it; owned by neither. One data key per
 namespace and one line per owner, so that people can read it and a line costs some 40 bytes:
@@ -64,7 +64,7 @@ Means = collections.abc.Mapping[str, Mean]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Published:
-    """What the ConfigMap says: the means, when they were measured (Unix seconds), how many lines could not be read."""
+    """The ConfigMap's content: the means, when they were measured (Unix seconds), how many lines could not be read."""
 
     at_seconds: float
     means: Means
@@ -119,7 +119,7 @@ def _places(amount: float) -> int:
 
 
 def written(published: Published) -> Published:
-    """What is read where these means were written."""
+    """Returns the means as a reader of their text gets them."""
     return Published(timestamps.decode(timestamps.encode(published.at_seconds)), _ReadBack(published.means))
 
 
@@ -154,7 +154,7 @@ def _rounded(amount: float) -> float:
 
 
 def decode(data: collections.abc.Mapping[str, str]) -> Published:
-    """What a ConfigMap's data say; UsageError when they are unusable as a whole. A line that is not ours is counted."""
+    """Decodes a ConfigMap's data; UsageError when they are unusable as a whole. A foreign line is counted."""
     if data.get("v") != VERSION:
         raise UsageError("version", data.get("v"))
     try:

@@ -46,7 +46,7 @@ def _sync(sync: load_policy.Sync) -> Sentences:
 
 
 def _metric(metric: metrics.Metric) -> str:
-    """What a metric measures, spelt out once, so that the other sections can be short."""
+    """Returns the definition of a metric, written once, so that the other sections can be short."""
     resource, window = wording.resource(metric.resource), wording.within(metric.window_seconds)
     if metric.query is not None:
         return f"{metric.name} is a ratio of {resource} by a query of your own: {metric.query}"

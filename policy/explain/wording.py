@@ -57,7 +57,7 @@ def resource(name: metrics.Resource) -> str:
 
 
 def metric(of: metrics.Metric) -> str:
-    """What a metric is, as a noun: `5-minute memory average`; one with a query of its own is called by its name."""
+    """Returns a metric as a noun: `5-minute memory average`; one with a query of its own is called by its name."""
     if of.query is not None:
         return f"{of.name} ({resource(of.resource)}, own query)"
     return f"{long(of.window_seconds)} {resource(of.resource)} {statistic(of.statistic)}"

@@ -31,7 +31,7 @@ def load(text: str, source: str) -> load_policy.LoadPolicy:
 
 
 def read(text: str, source: str) -> Loaded:
-    """The same with its warnings, in the order of the text."""
+    """Returns the policy with its warnings, in the order of the text."""
     document = yaml_tree.read_tree(text)
     if not isinstance(document.tree, dict):
         empty = problems.Problem(1, 1, "", "the file is empty: a mapping with apiVersion and kind expected")
@@ -52,7 +52,7 @@ def read(text: str, source: str) -> Loaded:
 
 
 def in_force(policy: load_policy.LoadPolicy) -> dict[str, str]:
-    """What decides most, by the path of the file, whether the file gives it or not."""
+    """Returns the values that decide most, by the path of the file, whether the file gives them or not."""
     score = policy.score
     return {
         "filter.whenAllRejected": policy.filter.when_all_rejected,

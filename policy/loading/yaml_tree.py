@@ -45,7 +45,7 @@ class _Place:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
-    """What a text says: the tree, everything that is wrong with the text itself, and where each path stands.
+    """A parsed text: the tree, all errors of the text itself, and the position of each path.
 
     `tree` is None for an empty text and for one that could not be read to its end; then there are findings.
     """

@@ -101,8 +101,8 @@ def expected_by_node(
     allocatable: Floats,
     in_force: collections.abc.Sequence[metrics.Metric],
 ) -> Floats:
-    """The same for many nodes [nodes, metrics]: `node` [pods] row numbers, `age_seconds` [pods], `load` [pods, 2] and
-    `allocatable` [nodes, 2] in the order of `Load`.
+    """Computes `expected` for many nodes [nodes, metrics]: `node` [pods] row numbers, `age_seconds` [pods], `load`
+    [pods, 2] and `allocatable` [nodes, 2] in the order of `Load`.
     """
     columns = np.zeros((len(allocatable), len(in_force)))
     for at, metric in enumerate(in_force):

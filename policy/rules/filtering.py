@@ -63,7 +63,7 @@ class Rules(NamedTuple):
     dormant: tuple[Rule, ...] = ()
 
     def woken(self, own: Floats) -> "Rules":
-        """The same with the rules that only some of these nodes' own thresholds turn on."""
+        """Returns the rules with those that only some nodes' own thresholds turn on."""
         awake = tuple(rule for rule in self.dormant if (own[:, rule.column] > 0).any())
         every = self.rules + awake
         return self._replace(rules=every, columns=_columns(every), limits=_limits(every)) if awake else self

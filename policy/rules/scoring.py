@@ -44,9 +44,9 @@ class Weighing(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """What becomes of the candidates' bases: `base` after the cap, the median and the stretched range, `neutral` where
-    the median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off,
-    `raw` the clamped result, `scores` its integers. All [nodes].
+    """Steps of the candidates' scores: `base` after the cap, the median and the stretched range, `neutral` where the
+    median filled in, `capped` where it was scaled down to stay under the best whole node's, `penalty` taken off, `raw`
+    the clamped result, `scores` its integers. All [nodes].
     """
 
     base: Floats
@@ -151,7 +151,7 @@ def bases(predicted: Floats, compiled: Weighing) -> Floats:
 
 
 def _bases(predicted: Floats, compiled: Weighing) -> tuple[Floats, bool]:
-    """The same, and whether every node has every metric of a weight."""
+    """Returns the bases, and whether every node has every metric of a weight."""
     found = _whole_bases(predicted, compiled)
     all_whole = not np.count_nonzero(np.isnan(found))
     return (found if all_whole else _terms(predicted, compiled)[1]), all_whole

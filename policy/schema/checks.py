@@ -171,7 +171,7 @@ def _windows(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding((*path, "days"), "a day is listed twice")
         if not _is_time_zone(window.time_zone):
             yield Finding(
-                (*path, "timeZone"), f"{units.shown(window.time_zone)} is no IANA time zone such as Europe/Berlin"
+                (*path, "timeZone"), f"{units.quoted(window.time_zone)} is no IANA time zone such as Europe/Berlin"
             )
 
 

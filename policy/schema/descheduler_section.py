@@ -41,7 +41,7 @@ def _workload_limit(value: object) -> int | str:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1_000_000:
         return value
-    raise units.wrong(f'bySize, a number of pods from 1 or "1%" to "100%" expected, got {units.shown(value)}')
+    raise units.wrong(f'bySize, a number of pods from 1 or "1%" to "100%" expected, got {units.quoted(value)}')
 
 
 WorkloadLimit = Annotated[
@@ -177,7 +177,7 @@ class Match(sections.Section):
 
 
 class Allow(sections.Section):
-    """What a flow rule admits: everything, nothing, so many in flight, or so many per minute with a burst."""
+    """The rate of a flow rule: everything, nothing, so many in flight, or so many per minute with a burst."""
 
     mode: Literal["Exempt", "Never", "InFlight", "Rate"]
     in_flight: units.Count | None = pydantic.Field(default=None, alias="inFlight")
@@ -195,11 +195,11 @@ def _allow(value: object) -> Allow:
         return Allow.model_validate({"mode": value})
     keys = frozenset(value) if isinstance(value, dict) else frozenset()
     if not isinstance(value, dict) or keys not in ({"inFlight"}, {"perMinute"}, {"perMinute", "burst"}):
-        raise units.wrong(f"{_ALLOWED} expected, got {units.shown(value)}")
+        raise units.wrong(f"{_ALLOWED} expected, got {units.quoted(value)}")
     try:
         return Allow.model_validate({"mode": "InFlight" if "inFlight" in keys else "Rate", **value})
     except pydantic.ValidationError as error:
-        raise units.wrong(f"{_ALLOWED} with whole numbers from 1 expected, got {units.shown(value)}") from error
+        raise units.wrong(f"{_ALLOWED} with whole numbers from 1 expected, got {units.quoted(value)}") from error
 
 
 def _allow_text(allow: Allow) -> object:

@@ -158,7 +158,7 @@ class PerResource(sections.Section):
 
 
 class DefaultLoad(sections.Section):
-    """What a pod that requests nothing is expected to use."""
+    """The expected load of a pod without requests."""
 
     cpu_millicores: units.Millicores = pydantic.Field(
         default=250.0, alias="cpu", description="Expected CPU, a quantity."

@@ -1,4 +1,4 @@
-"""What is wrong with a policy file: every problem with its line, column and path, in words an operator can act on.
+"""Problems of a policy file: each with its line, column and path, and the correction.
 
 `policy.loading.loader` collects `Problem`s from the text and from the model and raises them together as one
 `PolicyError`; `explain` turns an error of the model library into our own sentence, with a "did you mean" where a known
@@ -74,9 +74,9 @@ class PolicyError(ValueError):
 
 def path_text(path: Path) -> str:
     """`filter.thresholds.cpu_avg_5m`, `hotSpots[0].pods`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{units.shown_key(part)}" for part in path).removeprefix(
-        "."
-    )
+    return "".join(
+        f"[{part}]" if isinstance(part, int) else f".{units.quoted_key(part)}" for part in path
+    ).removeprefix(".")
 
 
 def did_you_mean(word: str, known: collections.abc.Iterable[str]) -> str:
@@ -92,7 +92,7 @@ def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Itera
     if kind == "extra_forbidden":
         key = str(error["loc"][-1])
         keys = sorted(known_keys)
-        return f"unknown key {units.shown(key)}" + (did_you_mean(key, keys) or f"; known here: {', '.join(keys)}")
+        return f"unknown key {units.quoted(key)}" + (did_you_mean(key, keys) or f"; known here: {', '.join(keys)}")
     if kind == "missing":
         return "is required"
     if kind == "literal_error":
@@ -102,37 +102,37 @@ def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Itera
     return _compared(kind, given, context) or _mistyped(kind, given, context) or error["msg"]
 
 
-def _not_one_of(expected: str, given: object) -> str:
+def _not_one_of(expected: str, value: object) -> str:
     choices = [choice.strip("' ") for choice in expected.replace(" or ", ", ").split(",")]
-    hint = did_you_mean(given, choices) if isinstance(given, str) else ""
-    return f"{' or '.join(choices)} expected, got {_quoted(given)}{hint}"
+    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+    return f"{' or '.join(choices)} expected, got {_quoted(value)}{hint}"
 
 
-def _compared(kind: str, given: object, context: dict[str, typing.Any]) -> str:
+def _compared(kind: str, value: object, context: dict[str, typing.Any]) -> str:
     if kind not in _COMPARED:
         return ""
     key, words = _COMPARED[kind]
-    return f"{units.shown(given)} is out of range: {words} {context[key]} expected"
+    return f"{units.quoted(value)} is out of range: {words} {context[key]} expected"
 
 
-def _mistyped(kind: str, given: object, context: dict[str, typing.Any]) -> str:
+def _mistyped(kind: str, value: object, context: dict[str, typing.Any]) -> str:
     if kind == "string_pattern_mismatch":
         for start, expected in _PATTERNS.items():
             if str(context["pattern"]).startswith(start):
-                return f"{expected} expected, got {units.shown(given)}"
+                return f"{expected} expected, got {units.quoted(value)}"
     if kind == "too_short" or kind == "string_too_short":
         return "must not be empty"
-    if kind == "bool_type" and isinstance(given, str) and given.lower() in _YAML_1_1_BOOLEANS:
-        return f"{given} is a text here: write true or false"
-    if kind == "string_type" and isinstance(given, int | float | bool):
-        return f'a text expected, got {units.shown(given)}; write it in quotes: "{units.shown(given)}"'
-    return f"{_EXPECTED[kind]} expected, got {_quoted(given)}" if kind in _EXPECTED else ""
+    if kind == "bool_type" and isinstance(value, str) and value.lower() in _YAML_1_1_BOOLEANS:
+        return f"{value} is a text here: write true or false"
+    if kind == "string_type" and isinstance(value, int | float | bool):
+        return f'a text expected, got {units.quoted(value)}; write it in quotes: "{units.quoted(value)}"'
+    return f"{_EXPECTED[kind]} expected, got {_quoted(value)}" if kind in _EXPECTED else ""
 
 
-def _quoted(given: object) -> str:
-    if isinstance(given, dict):
+def _quoted(value: object) -> str:
+    if isinstance(value, dict):
         return "a mapping"
-    return "a list" if isinstance(given, list | tuple) else units.shown(given)
+    return "a list" if isinstance(value, list | tuple) else units.quoted(value)
 
 
 def known_keys(model: type[pydantic.BaseModel], path: Path) -> tuple[str, ...]:

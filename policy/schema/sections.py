@@ -1,4 +1,4 @@
-"""What every section of the policy file is: frozen, strict about unknown keys, read by its YAML keys only.
+"""Base of all sections of the policy file: frozen, strict about unknown keys, read by its YAML keys only.
 
 `policy.schema.load_policy` and `policy.schema.descheduler_section` build their models on `Section`; `LabelSelector` and
 `OptOut` are the sections both use.

@@ -37,7 +37,7 @@ def printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value as it is quoted in a message: as YAML writes it, on one line, cut to 60 characters."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "nothing"}[value]
@@ -46,9 +46,9 @@ def shown(value: object) -> str:
     return _cut(printable(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)))
 
 
-def shown_key(key: str) -> str:
+def quoted_key(key: str) -> str:
     """A key as a part of a path: bare where it is a plain word, quoted and cut where it is not."""
-    return key if key.isidentifier() and len(key) <= _SHOWN else shown(key)
+    return key if key.isidentifier() and len(key) <= _SHOWN else quoted(key)
 
 
 def _cut(text: str) -> str:
@@ -57,9 +57,9 @@ def _cut(text: str) -> str:
 
 def _finite(value: object, expected: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(f"{expected} expected, got {shown(value)}")
+        raise wrong(f"{expected} expected, got {quoted(value)}")
     if not abs(value) <= _MAX_NUMBER:  # also true of NaN
-        raise wrong(f"{expected} expected, got {shown(value)}")
+        raise wrong(f"{expected} expected, got {quoted(value)}")
     return float(value)
 
 
@@ -69,14 +69,14 @@ def ratio(value: object, most: float = 1.0) -> float:
     if isinstance(value, str):
         match = _RATIO_TEXT.fullmatch(value)
         if match is None:
-            raise wrong(f"{expected} expected, got {shown(value)}")
+            raise wrong(f"{expected} expected, got {quoted(value)}")
         number = float(match[1]) / 100
     else:
         number = _finite(value, expected)
         if most < number <= 100:
             raise wrong(f'{value} is no ratio from 0 to {most:g}; did you mean "{value}%"')
     if not 0 <= number <= most:
-        raise wrong(f"{shown(value)} is out of range: a ratio from 0 to {most:g} expected")
+        raise wrong(f"{quoted(value)} is out of range: a ratio from 0 to {most:g} expected")
     return round(number, 12)
 
 
@@ -87,30 +87,30 @@ def _large_ratio(value: object) -> float:
 def duration_seconds(value: object) -> float:
     """Seconds of a Go duration (`30s`, `5m`, `1h30m`), 0 or more; a bare number is refused because it has no unit."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise wrong(f"{shown(value)} has no unit: write a Go duration such as {value}s or {value}m")
+        raise wrong(f"{quoted(value)} has no unit: write a Go duration such as {value}s or {value}m")
     if not isinstance(value, str):
-        raise wrong(f"a Go duration such as 30s, 5m or 1h30m expected, got {shown(value)}")
+        raise wrong(f"a Go duration such as 30s, 5m or 1h30m expected, got {quoted(value)}")
     if (
         not _DURATION_TEXT.fullmatch(value)
         or len(value) > _SHOWN
         or not value.replace("µ", "u").replace("μ", "u").isascii()
     ):
         raise wrong(
-            f"{shown(value)} is no Go duration: write such as 30s, 5m or 1h30m (units h, m, s, ms; 1 day is 24h)"
+            f"{quoted(value)} is no Go duration: write such as 30s, 5m or 1h30m (units h, m, s, ms; 1 day is 24h)"
         )
     try:
         seconds = durationpy.from_str(value).total_seconds()
     except durationpy.DurationError as error:
-        raise wrong(f"{shown(value)} is no Go duration: {error}") from error
+        raise wrong(f"{quoted(value)} is no Go duration: {error}") from error
     if seconds > _MAX_SECONDS:
-        raise wrong(f"{shown(value)} is longer than 10 years")
+        raise wrong(f"{quoted(value)} is longer than 10 years")
     return float(seconds)
 
 
 def _positive_seconds(value: object) -> float:
     seconds = duration_seconds(value)
     if seconds <= 0:
-        raise wrong(f"{shown(value)} must be longer than 0s")
+        raise wrong(f"{quoted(value)} must be longer than 0s")
     return seconds
 
 
@@ -133,13 +133,13 @@ def _quantity(value: object, example: str) -> float:
         return _not_negative(_finite(value, expected), value, example)
     match = _QUANTITY_TEXT.fullmatch(value)
     if match is None or not value.isascii():
-        raise wrong(f"{expected} expected, got {shown(value)}")
+        raise wrong(f"{expected} expected, got {quoted(value)}")
     return float(decimal.Decimal(match[1])) * _SUFFIXES[match[2] or ""]
 
 
 def _not_negative(number: float, value: object, example: str) -> float:
     if number < 0:
-        raise wrong(f"{shown(value)} must not be negative: write such as {example}")
+        raise wrong(f"{quoted(value)} must not be negative: write such as {example}")
     return number
 
 
@@ -151,7 +151,7 @@ def cpu_millicores(value: object) -> float:
 def memory_bytes(value: object) -> float:
     """Bytes of a memory quantity: `200Mi`, `1G`, `1048576`; the m suffix (thousandths of a byte) is refused."""
     if isinstance(value, str) and value.endswith("m"):
-        raise wrong(f'{shown(value)} is thousandths of a byte: did you mean "{value[:-1]}Mi"')
+        raise wrong(f'{quoted(value)} is thousandths of a byte: did you mean "{value[:-1]}Mi"')
     return _quantity(value, "200Mi")
 
 
@@ -159,7 +159,7 @@ def number(value: object) -> float:
     """A finite number of 0 or more and at most 1000."""
     finite = _finite(value, "a number")
     if not 0 <= finite <= 1000:
-        raise wrong(f"{shown(value)} is out of range: a number from 0 to 1000 expected")
+        raise wrong(f"{quoted(value)} is out of range: a number from 0 to 1000 expected")
     return finite
 
 
@@ -167,7 +167,7 @@ def weight(value: object) -> float:
     """A weight: 0, or from 0.000001 to 1000, so that a quotient of sums never loses its digits."""
     finite = number(value)
     if 0 < finite < 1e-6:
-        raise wrong(f"{shown(value)} is too small for a weight: 0 or at least 0.000001 expected")
+        raise wrong(f"{quoted(value)} is too small for a weight: 0 or at least 0.000001 expected")
     return finite
 
 

@@ -47,7 +47,7 @@ class _Reply(threading.local):
 
 
 class Traffic:
-    """What the server was asked and sent back since the start: whole queries, and bytes of bodies as decoded."""
+    """Traffic with the server since the start: whole queries, and bytes of bodies as decoded."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class Traffic:
         self.received_bytes = 0
         self.partial_answers = 0
 
-    def asked(self) -> None:
+    def count_query(self) -> None:
         """Count one query, before it is sent."""
         with self._lock:
             self.queries += 1
@@ -116,7 +116,7 @@ class Client:
 
     def _ask(self, call: Callable[[], object], expression: str, *, most_bytes: float = math.inf) -> bytes:
         self._reply.body, self._reply.status, self._reply.most_bytes = None, 0, most_bytes
-        self.traffic.asked()
+        self.traffic.count_query()
         try:
             call()
         except (*_LIBRARY_COMPLAINTS, requests.RequestException, OSError) as problem:

@@ -15,7 +15,7 @@ from requests import adapters
 
 
 class ProxyResponse(NamedTuple):
-    """What came back: an HTTP status and the body, or the beginning of it when the status is not 200."""
+    """A response: an HTTP status and the body, or the beginning of it when the status is not 200."""
 
     status: int
     body: bytes

@@ -1,4 +1,4 @@
-"""What asking Prometheus costs and whether the circuit to it is open, on /metrics: the same names in every service.
+"""Metrics of Prometheus queries and of their circuit breaker: the same names in every service.
 
 annotator and descheduler register one `DoorCollector` in their wiring; the values are read when scraped.
 """

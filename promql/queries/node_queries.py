@@ -22,7 +22,7 @@ MAX_POINTS = 288  # 1d in steps of 5m; a finer step costs Prometheus more than a
 
 
 class Window(NamedTuple):
-    """What is asked of a resource: `statistic` (avg, max, p95, p999) over `window_seconds` of W-averages."""
+    """A window of a resource: `statistic` (avg, max, p95, p999) over `window_seconds` of W-averages."""
 
     resource: str
     statistic: str

@@ -61,9 +61,9 @@ def groups(windows: Mapping[str, Window], *, selector: str = "") -> tuple[Group,
     )
 
 
-def document(made: tuple[Group, ...]) -> dict[str, object]:
+def document(entries: tuple[Group, ...]) -> dict[str, object]:
     """The groups as a Prometheus rule file, or the `spec` of a PrometheusRule, says them."""
-    return {"groups": [_group(one) for one in made]}
+    return {"groups": [_group(one) for one in entries]}
 
 
 def _group(group: Group) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What the apiserver makes of a body before it keeps it: names checked, defaults filled in, what is the server's taken.
+"""Admission of the simulated apiserver: checks names, fills in defaults, overwrites the fields that the server owns.
 
 `server` calls `created` for a creation and `updated` for every other write. Only what the services and the simulated
 controllers read is defaulted, and what a kind's struct does not know is not validated; the contract suite holds what is
@@ -90,8 +90,8 @@ def created(what: str, shelf: Storage, body: Body, spec: bytes, priorities: Prio
 
 
 def updated(what: str, shelf: Storage, old: Version, body: Body, subresource: str) -> Body:
-    """What comes of a write: `body` is changed in place where it has to be, but never a part that it shares with the
-    old one.
+    """Returns the object that a write stores. Changes `body` in place where needed, but never a part that it shares
+    with the old object.
     """
     metadata, was = body.get("metadata"), old.body
     if metadata is old.metadata:
@@ -128,14 +128,14 @@ def _keep_fixed(what: str, metadata: Body, old: Version) -> None:
             metadata[name] = held
 
 
-def _refuse(what: str, name: str, given: object, old: Version) -> None:
+def _refuse(what: str, name: str, value: object, old: Version) -> None:
     """The error of a field that is another than the object's, if the real apiserver minds."""
-    if name == "resourceVersion" and given != "":
-        raise refusals.conflict(what, f"it is at version {old.number}, not {given}")
+    if name == "resourceVersion" and value != "":
+        raise refusals.conflict(what, f"it is at version {old.number}, not {value}")
     if name in IMMUTABLE:
         raise refusals.invalid(what, f"metadata.{name} is immutable")
     if name in ("name", "namespace"):
-        raise refusals.bad_request(f"{what}: metadata.{name} is {given!r}")
+        raise refusals.bad_request(f"{what}: metadata.{name} is {value!r}")
 
 
 def checked(what: str, version: Version, type_: type[Any]) -> None:
@@ -165,7 +165,7 @@ def _new_pod(what: str, body: Body, spec: bytes, priorities: Priorities) -> None
 
 
 class _AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """What decides on a pod's priority, and that it has containers."""
+    """The fields of a Pod that admission reads: its priority, and whether it has containers."""
 
     containers: tuple[msgspec.Raw, ...]
     priority: int | None = None
@@ -201,17 +201,17 @@ def _prepared(text: bytes, priority: int, preemption_policy: str) -> tuple[Body,
     return spec, qos_class(spec)
 
 
-def _default_requests(given: Any) -> None:
+def _default_requests(value: Any) -> None:
     """A limit without a request is a request, too."""
-    if given and given.get("limits"):
-        given["requests"] = {**given["limits"], **(given.get("requests") or {})}
+    if value and value.get("limits"):
+        value["requests"] = {**value["limits"], **(value.get("requests") or {})}
 
 
-def _tolerations(given: list[Body]) -> list[Body]:
+def _tolerations(entries: list[Body]) -> list[Body]:
     """With those of DefaultTolerationSeconds, where the pod says nothing of these taints itself."""
-    found = list(given)
+    found = list(entries)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        if not any(one.get("key", "") in ("", key) and one.get("effect", "") in ("", "NoExecute") for one in given):
+        if not any(one.get("key", "") in ("", key) and one.get("effect", "") in ("", "NoExecute") for one in entries):
             found.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICTABLE_SECONDS}
             )
@@ -229,8 +229,8 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     )
 
 
-def _amounts(given: Mapping[str, Any], part: str) -> dict[str, float]:
-    found = resources.resources(given.get(part) or {})
+def _amounts(options: Mapping[str, Any], part: str) -> dict[str, float]:
+    found = resources.resources(options.get(part) or {})
     return {name: found.get(name) for name in MEASURED if found.get(name)}
 
 

@@ -60,7 +60,7 @@ def predicate(plural: str, label_selector: str, field_selector: str) -> Predicat
     labels, fields = requirements(label_selector), _fields(plural, field_selector)
 
     def matches(version: Version) -> bool:
-        return all(_found(version.body, path, value) is wanted for path, value, wanted in fields) and all(
+        return all(_matches(version.body, path, value) is wanted for path, value, wanted in fields) and all(
             one.matches(version.labels) for one in labels
         )
 
@@ -103,7 +103,7 @@ def _fields(plural: str, text: str) -> tuple[tuple[tuple[str, ...], str, bool], 
     return tuple(found)
 
 
-def _found(body: Mapping[str, Any], path: tuple[str, ...], value: str) -> bool:
+def _matches(body: Mapping[str, Any], path: tuple[str, ...], value: str) -> bool:
     at: Any = body
     for part in path:
         at = at.get(part) if type(at) is dict else None  # isinstance of Mapping takes ten times as long

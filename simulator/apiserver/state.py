@@ -1,4 +1,4 @@
-"""What the simulated apiserver knows and whom it tells: shelves of objects, one counter of versions, subscribers.
+"""State of the simulated apiserver: storage of every kind, one counter of resourceVersions, subscribers of changes.
 
 `apiserver.writes` and `apiserver.eviction` change it, `door` and `apiserver.watch_log` read it, all of them holding
 `lock`: services may have short threads, and a watch of a door that waits is closed from another one.
@@ -91,7 +91,7 @@ class State:
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
     def new_suffix(self, shelf: Storage) -> str:
-        """What is appended to generateName."""
+        """Returns the random suffix for generateName."""
         return "".join(self._rngs[shelf].choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
     def draft(self, key: str, body: Body) -> Version:

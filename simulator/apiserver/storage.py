@@ -24,7 +24,7 @@ KEPT_CHANGES = 8_192  # so far back a watch may begin, as with the window of a r
 
 @functools.cache
 def _maker(type_: type[T]) -> "Callable[[Body], T]":
-    """What makes the struct of a body."""
+    """Returns the function that decodes a body into the struct."""
     if "RawType" in repr(msgspec.inspect.type_info(type_)):  # some fields keep their text, which a body has not
         return lambda body: decoding.one("simulated apiserver", type_, msgspec.json.encode(body))
     return functools.partial(msgspec.convert, type=type_)
@@ -43,7 +43,7 @@ class Version:
         self._known: dict[object, Any] = {}  # structs by type, and what predicates said, which are the services' few
 
     def selected(self, matches: "Callable[[Version], bool]") -> bool:
-        """What a selector's predicate says of it, asked once for each: lists and watches ask of every version."""
+        """Returns whether the selector matches; asked once per version, because every list and watch asks."""
         try:
             found: bool = self._known[matches]
         except KeyError:

@@ -46,13 +46,13 @@ class SimulatedWatch(Generic[T]):
         self._until_seconds = selection.until_seconds
         self._waits = waits
         self._closed = False
-        self._events = self._told()
+        self._stream = self._events()
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
-        return self._events
+        return self._stream
 
     def __next__(self) -> WatchEvent[T]:
-        return next(self._events)
+        return next(self._stream)
 
     def close(self) -> None:
         """End it now; from any thread."""
@@ -61,7 +61,7 @@ class SimulatedWatch(Generic[T]):
             if self._waits:
                 self._state.changed.notify_all()
 
-    def _told(self) -> Iterator[WatchEvent[T]]:
+    def _events(self) -> Iterator[WatchEvent[T]]:
         while news := self._news():
             for event in news:
                 if self._closed:
@@ -71,11 +71,11 @@ class SimulatedWatch(Generic[T]):
             yield WatchEvent("BOOKMARK", None, str(self._number))
 
     def _news(self) -> list[WatchEvent[T]]:
-        """What has happened since they were last asked for; none when the watch is over."""
+        """Returns the events since the last call; none once the watch is over."""
         with self._state.lock:
             while not self._closed:
                 changes = self._changes()
-                if events := [event for event in map(self._seen, changes) if event is not None]:
+                if events := [event for event in map(self._as_event, changes) if event is not None]:
                     return events
                 if not changes and not self._wait():
                     break
@@ -102,7 +102,7 @@ class SimulatedWatch(Generic[T]):
             self._number = changes[-1].number
         return changes
 
-    def _seen(self, change: Change) -> WatchEvent[T] | None:
+    def _as_event(self, change: Change) -> WatchEvent[T] | None:
         """A change as the selection sees it: an object that begins to match is added, one that ceases to is deleted."""
         if self._sees_all:
             return self._event(change.type, change.new or change.last)
@@ -126,7 +126,7 @@ class SimulatedWatch(Generic[T]):
 
 
 def _at(change: Change) -> Version | None:
-    """What an object was before a change that took it out of the selection, at the version of that change."""
+    """Returns the object before a change that took it out of the selection, at the version of that change."""
     if change.old is None:
         return None
     metadata = {**change.old.metadata, "resourceVersion": str(change.number)}

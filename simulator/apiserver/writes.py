@@ -152,7 +152,7 @@ class Writer:
         return shelf, found
 
     def _identified(self, shelf: Storage, body: Body, namespace: str) -> tuple[str, str]:
-        """What a new object is called in messages and by key; fills in its name and namespace."""
+        """Returns a new object's name in messages and its key; fills in its name and namespace."""
         kind, metadata = shelf.kind, body.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise refusals.bad_request(f"metadata is {metadata!r}, expected an object")
@@ -238,7 +238,7 @@ def _what(kind: Kind[Any], key: str) -> str:
 
 
 def _grace_seconds(pod: Version) -> int:
-    """What a pod may take to end: nothing where no kubelet has it, or it is over."""
+    """Returns a pod's grace period in seconds: 0 without a kubelet, or once the pod has ended."""
     if not pod.body["spec"].get("nodeName") or pod.body["status"].get("phase") in OVER:
         return 0
     return int(pod.body["spec"].get("terminationGracePeriodSeconds", admission.GRACE_SECONDS))

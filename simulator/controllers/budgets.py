@@ -126,7 +126,7 @@ class Budgets:
         return expected, _of(budget.min_available or 0, expected)
 
     def _owners_wish(self, pods: dict[str, Pod]) -> int:
-        """What all owners of the pods together want to have; pods without one count for nothing."""
+        """Returns the sum of the replicas that all owners of the pods want; a pod without an owner adds nothing."""
         owners = {(pod.namespace, pod.owner) for pod in pods.values() if pod.owner is not None}
         wishes = dict(self._wish(namespace, owner) for namespace, owner in owners)
         return sum(wishes.values())

@@ -82,7 +82,7 @@ class SelectedPods:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What all of them have."""
+        """Returns the labels that all of the objects carry."""
         mine = {WORKLOAD_LABEL: str(self.number)}
         return {**mine, HASH_LABEL: self.hash} if self.hash else mine
 

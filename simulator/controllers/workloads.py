@@ -41,7 +41,7 @@ class Workload:
 
 
 class Template(NamedTuple):
-    """What pods are made of that are alike: metadata without a name, and the spec as it is sent."""
+    """A pod template: metadata without a name, and the spec as sent to the apiserver."""
 
     metadata: objects.Body
     spec: bytes
@@ -59,7 +59,7 @@ class Version:
     templates: dict[str, Template] = dataclasses.field(default_factory=dict)
 
     def template(self, node: str) -> Template:
-        """What its pods are made of; `node` is a DaemonSet's, else ""."""
+        """Returns the template of the workload's pods; `node` is a DaemonSet's, else ""."""
         if node not in self.templates:
             metadata = objects.pod_metadata(self.owner, self.selected, self.above)
             self.templates[node] = Template(metadata, merge_patch.text(objects.pod_spec(self.owner, node)))
@@ -67,7 +67,7 @@ class Version:
 
     @property
     def above(self) -> Parent | None:
-        """Who owns the pods; nobody a bare one."""
+        """Returns the owner of the pods; None for bare pods."""
         return self.counting[0].parent if self.counting else None
 
 
@@ -181,9 +181,9 @@ class Workloads:
         if owner.min_available is not None:
             self._api.remove(kinds.BUDGETS, _budget_name(owner), namespace=owner.namespace)
 
-    def _remove(self, one: ReplicaCounts) -> None:
-        one.gone = True
-        self._api.remove(one.parent.kind, one.parent.name, namespace=one.namespace)
+    def _remove(self, counts: ReplicaCounts) -> None:
+        counts.gone = True
+        self._api.remove(counts.parent.kind, counts.parent.name, namespace=counts.namespace)
 
     def _write(self) -> None:
         if self._writing:
@@ -196,18 +196,22 @@ class Workloads:
         finally:
             self._writing = False
 
-    def _write_one(self, one: ReplicaCounts) -> None:
-        counts = (one.wanted, one.pods, one.ready)
-        if one.gone or counts == one.written:
+    def _write_one(self, replica_counts: ReplicaCounts) -> None:
+        counts = (replica_counts.wanted, replica_counts.pods, replica_counts.ready)
+        if replica_counts.gone or counts == replica_counts.written:
             return  # pods that end may outlive what counted them
-        one.generation += one.wanted != one.written[0]
-        one.written = counts
+        replica_counts.generation += replica_counts.wanted != replica_counts.written[0]
+        replica_counts.written = counts
         parts = {
-            "metadata": {"generation": one.generation},
-            "spec": objects.size(one.selected, one.wanted),
-            "status": objects.standing(one.selected.kind, one.pods, one.ready, one.generation),
+            "metadata": {"generation": replica_counts.generation},
+            "spec": objects.size(replica_counts.selected, replica_counts.wanted),
+            "status": objects.standing(
+                replica_counts.selected.kind, replica_counts.pods, replica_counts.ready, replica_counts.generation
+            ),
         }
-        self._api.rewrite(one.parent.kind, one.parent.name, parts, namespace=one.namespace)
+        self._api.rewrite(
+            replica_counts.parent.kind, replica_counts.parent.name, parts, namespace=replica_counts.namespace
+        )
 
 
 def _budget_name(owner: Owner) -> str:

@@ -254,7 +254,7 @@ def _measured(
     return values, notes
 
 
-def _owned(several: Iterable[Series], lives: list[_Life], span: Span) -> Iterator[Series]:
+def _owned(all_series: Iterable[Series], lives: list[_Life], span: Span) -> Iterator[Series]:
     """The series with the names of the nodes that they are of. An address that one node had after the other is each
     one's in its own time; of one that several have at once nobody knows whose a value is.
     """
@@ -266,7 +266,7 @@ def _owned(several: Iterable[Series], lives: list[_Life], span: Span) -> Iterato
         identity.NodeAddress(life.name, (life.address,) if len(own[life.address.lower()]) == 1 else ())
         for life in lives
     )
-    for one in several:
+    for one in all_series:
         instance = one.labels.get("instance", "")
         name = directory.resolve(instance) or directory.resolve(one.labels.get("node", ""))
         if name is not None:
@@ -283,9 +283,9 @@ def _within(points: Iterable[tuple[float, float]], life: _Life, span: Span) -> I
     return ((at, value) for at, value in points if begin_seconds < at < end_seconds)
 
 
-def _without_noise(one: Series) -> Series:
-    points = tuple((at, 0.0 if -MEMORY_NOISE_RATIO <= value < 0 else value) for at, value in one.points)
-    return one._replace(points=points)
+def _without_noise(series: Series) -> Series:
+    points = tuple((at, 0.0 if -MEMORY_NOISE_RATIO <= value < 0 else value) for at, value in series.points)
+    return series._replace(points=points)
 
 
 def _listed(what: str, names: list[str]) -> list[str]:

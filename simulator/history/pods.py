@@ -103,7 +103,7 @@ def _lives(recorded: Recorded, renamed: Mapping[str, str]) -> tuple[list[_Life],
 
 
 def _requests(recorded: Recorded, lives: Iterable[_Life]) -> tuple[dict[grids.Key, Load], list[str]]:
-    """What each pod asked for, by namespace, name and uid; a pod without any recorded request asks for nothing."""
+    """Returns the requests of each pod by namespace, name and uid; without any recorded request: nothing."""
     recorded_amounts = grids.highest(recorded.series[Subject.REQUESTS], ("namespace", "pod", "uid", "resource"))
     amounts: dict[grids.Key, dict[str, float]] = {}
     for key, amount in recorded_amounts.items():

@@ -1,4 +1,4 @@
-"""What is asked of Prometheus to rebuild a cluster's past: one range query per subject, for the whole cluster.
+"""Prometheus queries that rebuild a cluster's past: one range query per subject, for the whole cluster.
 
 Pure text. Use comes from the same expressions that the services ask (`promql.queries.node_queries`,
 `promql.queries.pod_queries`), with the replay's step as window, so that the value at a step's end is the mean over the
@@ -13,7 +13,7 @@ from promql.queries import node_queries, pod_queries
 
 
 class Subject(enum.StrEnum):
-    """What a query is about."""
+    """The subject of a query."""
 
     NODE_CPU = "node-cpu"
     NODE_MEMORY = "node-memory"

@@ -144,8 +144,9 @@ def read(
 
 
 def _cluster(prometheus: PrometheusDoor, span: Span, selectors: Selectors) -> str:
-    """What tells the cluster from others; "" where nothing does. An address does not: port-forwards are all localhost,
-    Services of one name are in every cluster, and tenants differ by a header.
+    """Returns the label matcher that separates the cluster from others in the same Prometheus; "" where nothing does.
+    An address does not: port-forwards are all localhost, Services of one name are in every cluster, and tenants differ
+    by a header.
     """
     more = f",{selectors.state}" if selectors.state else ""
     answer = prometheus.query_range(

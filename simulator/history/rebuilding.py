@@ -1,4 +1,4 @@
-"""What was recorded becomes a scenario, with sentences about what was not known.
+"""Builds a scenario from recorded series, with sentences about the gaps.
 
 Pure; `evenload whatif` calls `rebuild` with what `history.reader` brought, replays the scenario under each policy, and
 shows the recorded figures (`measured`) beside the replays: how far plain scheduling in the replay lies from what really
@@ -60,13 +60,13 @@ def rebuild(recorded: Recorded, name: str) -> Past:
     return Past(scenario, measured, recorded.warnings)
 
 
-def _systems(found: Machines, lived: Pods, span: Span) -> tuple[tuple[Machine, ...], list[str]]:
+def _systems(machines: Machines, lived: Pods, span: Span) -> tuple[tuple[Machine, ...], list[str]]:
     """Each machine with what it used beyond its pods: the median over the steps where it was measured."""
     sized, missing = [], []
-    for at, machine in enumerate(found.machines):
+    for at, machine in enumerate(machines.machines):
         rest = (
-            found.cpu_ratio[at] - _pods_use(lived.usage.cpu_millicores, machine, lived, span) / _cpu(machine),
-            found.memory_ratio[at] - _pods_use(lived.usage.memory_bytes, machine, lived, span) / _memory(machine),
+            machines.cpu_ratio[at] - _pods_use(lived.usage.cpu_millicores, machine, lived, span) / _cpu(machine),
+            machines.memory_ratio[at] - _pods_use(lived.usage.memory_bytes, machine, lived, span) / _memory(machine),
         )
         known = [row[~np.isnan(row)] for row in rest]
         if all(len(row) for row in known):
@@ -88,7 +88,7 @@ def _memory(machine: Machine) -> float:
 
 
 def _pods_use(flat: Floats, machine: Machine, lived: Pods, span: Span) -> Totals:
-    """What the pods that really were on a machine used together [steps]; unknown use adds nothing."""
+    """Returns the use of the pods that ran on a machine, added up [steps]; unknown use adds nothing."""
     total = np.zeros(span.steps)
     for replica, node in zip(lived.replicas, lived.nodes, strict=True):
         if node == machine.name:
@@ -99,9 +99,9 @@ def _pods_use(flat: Floats, machine: Machine, lived: Pods, span: Span) -> Totals
     return total
 
 
-def _silences(found: Machines, span: Span) -> list[str]:
+def _silences(machines: Machines, span: Span) -> list[str]:
     """The stretches in which no node was measured at all: Prometheus was away, or not yet there."""
-    silent = np.isnan(found.cpu_ratio).all(axis=0)
+    silent = np.isnan(machines.cpu_ratio).all(axis=0)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]).astype(np.int8)))
     return [
         f"nothing was measured from {_stamp(span, first)} to {_stamp(span, last)}: use is unknown then"

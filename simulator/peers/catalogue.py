@@ -7,10 +7,9 @@ from kube.kinds import PODS
 from runtime.clock import Clock
 from simulator.apiserver import ApiServer
 from simulator.peers import crane, koordinator, trimaran
-from simulator.peers.formula import Formula
+from simulator.peers.formula import Formula, Peer
 from simulator.peers.observations import Book, Observations
 from simulator.peers.oracle import Oracle
-from simulator.peers.port import Peer
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 
@@ -25,11 +24,13 @@ class Owners(Protocol):
 
 
 class Stage(Protocol):
-    """What there is to see in a run (`world.setup.Simulated`); only the oracle looks at what a scheduler cannot see."""
+    """The parts of a run that a peer may read (`world.setup.Simulated`); only the oracle reads more than a scheduler
+    can.
+    """
 
     @property
     def scenario(self) -> Scenario:
-        """What happens."""
+        """Returns the scenario of the run."""
 
     @property
     def api(self) -> ApiServer:

@@ -43,33 +43,33 @@ METRICS = (
 class Crane:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
+    def rejected(self, inputs: FormulaInput) -> Mapping[str, Mask]:
         """Nodes with a load strictly over a limit."""
         over = {}
         for metric in METRICS:
             if metric.limit_ratio:
                 for column, resource in enumerate(("cpu", "mem")):
-                    loads = _loads(asked, metric)[:, column]
+                    loads = _loads(inputs, metric)[:, column]
                     over[f"Load[{resource}_{metric.name}] of node is too high"] = loads > metric.limit_ratio
         return over
 
-    def points(self, asked: FormulaInput) -> Floats:
+    def points(self, inputs: FormulaInput) -> Floats:
         """Mean headroom less the hot value, whole points."""
-        headroom = sum(metric.weight * np.nansum(1.0 - _loads(asked, metric), axis=1) for metric in METRICS)
+        headroom = sum(metric.weight * np.nansum(1.0 - _loads(inputs, metric), axis=1) for metric in METRICS)
         points = np.trunc(MAX_POINTS * headroom / (2 * sum(metric.weight for metric in METRICS)))
-        return np.asarray(np.clip(points - POINTS_PER_HOT * hot_value(asked), 0.0, MAX_POINTS))
+        return np.asarray(np.clip(points - POINTS_PER_HOT * hot_value(inputs), 0.0, MAX_POINTS))
 
 
-def hot_value(asked: FormulaInput) -> Floats:
+def hot_value(inputs: FormulaInput) -> Floats:
     """Of the nodes asked about [nodes], as the annotator counted at its last sync."""
-    synced_seconds = asked.seen.now_seconds // HOT_SYNC_SECONDS * HOT_SYNC_SECONDS
-    known = asked.bound.until(synced_seconds)
+    synced_seconds = inputs.seen.now_seconds // HOT_SYNC_SECONDS * HOT_SYNC_SECONDS
+    known = inputs.bound.until(synced_seconds)
     counts = (
-        np.floor(asked.counted(known.since(synced_seconds - range_seconds)) / pods)
+        np.floor(inputs.counted(known.since(synced_seconds - range_seconds)) / pods)
         for range_seconds, pods in HOT_RANGES
     )
     return np.asarray(sum(counts))
 
 
-def _loads(asked: FormulaInput, metric: Metric) -> Floats:
-    return np.asarray(asked.seen.maximum(metric.window_seconds, metric.sync_seconds)[asked.rows])
+def _loads(inputs: FormulaInput, metric: Metric) -> Floats:
+    return np.asarray(inputs.seen.maximum(metric.window_seconds, metric.sync_seconds)[inputs.rows])

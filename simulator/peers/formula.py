@@ -1,17 +1,20 @@
-"""What a peer's formula is asked, and what it answers; `port.Peer` asks it on behalf of kube-scheduler.
+"""Input and result of a peer's formula, and the extender port that calls it for kube-scheduler.
 
 The formulas are pure: arrays over the nodes asked about in, reasons and points out. Points are 0 to 100 as those of a
-scheduler's own plugins.
+scheduler's own plugins. An extender's scores go from 0 to 10 and count ten times: points / 10 with the weight of the
+plugin come to the same.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from kube.objects import Pod
 from simulator.peers.observations import BoundPods, Floats, Observations, Rows
+from simulator.scheduling.extenders import POINTS_PER_SCORE, FilterResult, Victims
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,8 +50,44 @@ class FormulaInput:
 class Formula(Protocol):
     """One way to judge nodes."""
 
-    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
+    def rejected(self, inputs: FormulaInput) -> Mapping[str, Mask]:
         """Which nodes [nodes] may not take the pod, by reason."""
 
-    def points(self, asked: FormulaInput) -> Floats:
+    def points(self, inputs: FormulaInput) -> Floats:
         """How good each node is [nodes], 0 to 100."""
+
+
+class Peer:
+    """An `ExtenderPort` by a formula."""
+
+    def __init__(self, formula: Formula, observations: Observations, *, weight: int) -> None:
+        self._formula, self._seen, self._weight = formula, observations, weight
+
+    @property
+    def weight(self) -> int:
+        """The plugin's weight in the profile."""
+        return self._weight
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
+        """The nodes that the formula does not reject; no peer looks at what preemption could do."""
+        if pod.is_daemonset:
+            return FilterResult(names, {}, {})
+        failed: dict[str, str] = {}
+        for reason, mask in self._formula.rejected(self._inputs(pod, names)).items():
+            for at in np.flatnonzero(mask).tolist():
+                failed.setdefault(names[at], reason)
+        return FilterResult([name for name in names if name not in failed], failed, {})
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> Floats:
+        """Points of a tenth, so that a whole point of 100 counts."""
+        return self._formula.points(self._inputs(pod, names)) / POINTS_PER_SCORE
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """All of them: no peer has a say in preemption."""
+        del pod
+        return victims
+
+    def _inputs(self, pod: Pod, names: Sequence[str]) -> FormulaInput:
+        amount = pod.requests
+        request = np.array([amount.cpu_millicores, amount.memory_bytes], np.float64)
+        return FormulaInput(self._seen, self._seen.rows(names), request, self._seen.bound())

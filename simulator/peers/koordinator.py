@@ -29,27 +29,27 @@ LIMITS_PERCENT = {"cpu": 65.0, "memory": 95.0}
 class LoadAware:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
+    def rejected(self, inputs: FormulaInput) -> Mapping[str, Mask]:
         """Nodes whose estimated use with the pod is over a limit."""
-        percent = np.round(100 * used(asked) / asked.capacity)
+        percent = np.round(100 * used(inputs) / inputs.capacity)
         return {
             f"node(s) {resource} usage exceed threshold": percent[:, column] > limit
             for column, (resource, limit) in enumerate(LIMITS_PERCENT.items())
         }
 
-    def points(self, asked: FormulaInput) -> Floats:
+    def points(self, inputs: FormulaInput) -> Floats:
         """The more is left of both resources, the better."""
-        left = np.floor(MAX_POINTS * np.clip(1 - used(asked) / asked.capacity, 0.0, 1.0))
+        left = np.floor(MAX_POINTS * np.clip(1 - used(inputs) / inputs.capacity, 0.0, 1.0))
         return np.asarray(np.nan_to_num(np.floor(left.mean(axis=1))))
 
 
-def used(asked: FormulaInput) -> Floats:
+def used(inputs: FormulaInput) -> Floats:
     """Estimated use of each node with the pod [nodes, 2], millicores and bytes; NaN without a measurement."""
-    unseen = asked.bound.since(asked.seen.seen_seconds - REPORT_SECONDS)
-    measured = asked.seen.mean(WINDOW_SECONDS)[asked.rows] * asked.capacity
-    return measured + asked.summed(unseen, estimate(unseen.requests)) + estimate(asked.request)
+    unseen = inputs.bound.since(inputs.seen.seen_seconds - REPORT_SECONDS)
+    measured = inputs.seen.mean(WINDOW_SECONDS)[inputs.rows] * inputs.capacity
+    return measured + inputs.summed(unseen, estimate(unseen.requests)) + estimate(inputs.request)
 
 
 def estimate(requests: Floats) -> Floats:
-    """What pods that ask for so much are thought to use, [pods, 2] or [2]."""
+    """A scheduler's knowledge of a simulated cluster: loads of past steps, and the pods it bound since."""
     return np.asarray(np.where(requests > 0, requests * FACTORS, DEFAULTS))

@@ -1,7 +1,7 @@
-"""What a scheduler may see of a simulated cluster: loads of steps that are over, and the pods it bound since.
+"""The oracle: a chooser that knows the use of every pod for the next hour.
 
 A five-minute average is the step before the present one, so nothing is seen sooner than it could be measured;
-maxima, means and deviations are over whole steps as well. Never the present, never interpolated. `port.Peer` asks for
+maxima, means and deviations are over whole steps. Never the present, never interpolated. `formula.Peer` asks for
 it on behalf of the formulas; `world`'s usage book says the truth, of which this is the past.
 """
 

@@ -1,4 +1,4 @@
-"""What nobody can know: a chooser that knows what every pod will use for the next hour.
+"""Returns the use that the estimator predicts from requests, [pods, 2] or [2].
 
 It is the yardstick of `bench.scoring`: how much is there to win by better knowledge of load? For each node it adds up
 the system's load and the future use of the pods there, step by step, and prefers the node on which the incoming pod
@@ -68,7 +68,7 @@ class Oracle:
         return MAX_SCORE * (cost.max(initial=0.0) - cost) / span if span > 0 else np.zeros_like(cost)
 
     def costs(self, replica: int | None, rows: npt.NDArray[np.intp]) -> Floats:
-        """What a replica would add to the cost of each of these nodes [nodes]."""
+        """Returns the cost that a replica adds to each of these nodes [nodes]."""
         step, capacity = self._step(), self._capacity[rows]
         wished = np.zeros((0, 2)) if replica is None else self._wished(replica, step, self._horizon)
         before = self._coming[step : step + len(wished), rows] / capacity
@@ -84,7 +84,7 @@ class Oracle:
         return int((self._clock.now() - self._scenario.start_seconds) // self._scenario.step_seconds)
 
     def _wished(self, replica: int, step: int, steps: int) -> Floats:
-        """What a replica will want in the next steps [up to `steps`, 2], for as long as it is wanted; unknown is 0."""
+        """Returns a replica's demand in the coming steps [up to `steps`, 2], while it is wanted; unknown is 0."""
         scenario = self._scenario
         one = scenario.replicas[replica]
         left = (min(one.leaves_seconds, scenario.end_seconds) - scenario.start_seconds) / scenario.step_seconds

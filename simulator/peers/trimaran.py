@@ -33,17 +33,17 @@ MARGIN, SENSITIVITY = 1.0, 1.0
 class TargetLoadPacking:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
+    def rejected(self, inputs: FormulaInput) -> Mapping[str, Mask]:
         """None: it does not filter."""
-        del asked
+        del inputs
         return {}
 
-    def points(self, asked: FormulaInput) -> Floats:
+    def points(self, inputs: FormulaInput) -> Floats:
         """The closer to the target from below, the better."""
-        unseen = asked.bound.since(asked.seen.seen_seconds - REPORTING_SECONDS)
-        coming = predicted_millicores(asked.request[None, :])[0] + asked.summed(unseen, _both(unseen.requests))[:, 0]
-        capacity = asked.capacity[:, 0]
-        percent = 100 * (asked.seen.mean(WINDOW_SECONDS)[asked.rows, 0] + coming / capacity)
+        unseen = inputs.bound.since(inputs.seen.seen_seconds - REPORTING_SECONDS)
+        coming = predicted_millicores(inputs.request[None, :])[0] + inputs.summed(unseen, _both(unseen.requests))[:, 0]
+        capacity = inputs.capacity[:, 0]
+        percent = 100 * (inputs.seen.mean(WINDOW_SECONDS)[inputs.rows, 0] + coming / capacity)
         return np.asarray(np.nan_to_num(packing_points(percent)))
 
 
@@ -57,7 +57,7 @@ def packing_points(percent: Floats) -> Floats:
 
 
 def predicted_millicores(requests: Floats) -> Floats:
-    """What pods that ask for so much [pods, 2] are thought to use [pods]."""
+    """Returns the use predicted from requests [pods, 2], in millicores [pods]."""
     asked = requests[:, 0]
     return np.asarray(np.where(asked > 0, np.round(asked * REQUEST_FACTOR), DEFAULT_MILLICORES))
 
@@ -71,16 +71,16 @@ def _both(requests: Floats) -> Floats:
 class RiskBalancing:
     """A `formula.Formula`."""
 
-    def rejected(self, asked: FormulaInput) -> Mapping[str, Mask]:
+    def rejected(self, inputs: FormulaInput) -> Mapping[str, Mask]:
         """None: it does not filter."""
-        del asked
+        del inputs
         return {}
 
-    def points(self, asked: FormulaInput) -> Floats:
+    def points(self, inputs: FormulaInput) -> Floats:
         """The lower the risk of the riskier resource, the better."""
-        mean = asked.seen.mean(WINDOW_SECONDS)[asked.rows]
-        deviation = asked.seen.deviation(WINDOW_SECONDS)[asked.rows]
-        points = risk_points(mean + asked.request / asked.capacity, deviation)
+        mean = inputs.seen.mean(WINDOW_SECONDS)[inputs.rows]
+        deviation = inputs.seen.deviation(WINDOW_SECONDS)[inputs.rows]
+        points = risk_points(mean + inputs.request / inputs.capacity, deviation)
         worse = np.where(np.isnan(points).any(axis=1), np.fmax(points[:, 0], points[:, 1]), points.min(axis=1))
         return np.asarray(np.nan_to_num(np.round(worse)))
 

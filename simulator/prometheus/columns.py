@@ -1,4 +1,4 @@
-"""What all nodes show of one metric, as an array: for an annotator that is told instead of asking.
+"""One metric of all nodes as an array: an annotator's answer without a query.
 
 `door` makes a `Column` of the values of `node_windows`. The annotator takes it in the order of its nodes, which nearly
 always is the scenario's; by name it is read only where some node has none, to say why.

@@ -74,18 +74,18 @@ class SimulatedPrometheus:
         return self._nodes.value(window, at_seconds)
 
     def node_column(self, window: Window, at_seconds: float) -> Column:
-        """The same with the nodes' names."""
+        """Returns the window of all nodes with the nodes' names."""
         return Column(self._names, self.node_values(window, at_seconds))
 
     def node_ratios(self, window: Window, at_seconds: float) -> dict[str, float]:
-        """The same by node, of those that have one."""
+        """Returns the window's ratios by node, of the nodes that have one."""
         values = self.node_values(window, at_seconds)
         there = values == values
         names = self._names if there.all() else itertools.compress(self._names, there.tolist())
         return dict(zip(names, values[there].tolist(), strict=True))
 
     def node_seconds(self, at_seconds: float) -> dict[str, float]:
-        """The same of when the newest scrape of each node was."""
+        """Returns the time of the newest scrape by node."""
         self._book.advance(self._clock.now())
         names = itertools.compress(self._names, self._nodes.present(at_seconds).tolist())
         return dict.fromkeys(names, self._nodes.scraped_seconds(self._nodes.last_scrape(at_seconds)))
@@ -93,7 +93,7 @@ class SimulatedPrometheus:
     def pod_amounts(
         self, question: expressions.PodMean | expressions.PodTime, at_seconds: float
     ) -> pod_amounts.Amounts | None:
-        """The same of pods, cores, bytes or times; None where an answer would name a pod twice."""
+        """Returns cores, bytes or times of pods; None where an answer would name a pod twice."""
         self._book.advance(self._clock.now())
         return self._pod_names.amounts(self._pod_values(question, at_seconds, self._nodes.last_scrape(at_seconds)))
 
@@ -179,9 +179,9 @@ class SimulatedPrometheus:
             return _Vector(self._labels, values.tolist())
         return _Vector([self._labels[number] for number in there], values[there].tolist())
 
-    def _of_pods(self, found: PodValues) -> _Vector:
+    def _of_pods(self, values: PodValues) -> _Vector:
         labels = self._book.pods.labels
-        return _Vector([labels[place] for place in found.places], found.values.tolist())
+        return _Vector([labels[place] for place in values.places], values.values.tolist())
 
 
 def _single(value: float) -> _Vector:
@@ -189,7 +189,7 @@ def _single(value: float) -> _Vector:
 
 
 def _check(start_seconds: float, end_seconds: float, step_seconds: float) -> None:
-    """What Prometheus says no to."""
+    """Refuses a range that Prometheus refuses."""
     if not step_seconds > 0:
         raise errors.BadQuery(f"a range with a step of {step_seconds:g} s; expected more than 0")
     if end_seconds < start_seconds:

@@ -1,4 +1,4 @@
-"""What an expression asks: recognised by building what the services build, with the durations that it holds.
+"""Recognises an expression by building the services' own ones, with the durations that it holds.
 
 No parser of PromQL: `Book.meaning` tries the functions of `promql.queries.node_queries` and
 `promql.queries.pod_queries` and compares texts, once for each text. So a change of a query there is either understood
@@ -68,7 +68,7 @@ def own(policy: LoadPolicy) -> dict[str, Window]:
 
 
 def window(metric: load_metrics.Metric) -> Window | None:
-    """What a metric measures; None for a statistic that only its author knows."""
+    """Returns the window that a metric measures; None for a query of the user's own."""
     if not _is_built(metric.statistic):
         return None
     return Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
@@ -97,7 +97,7 @@ class Book:
         self._meanings: dict[str, Question] = dict(own or {})
 
     def meaning(self, expression: str) -> Question:
-        """What the expression asks; BadQuery for one that no service builds."""
+        """Returns the parsed question; BadQuery for an expression that no service builds."""
         found = self._meanings.get(expression)
         if found is None:
             found = next((question for question, text in self._candidates(expression) if text == expression), None)

@@ -1,4 +1,4 @@
-"""What the windows of nodes come to over the scrapes that were taken, for all nodes at once.
+"""Windows of nodes over the scrapes that were taken, for all nodes at once.
 
 After Prometheus' engine (v3: a range is open to the left), asked by `door`. An average of CPU is idle time against all
 time between the first and the last scrape of the window, so exactly the growth of the counter; an average of memory is
@@ -111,7 +111,7 @@ class NodeWindows:
         points = self._points.get(window)
         if points is None or first > points.end:
             spare = math.ceil(SPARE_SECONDS / step_seconds)
-            points = self._points[window] = RingTable((len(self._first),), begin=first, kept=end - first + spare)
+            points = self._points[window] = RingTable((len(self._first),), begin=first, capacity=end - first + spare)
         if end > points.end:
             points.append(self._at_multiples(window, points.end, end))
         return points.between(first, end) if first >= points.oldest else self._at_multiples(window, first, end)

@@ -1,4 +1,4 @@
-"""What pods use, by name and without an answer around it: for services that are told instead of asking.
+"""Use of pods by name, without an encoded answer: for services that run in the simulator's process.
 
 `door` makes it of the values of `pod_windows`, which are by place. A StatefulSet's pod comes back under its name, at
 another place: while a window shows both, only who is asked (`promql.readings`) says what becomes of them.
@@ -27,14 +27,14 @@ class Names:
         self._asked: Sequence[str] = ()
         self._answered = np.empty(0, np.int64)
 
-    def amounts(self, found: PodValues) -> "Amounts | None":
+    def amounts(self, values: PodValues) -> "Amounts | None":
         """These values by name; None where some name may have two of them."""
         self._catch_up()
         by_place = np.full(self._known + 1, np.nan)
-        by_place[found.places] = found.values
+        by_place[values.places] = values.values
         if not np.isnan(by_place[self._older]).all():
             return None
-        return Amounts(self, by_place, found.values)
+        return Amounts(self, by_place, values.values)
 
     def places(self, names: Sequence[str]) -> Numbers:
         """The newest place of each name, NOBODY where there is none; for the same names as the last time at once."""

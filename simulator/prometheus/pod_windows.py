@@ -1,4 +1,4 @@
-"""What pods used over a window, as the kubelet's cAdvisor series would tell: CPU cores and memory bytes of all pods.
+"""Use of pods over a window, as the kubelet's cAdvisor series show it: CPU cores and memory bytes of all pods.
 
 After Prometheus' engine, asked by `door`. Nothing is kept of a single pod: within a step it uses its wish times its
 node's factor, so its counter grows by the wish times the growth of the factor's integral, which the book has at every
@@ -78,7 +78,7 @@ class PodWindows:
         """
         window_first = self._first(window_seconds, at_seconds)
         places = self._book.pods.seen_between(self._scraping.seconds(window_first), self._scraping.seconds(last))
-        seen = self._seen(places, window_first, last)
+        seen = self._scraped_pods(places, window_first, last)
         seen = seen.only(np.flatnonzero(seen.first < seen.last))
         if not len(seen.places):
             return NONE
@@ -93,7 +93,7 @@ class PodWindows:
     def memory_bytes(self, window_seconds: float, at_seconds: float, last: int) -> PodValues:
         """Mean bytes by `pod_queries.memory_bytes`: avg_over_time() of the gauges, of those that are there."""
         window_first = self._first(window_seconds, at_seconds)
-        seen = self._seen(self.present(last), window_first, last)
+        seen = self._scraped_pods(self.present(last), window_first, last)
         if not len(seen.places):
             return NONE
         before = self._book.scraped.at(seen.first - 1, node_usage.MEMORY_FACTOR, seen.nodes)
@@ -105,7 +105,7 @@ class PodWindows:
         """The first scrape in a window that there was."""
         return max(self._scraping.last(at_seconds - window_seconds), self._book.scraped.begin) + 1
 
-    def _seen(self, places: Numbers, window_first: int, last: int) -> _ScrapedPods:
+    def _scraped_pods(self, places: Numbers, window_first: int, last: int) -> _ScrapedPods:
         pods, nodes = self._book.pods, self._book.pods.nodes(places)
         own_first = np.maximum(self._scraping.last_of(pods.begun_seconds(places)) + 1, self._node_first[nodes])
         own_last = np.minimum(
@@ -114,15 +114,15 @@ class PodWindows:
         seen = _ScrapedPods(places, nodes, np.maximum(own_first, window_first), np.minimum(own_last, last))
         return seen.only(np.flatnonzero(seen.first <= seen.last))
 
-    def _used(self, resource: int, seen: _ScrapedPods, span: _Span) -> Floats:
+    def _used(self, resource: int, scraped: _ScrapedPods, span: _Span) -> Floats:
         """Wish times growth of the cumulated factor, step by step; NaN where a wish of the time is not known."""
-        total, low = np.zeros(len(seen.places)), span.low
+        total, low = np.zeros(len(scraped.places)), span.low
         for step in span.steps:
-            end = self._begin(resource, step + 1)[seen.nodes] if step + 1 < span.steps.stop else np.inf
+            end = self._begin(resource, step + 1)[scraped.nodes] if step + 1 < span.steps.stop else np.inf
             high = np.maximum(np.minimum(span.high, end), low)
             grown = high > low
             if grown.any():  # the first step of a window may be over before its first scrape
-                wishes = self._book.pods.wishes(seen.places, step)[resource]
+                wishes = self._book.pods.wishes(scraped.places, step)[resource]
                 total += np.where(grown, wishes * (high - low), 0.0)
             low = high
         return total
@@ -134,18 +134,18 @@ class PodWindows:
         number = self._scraping.last(self._book.machines.step_seconds[step] - node_usage.MOMENT_SECONDS)
         return np.asarray(self._book.scraped[max(number, self._book.scraped.begin)][node_usage.MEMORY_FACTOR])
 
-    def _before(self, seen: _ScrapedPods, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
+    def _before(self, scraped: _ScrapedPods, increase: Floats, at_first: Floats, begin_seconds: float) -> Floats:
         """How far rate() extrapolates to the left of each first sample: not beyond where the counter was zero.
 
         Of a pod whose first scrape is older than the window the counter is taken to be far from zero.
         """
         pods, interval_seconds = self._book.pods, self._scraping.every_seconds
-        first_seconds = self._scraping.seconds_of(seen.first)
+        first_seconds = self._scraping.seconds_of(scraped.first)
         reach_seconds = self._reached(first_seconds - begin_seconds)
-        begun_seconds = pods.begun_seconds(seen.places)
+        begun_seconds = pods.begun_seconds(scraped.places)
         young = np.flatnonzero((first_seconds - begun_seconds <= interval_seconds) & (increase > 0))
         if len(young):
-            its = seen.only(young)
+            its = scraped.only(young)
             span = _Span(
                 pods.begun_factor_seconds(its.places),
                 at_first[young],

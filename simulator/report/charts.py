@@ -1,4 +1,4 @@
-"""What is drawn of one run and one resource: load over time, a heat map, and the same in words.
+"""Charts of one run and one resource: load over time, a heat map, and a text alternative.
 
 `page` makes one `Chart` for each variant and resource; the template writes them. All charts of a page share their time,
 scale and order of nodes, so that variants can be compared by eye.
@@ -130,7 +130,7 @@ def _frame(timeline: Timeline) -> drawing.Frame:
 
 
 def lines(resource: str, policy: LoadPolicy | None) -> Mapping[str, float]:
-    """What a policy says of a resource's load: label -> ratio; the table's two lines where there is no policy."""
+    """Returns a policy's lines for a resource: label -> ratio; the table's two lines where there is no policy."""
     if policy is None:
         return {"warm": WARM_RATIO, "hot": HOT_RATIO}
     known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource}

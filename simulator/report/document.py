@@ -67,17 +67,17 @@ def _run(outcome: Outcome) -> Json:
     }
 
 
-def _moved(one: EvictedPod) -> Json:
+def _moved(evicted: EvictedPod) -> Json:
     return {
-        "at": clock.to_rfc3339(one.at_seconds),
-        "pod": one.pod,
-        "workload": one.workload,
-        "node": one.node,
-        "metric": one.metric,
-        "value": _number(one.value),
-        "threshold": _number(one.threshold),
-        "projected": _number(one.projected),
-        "landed_on": one.landed_on or None,
+        "at": clock.to_rfc3339(evicted.at_seconds),
+        "pod": evicted.pod,
+        "workload": evicted.workload,
+        "node": evicted.node,
+        "metric": evicted.metric,
+        "value": _number(evicted.value),
+        "threshold": _number(evicted.threshold),
+        "projected": _number(evicted.projected),
+        "landed_on": evicted.landed_on or None,
     }
 
 

@@ -34,7 +34,7 @@ class Eviction(NamedTuple):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What the extender said of one node, as far as the page shows it."""
+    """The extender's answer about one node, as far as the page shows it."""
 
     name: str
     values: dict[str, float] = {}
@@ -75,35 +75,35 @@ def evictions(outcome: Outcome, key: str, policy: LoadPolicy | None) -> tuple[Ev
     )
 
 
-def _eviction(one: EvictedPod, anchor: str, timeline: Timeline, resource: str) -> Eviction:
+def _eviction(evicted: EvictedPod, anchor: str, timeline: Timeline, resource: str) -> Eviction:
     return Eviction(
         anchor=anchor,
-        at=drawing.written(one.at_seconds),
-        pod=one.pod,
-        workload=one.workload,
-        node=one.node,
-        why=_why(one),
-        projected=charts.percent(one.projected),
-        later=_later(one, timeline, resource),
-        landed_on=one.landed_on or "still waiting at the end",
+        at=drawing.written(evicted.at_seconds),
+        pod=evicted.pod,
+        workload=evicted.workload,
+        node=evicted.node,
+        why=_why(evicted),
+        projected=charts.percent(evicted.projected),
+        later=_later(evicted, timeline, resource),
+        landed_on=evicted.landed_on or "still waiting at the end",
     )
 
 
-def _why(one: EvictedPod) -> str:
+def _why(evicted: EvictedPod) -> str:
     """The load against its line; relief goes on below the line until the target."""
-    load, line = f"{one.metric} {charts.percent(one.value)}", charts.percent(one.threshold)
-    if one.value > one.threshold:
+    load, line = f"{evicted.metric} {charts.percent(evicted.value)}", charts.percent(evicted.threshold)
+    if evicted.value > evicted.threshold:
         return f"{load}, over {line}"
-    return f"{load}, relieving until {charts.percent(one.target)}, begun over {line}"
+    return f"{load}, relieving until {charts.percent(evicted.target)}, begun over {line}"
 
 
-def _later(one: EvictedPod, timeline: Timeline, resource: str) -> str:
+def _later(evicted: EvictedPod, timeline: Timeline, resource: str) -> str:
     """The relieved node's load half an hour later; a dash where the run was over or the node gone."""
-    step = int((one.at_seconds + LATER_SECONDS - timeline.start_seconds) // timeline.step_seconds)
+    step = int((evicted.at_seconds + LATER_SECONDS - timeline.start_seconds) // timeline.step_seconds)
     ratios = {"cpu": timeline.cpu_ratio, "memory": timeline.memory_ratio}.get(resource)
-    if ratios is None or one.node not in timeline.nodes or step >= len(ratios):
+    if ratios is None or evicted.node not in timeline.nodes or step >= len(ratios):
         return "-"
-    return charts.percent(float(ratios[step, timeline.nodes.index(one.node)]))
+    return charts.percent(float(ratios[step, timeline.nodes.index(evicted.node)]))
 
 
 def decisions(explained: tuple[ScheduledPod, ...]) -> tuple[Decision, ...]:
@@ -112,16 +112,18 @@ def decisions(explained: tuple[ScheduledPod, ...]) -> tuple[Decision, ...]:
     return tuple(_decision(one) for one in explained[::every])
 
 
-def _decision(one: ScheduledPod) -> Decision:
-    body = msgspec.convert(one.body, _Body)
-    ranked = sorted(body.nodes, key=lambda row: (row.name != one.node, not row.allowed, -(row.score or 0), row.name))
+def _decision(scheduled: ScheduledPod) -> Decision:
+    body = msgspec.convert(scheduled.body, _Body)
+    ranked = sorted(
+        body.nodes, key=lambda row: (row.name != scheduled.node, not row.allowed, -(row.score or 0), row.name)
+    )
     rows = tuple(ranked[:MOST_NODES])
     reasons = collections.Counter(row.rejected or "rejected" for row in body.nodes if not row.allowed)
     remarks = [f"not filtered: {body.exempt}"] if body.exempt else []
     return Decision(
-        at=drawing.written(one.at_seconds),
-        pod=one.pod,
-        node=one.node,
+        at=drawing.written(scheduled.at_seconds),
+        pod=scheduled.pod,
+        node=scheduled.node,
         metrics=tuple(dict.fromkeys(name for row in rows for name in row.terms)),
         rows=rows,
         allowed=sum(row.allowed for row in body.nodes),

@@ -51,20 +51,22 @@ class Strip(NamedTuple):
     rows: tuple[Row, ...]
 
 
-def of(found: Comparison) -> tuple[Strip, ...]:
+def of(compared: Comparison) -> tuple[Strip, ...]:
     """A strip for each figure of KEYS that has numbers; none for a single seed."""
-    if len(found.seeds) < 2:
+    if len(compared.seeds) < 2:
         return ()
-    lines = {line.figure.key: line for line in found.lines}
-    return tuple(strip for key in KEYS if (strip := _strip(lines[key], found)) is not None)
+    lines = {line.figure.key: line for line in compared.lines}
+    return tuple(strip for key in KEYS if (strip := _strip(lines[key], compared)) is not None)
 
 
-def _strip(line: Line, found: Comparison) -> Strip | None:
+def _strip(line: Line, compared: Comparison) -> Strip | None:
     known = [value for values in line.values.values() for value in values if not math.isnan(value)]
     if not known:
         return None
     low, high = min(known), max(known)
-    rows = tuple(_row(line, variant, number, found.seeds, low, high) for number, variant in enumerate(found.variants))
+    rows = tuple(
+        _row(line, variant, number, compared.seeds, low, high) for number, variant in enumerate(compared.variants)
+    )
     figure = line.figure
     height = ROW_HEIGHT * (len(rows) + 1)
     ends = written(low, figure.unit), written(high, figure.unit)

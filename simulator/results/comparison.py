@@ -62,7 +62,7 @@ DEFINITIONS = (
 
 
 class Span(NamedTuple):
-    """What the seeds gave: NaN where no seed gave a number."""
+    """A figure over the seeds: NaN where no seed gave a number."""
 
     median: float
     low: float
@@ -140,7 +140,7 @@ class Comparison(NamedTuple):
 
     @property
     def baseline(self) -> str:
-        """What the other variants are judged against."""
+        """Returns the variant that the others are compared with."""
         return self.variants[0]
 
     def summary(self, variant: str) -> str:

@@ -62,7 +62,7 @@ def load(by_node: Mapping[str, Points], step_seconds: float) -> Load:
 
 
 def load_over(ratios: npt.NDArray[np.floating], step_seconds: float) -> Load:
-    """The same from ratios [steps, nodes], NaN where a node was not there. ValueError without any value."""
+    """Returns the load from ratios [steps, nodes], NaN where a node was not there. ValueError without any value."""
     there = np.isfinite(ratios)
     if not there.any():
         raise ValueError(f"no node has a single value in {ratios.shape[0]} steps; expected at least one node at a time")

@@ -1,4 +1,5 @@
-"""What a simulated run came to: the figures, every node's load over time, the evictions, and why pods went where.
+"""The outcome of a simulated run: the figures, every node's load over time, the evictions, and the reasons of
+placements.
 
 `world` makes one per policy and seed; `cli` prints them side by side and draws them.
 """

@@ -52,12 +52,14 @@ class Study:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a reader has to know, each sentence once, in the order in which the runs said it."""
+        """Returns the assumptions of all runs, each sentence once, in the order in which they came."""
         said = (sentence for outcomes in self.outcomes.values() for one in outcomes for sentence in one.assumptions)
         return tuple(dict.fromkeys(said))
 
     def findings(self) -> tuple[str, ...]:
-        """What nobody may overlook: broken budgets, and more pods without a node than the first variant left."""
+        """Returns the findings that a reader must see: broken budgets, and more pods without a node than the first
+        variant left.
+        """
         return tuple(
             sentence
             for variant in self.variants

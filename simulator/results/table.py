@@ -15,56 +15,56 @@ STYLES = {"better": "green", "worse": "bold red", "mixed": "yellow", "same": "di
 
 
 def print_table(
-    found: Comparison, settings: Mapping[str, object], out: console.Console, *, title: str = "the same arrivals"
+    compared: Comparison, settings: Mapping[str, object], out: console.Console, *, title: str = "the same arrivals"
 ) -> None:
     """Prints the table, the settings, and in one sentence a variant how many figures got better and which worse."""
-    out.print(shown(found, title))
+    out.print(built(compared, title))
     settled = ", ".join(f"{name} {value}" for name, value in settings.items())
     out.print(settled, style="dim", highlight=False, markup=False, soft_wrap=True)
-    for variant in found.variants[1:]:
-        name = f"{variant}: " if len(found.variants) > 2 else ""
-        out.print(f"{name}{found.summary(variant)}", highlight=False, markup=False, soft_wrap=True)
-    if note := footnote(found):
+    for variant in compared.variants[1:]:
+        name = f"{variant}: " if len(compared.variants) > 2 else ""
+        out.print(f"{name}{compared.summary(variant)}", highlight=False, markup=False, soft_wrap=True)
+    if note := footnote(compared):
         out.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def shown(found: Comparison, title: str) -> table.Table:
+def built(compared: Comparison, title: str) -> table.Table:
     """The table alone; over several seeds every value is `median (least-greatest)`."""
     grid = table.Table(title=text.Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     grid.add_column("figure")
-    for variant in found.variants:
+    for variant in compared.variants:
         grid.add_column(text.Text(variant), justify="right")
-        if variant != found.baseline:
+        if variant != compared.baseline:
             grid.add_column("")
-    for line in found.lines:
-        grid.add_row(line.figure.name, *_cells(line, found))
+    for line in compared.lines:
+        grid.add_row(line.figure.name, *_cells(line, compared))
     return grid
 
 
-def _cells(line: Line, found: Comparison) -> list[text.Text]:
-    cells = [text.Text(line.text(found.baseline))]
-    for variant in found.variants[1:]:
-        verdict = line.verdict(variant, found.baseline)
+def _cells(line: Line, compared: Comparison) -> list[text.Text]:
+    cells = [text.Text(line.text(compared.baseline))]
+    for variant in compared.variants[1:]:
+        verdict = line.verdict(variant, compared.baseline)
         cells += [text.Text(line.text(variant)), text.Text(verdict.words, style=STYLES[verdict.word])]
     return cells
 
 
-def footnote(found: Comparison) -> str:
-    """What a reader must know before judging the utilisation at scheduling; "" where nothing was evicted."""
-    evicted = next(line for line in found.lines if line.figure.key == "evictions")
-    moved = {name: evicted.text(name) for name in found.variants[1:] if any(evicted.values[name])}
+def footnote(compared: Comparison) -> str:
+    """Returns the caveat of the utilisation at scheduling; "" where nothing was evicted."""
+    evicted = next(line for line in compared.lines if line.figure.key == "evictions")
+    moved = {name: evicted.text(name) for name in compared.variants[1:] if any(evicted.values[name])}
     if not moved:
         return ""
-    who = ", ".join(f"{count} ({name})" if len(found.variants) > 2 else count for name, count in moved.items())
+    who = ", ".join(f"{count} ({name})" if len(compared.variants) > 2 else count for name, count in moved.items())
     return (
         f"{who} evicted pod{' was' if who == '1' else 's were'} scheduled a second time, later and on a fuller "
         "cluster, which is in the effectiveness figures and raises *_utilization_total_avg."
     )
 
 
-def to_json(found: Comparison, settings: Mapping[str, object]) -> str:
+def to_json(compared: Comparison, settings: Mapping[str, object]) -> str:
     """Two variants of one seed as JSON: settings, and per figure the value of each, unit and verdict."""
-    baseline, variant = found.variants
+    baseline, variant = compared.variants
     body = {
         "settings": dict(settings),
         "figures": {
@@ -74,7 +74,7 @@ def to_json(found: Comparison, settings: Mapping[str, object]) -> str:
                 "unit": line.figure.unit,
                 "verdict": line.verdict(variant, baseline).word or None,
             }
-            for line in found.lines
+            for line in compared.lines
         },
     }
     return msgspec.json.format(msgspec.json.encode(body)).decode()

@@ -87,15 +87,15 @@ class Columns:
         self._preferred: dict[tuple[PreferredNode, ...], Ints] = {}
 
     def room(self, resource: str) -> Ints:
-        """What is left of a resource, by row."""
+        """Returns the free amount of a resource, by row."""
         return self.allocatable(resource) - self._array(self._requested, resource)
 
     def allocatable(self, resource: str) -> Ints:
-        """What there is of a resource, by row."""
+        """Returns the allocatable amount of a resource, by row."""
         return self._array(self._given, resource)
 
     def room_on(self, resource: str, row: int) -> int:
-        """What is left of a resource on one row."""
+        """Returns the free amount of a resource on one row."""
         return int(self.allocatable(resource)[row] - self._array(self._requested, resource)[row])
 
     def count(self, row: int, demand: Demand, ports: Sequence[Port], number: int = 1) -> None:
@@ -127,7 +127,7 @@ class Columns:
         return self.names if rows is self.all_rows else tuple(map(self.names.__getitem__, rows.tolist()))
 
     def at(self, per_row: Ints, rows: Ints) -> Ints:
-        """What some rows have of an amount by row; mostly all have, in their order."""
+        """Returns the amounts of some rows from an amount by row; mostly all rows, in their order."""
         return per_row if rows is self.all_rows else per_row[rows]
 
     def rows_of(self, names: Sequence[str]) -> Ints:

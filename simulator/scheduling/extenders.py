@@ -34,7 +34,7 @@ class Victims(NamedTuple):
 
 
 class ExtenderPort(Protocol):
-    """What kube-scheduler asks an extender."""
+    """kube-scheduler's calls of an extender: filter, prioritize, preempt."""
 
     @property
     def weight(self) -> int:
@@ -51,7 +51,9 @@ class ExtenderPort(Protocol):
 
 
 def passed(extenders: Sequence[ExtenderPort], pod: Pod, names: Sequence[str]) -> FilterResult:
-    """What all of them let pass, each asked for what the one before it left; nobody is asked about no node."""
+    """Returns the nodes that pass all extenders, each asked for those that passed the one before; no call without
+    nodes.
+    """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     for extender in extenders:

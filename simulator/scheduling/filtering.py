@@ -36,8 +36,8 @@ class Refusal(NamedTuple):
 
 
 class NodeRefusals(NamedTuple):
-    """What became of nodes that do not fit: how many for each reason, by which plugins, and which may be preempted on
-    (rows, in the order of nodes).
+    """Nodes that do not fit: how many for each reason, by which plugins, and which may be preempted on (rows, in the
+    order of nodes).
     """
 
     reasons: Mapping[str, int]
@@ -51,7 +51,9 @@ def refusals(state: State, pod: Pod, demand: Demand) -> list[Refusal]:
 
 
 def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
-    """What may change with the pods on the nodes: ports, resources, spread, other pods."""
+    """Checks the plugins whose result may change with the pods on the nodes: ports, resources, spread, inter-pod
+    affinity.
+    """
     columns = state.columns
     if pod.host_ports:
         clashing = _clashing(columns, pod)
@@ -71,12 +73,12 @@ def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
         yield Refusal(POD_AFFINITY, reason, neighbours.unwelcome, none)
 
 
-def fits(columns: Columns, found: Sequence[Refusal]) -> Bools | None:
+def fits(columns: Columns, entries: Sequence[Refusal]) -> Bools | None:
     """The rows that nothing refuses; None for all."""
-    if not found:
+    if not entries:
         return None
     refused = _none(columns)
-    for refusal in found:
+    for refusal in entries:
         refused |= refusal.rows
     return ~refused
 
@@ -99,15 +101,15 @@ def waiting(state: State, pod: Pod, node: str) -> list[Pod]:
     return [one for uid, one in there.items() if uid != pod.uid and one.priority >= pod.priority]
 
 
-def refused(columns: Columns, found: Sequence[Refusal], rows: Ints) -> NodeRefusals:
+def refused(columns: Columns, entries: Sequence[Refusal], rows: Ints) -> NodeRefusals:
     """The reasons of rows that do not fit. A plugin that lacks several resources says so of each."""
     open_rows, final = np.zeros((2, len(columns.names)), np.bool_)
     open_rows[rows] = True
     refused_rows = np.zeros(len(columns.names), np.bool_)
     reasons: collections.Counter[str] = collections.Counter()
     plugins = set()
-    for plugin in dict.fromkeys(refusal.plugin for refusal in found):
-        own = [refusal for refusal in found if refusal.plugin == plugin]
+    for plugin in dict.fromkeys(refusal.plugin for refusal in entries):
+        own = [refusal for refusal in entries if refusal.plugin == plugin]
         for refusal in own:
             mine = refusal.rows & open_rows
             if mine.any():
@@ -136,7 +138,7 @@ def only(pod: Pod) -> frozenset[str] | None:
 
 
 def _lasting(columns: Columns, pod: Pod) -> Iterator[Refusal]:
-    """What only the node itself says: cordon, name, taints, labels. All of it is final."""
+    """Checks the plugins that read only the node itself: cordon, name, taints, labels. Their refusals are final."""
     barred = columns.barred(pod)
     if pod.node_name:
         other = np.array([name != pod.node_name for name in columns.names], np.bool_)

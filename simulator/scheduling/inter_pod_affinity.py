@@ -32,7 +32,7 @@ class AffinityFailures(NamedTuple):
 
 
 def failed(state: State, pod: Pod) -> AffinityFailures | None:
-    """What required terms forbid; None where no term has anything to say."""
+    """Returns the violated required terms; None where no term applies."""
     own = [term for term in pod_groups.of_pod(pod) if term.required]
     theirs = [term for term in state.terms.about(pod, state.namespaces) if term.required and term.sign < 0]
     if not own and not theirs:

@@ -1,4 +1,4 @@
-"""Who stands where: pods of one namespace with equal labels, counted by node, and the terms pods have about others.
+"""Pods of one namespace with equal labels, counted by node, and the affinity terms that pods have about others.
 
 `state` tells of pods that come and go; `scheduling.topology_spread` and `scheduling.inter_pod_affinity` ask for those a
 selector means. Both tables are looked up by label, so that a question costs as much as its answer is long, whatever

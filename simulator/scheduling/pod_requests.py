@@ -1,4 +1,4 @@
-"""What a pod asks of a node, in whole numbers as kube-scheduler counts it.
+"""A pod's requests in whole numbers, as kube-scheduler counts them.
 
 `state` adds demands up per node; `filtering` and `scoring` compare them with what is allocatable. Amounts come from
 `kube.api.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory counts as
@@ -40,7 +40,7 @@ class Demand(NamedTuple):
 
 
 def of_pod(pod: Pod) -> Demand:
-    """What a pod asks for; fractions count as the next whole number (as Quantity.Value does).
+    """Returns the requests of a pod; fractions are rounded up (as Quantity.Value does).
 
     Pods of a workload ask alike, and each is asked about several times: it is counted once for what they write.
     """
@@ -49,7 +49,7 @@ def of_pod(pod: Pod) -> Demand:
 
 
 def of_node(node: Node) -> dict[str, int]:
-    """What a node can give, by resource; `pods` is how many it may hold."""
+    """Returns the allocatable amounts of a node by resource; `pods` is how many it may hold."""
     return {**dict(_whole(node.allocatable)), PODS: node.allocatable.pods}
 
 
@@ -91,8 +91,8 @@ def _with_defaults(spec: PodSpec) -> Resources:
     named = {name for one in (*spec.containers, *spec.init_containers) for name in one.resources.requests}
     missing = {name: text for name, text in UNNAMED.items() if not level or name not in named.union(level)}
 
-    def read(one: Container) -> resources.Amounts:
-        return {**missing, **one.resources.requests}
+    def read(container: Container) -> resources.Amounts:
+        return {**missing, **container.resources.requests}
 
     total = resources.pod_total(spec.containers, spec.init_containers, read=read, pod_level=level)
     return total.plus(resources.resources(spec.overhead))

@@ -38,7 +38,7 @@ class Preemption(NamedTuple):
 
 
 def preempt(
-    state: State, pod: Pod, hopeful: Ints, *, asked: Sequence[ExtenderPort], rng: np.random.Generator
+    state: State, pod: Pod, hopeful: Ints, *, ports: Sequence[ExtenderPort], rng: np.random.Generator
 ) -> Preemption:
     """Victims for a pod; `hopeful` are the rows where others' leaving may help, in order."""
     if not pod.preempts or _waits(state, pod, hopeful):
@@ -46,7 +46,7 @@ def preempt(
     found = _candidates(state, pod, hopeful, rng)
     if not found:
         return Preemption()
-    found = dict(extenders.agreed(asked, pod, found))
+    found = dict(extenders.agreed(ports, pod, found))
     if not found:
         return Preemption(nominated=None)
     ties = _best(found)
@@ -81,8 +81,8 @@ def _candidates(state: State, pod: Pod, hopeful: Ints, rng: np.random.Generator)
 
 
 class Trial:
-    """What would be on one node without some of its pods. Numbers decide for most pods; for those with rules about
-    others the state itself is changed, and put back.
+    """Tries one node without some of its pods. Numbers decide for most pods; for pods with rules about others the state
+    itself is changed, and put back.
     """
 
     def __init__(self, state: State, pod: Pod, demand: Demand, row: int) -> None:
@@ -118,17 +118,17 @@ class Trial:
         against = {one.uid for one in violating}
         return Victims(tuple(sorted(gone, key=rank)), sum(one.uid in against for one in gone))
 
-    def _take_away(self, one: Pod) -> None:
-        self._gone.append(one)
-        self._count(self._state.demand(one), -1)
+    def _take_away(self, pod: Pod) -> None:
+        self._gone.append(pod)
+        self._count(self._state.demand(pod), -1)
         if not self._plain:
-            self._state.take_away(one)
+            self._state.take_away(pod)
 
-    def _put_back(self, one: Pod) -> None:
-        self._gone.remove(one)
+    def _put_back(self, pod: Pod) -> None:
+        self._gone.remove(pod)
         if not self._plain:
-            self._state.put(one)
-        self._count(self._state.demand(one), 1)
+            self._state.put(pod)
+        self._count(self._state.demand(pod), 1)
 
     def _count(self, demand: Demand, number: int) -> None:
         self._room[pod_requests.PODS] -= number
@@ -179,12 +179,12 @@ def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
     return bool(selector.match_labels or selector.match_expressions) and selector.matches(pod.labels)
 
 
-def _best(found: Mapping[str, Victims]) -> tuple[str, ...]:
+def _best(texts: Mapping[str, Victims]) -> tuple[str, ...]:
     """Fewest budgets violated; least important first victim; smallest sum of priorities; fewest victims; first victims
     that started last.
     """
-    best = min(_badness(victims) for victims in found.values())
-    return tuple(node for node, victims in found.items() if _badness(victims) == best)
+    best = min(_badness(victims) for victims in texts.values())
+    return tuple(node for node, victims in texts.items() if _badness(victims) == best)
 
 
 def _badness(victims: Victims) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""What change may help a pod that fits nowhere: the events that each plugin waits for.
+"""Requeueing of unschedulable pods: the cluster events that each plugin waits for.
 
 `queue` tells every change of a node or a bound pod as one of these events, and wakes the pods that were refused by a
 plugin that waits for it. Source: kubernetes v1.36 pkg/scheduler/framework/plugins (EventsToRegister of each),
@@ -14,7 +14,7 @@ from simulator.scheduling import filtering
 
 
 class Change(enum.Enum):
-    """What happened to a node or to a pod that is on one."""
+    """A change of a node or of a pod on one."""
 
     NODE_CAME = enum.auto()
     NODE_LEFT = enum.auto()
@@ -43,7 +43,7 @@ AWAITED: Mapping[str, frozenset[Change]] = {
 
 
 def of_node(old: Node | None, new: Node | None) -> Iterator[Change]:
-    """What a change of a node is; nothing for one that says the same as before."""
+    """Yields the changes of a node's update; nothing for an update without an effect."""
     if old is None or new is None:
         yield Change.NODE_CAME if new is not None else Change.NODE_LEFT
         return
@@ -58,7 +58,7 @@ def of_node(old: Node | None, new: Node | None) -> Iterator[Change]:
 
 
 def of_pod(old: Pod | None, new: Pod | None) -> Iterator[Change]:
-    """What a change of a pod is to others: only pods on nodes matter, until they finish."""
+    """Yields the changes of a pod's update that matter to other pods: only pods on nodes do, until they finish."""
     was, is_now = _counts(old), _counts(new)
     if was and is_now and old is not None and new is not None:
         yield Change.POD_LABELS if old.metadata.labels != new.metadata.labels else Change.POD_OTHERWISE

@@ -28,11 +28,11 @@ _NO_TOTALS: Ints = np.zeros(0, np.int64)
 
 
 class Placement(NamedTuple):
-    """What became of a pod's turn. `node` is "" where it fits nowhere; then `reasons` says how many nodes lack what,
-    and `rejected_by` which plugins said so. `ties` are the best nodes, by the `totals` of the nodes `scored`; both
-    are empty where a single node fits. `nominated` is where room is made by the leaving of `victims`, then `ties` are
-    the nodes as good for that; "" clears, None leaves a former one; `unnominated` are pods whose nomination this takes
-    away.
+    """The result of a pod's scheduling cycle. `node` is "" where it fits nowhere; then `reasons` says how many nodes
+    lack which resource, and `rejected_by` which plugins said so. `ties` are the best nodes, by the `totals` of the
+    nodes `scored`; both are empty where a single node fits. `nominated` is the node that the leaving of `victims` makes
+    room on, then `ties` are the nodes as good for that; "" clears, None leaves a former one; `unnominated` are pods
+    whose nomination this takes away.
     """
 
     node: str = ""
@@ -54,8 +54,8 @@ class Placement(NamedTuple):
 class Scheduler:
     """kube-scheduler's default profile over the cluster as told."""
 
-    def __init__(self, asked: Sequence[ExtenderPort], rng: np.random.Generator) -> None:
-        self._extenders = tuple(asked)
+    def __init__(self, ports: Sequence[ExtenderPort], rng: np.random.Generator) -> None:
+        self._extenders = tuple(ports)
         self._rng = rng
         self._state = State()
         self._start = 0
@@ -73,7 +73,7 @@ class Scheduler:
         _replace(self._state.budgets, old, new)
 
     def workload_changed(self, old: Workload | None, new: Workload | None) -> None:
-        """What makes pods came, changed or went: its selector says who is spread by default."""
+        """Handles an added, changed or deleted workload: its selector decides which pods are spread by default."""
         known = new or old
         if known is not None:
             key = known.namespace, type(known).__name__, known.name
@@ -148,7 +148,7 @@ class Scheduler:
             plugins |= {filtering.EXTENDER}
         maybe = [columns.rows[name] for name in answer.failed]
         hopeful = np.array(sorted((*refused.hopeful.tolist(), *maybe)), np.int64)
-        made = preemption.preempt(self._state, pod, hopeful, asked=self._extenders, rng=self._rng)
+        made = preemption.preempt(self._state, pod, hopeful, ports=self._extenders, rng=self._rng)
         for one in made.unnominated:
             self._state.nominate(one, "")
         if made.nominated is not None:

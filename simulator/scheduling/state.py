@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster: nodes as columns, pods by node, who stands where, who waits for room.
+"""State of the scheduler: nodes as columns, pods by node, groups of pods, pending and nominated pods.
 
 `scheduler` passes every change on and reads all of it for a decision; `preemption` takes pods away and puts them back
 to see what would be. A pod's change costs the same however large the cluster is; only a node's shape (labels, taints,
@@ -101,7 +101,7 @@ class State:
         return [one for one in self.pods_on(node) if one.priority < pod.priority]
 
     def demand(self, pod: Pod) -> Demand:
-        """What a pod that counts on its node asks for. KeyError for one that does not."""
+        """Returns the requests of a pod that counts on its node. KeyError for one that does not."""
         return self._on[pod.node_name][pod.namespace, pod.name]
 
     def put(self, pod: Pod, node: str = "") -> None:

@@ -49,7 +49,7 @@ class SpreadFailures(NamedTuple):
 
 
 def failed(state: State, pod: Pod) -> SpreadFailures | None:
-    """What hard rules forbid; None for a pod without any.
+    """Returns the violated hard constraints; None for a pod without any.
 
     matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
     fewer domains than minDomains the least is 0.

@@ -38,12 +38,12 @@ class FittedPolicy:
 
     @property
     def held_gain(self) -> float:
-        """The same where nothing was searched."""
+        """Returns the gain on the held-back seeds where nothing was searched."""
         return _gain(self.given_held.value, self.found_held.value)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What keeps a careful reader from using the policy."""
+        """Returns the reasons against using the policy."""
         found = []
         if self.found_held.excess(self.goal) > 0:
             found.append(

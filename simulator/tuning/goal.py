@@ -1,4 +1,4 @@
-"""What is wanted of a policy, and how near a run came to it.
+"""The goal of tuning a policy, and the distance of a run from it.
 
 Pure: from the outcomes of one policy over several seeds or spans to two numbers, the one to make small and the one that
 must stay under its limit.
@@ -17,7 +17,7 @@ DAY_SECONDS = 86400.0
 
 
 class Aim(enum.StrEnum):
-    """What to make small."""
+    """The figure to minimise."""
 
     HOT = "hot-node-minutes"  # over 80 %, CPU and memory added up
     WARM = "warm-node-minutes"  # over 65 %

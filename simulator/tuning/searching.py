@@ -85,11 +85,11 @@ def _rank(score: Score, goal: Goal) -> tuple[float, int, float]:
     return max(0.0, score.excess(goal)), score.unplaced, score.value
 
 
-def _suggested(trial: Any, one: Dimension) -> Value:
-    if one.options:
-        option: Value = trial.suggest_categorical(one.name, list(one.options))
+def _suggested(trial: Any, dimension: Dimension) -> Value:
+    if dimension.options:
+        option: Value = trial.suggest_categorical(dimension.name, list(dimension.options))
         return option
-    return round(float(trial.suggest_float(one.name, one.low, one.high, step=one.step)), 6)
+    return round(float(trial.suggest_float(dimension.name, dimension.low, dimension.high, step=dimension.step)), 6)
 
 
 def _excess(trial: Any) -> tuple[float]:

@@ -1,4 +1,4 @@
-"""What of a policy may be moved, and how far: one dimension per number or choice, and a policy from a choice of each.
+"""Search space of a policy: one dimension per number or choice, and the policy of a point in it.
 
 Pure. A dimension reads its present value from the policy in the shape of the file and writes another one there, so the
 search knows no policy and the policy no search. Only thresholds and weights that the given policy has are moved: a rule

@@ -88,7 +88,7 @@ class UsageBook:
         first = self.scraping.last(scenario.start_seconds)
         rows = round(kept_seconds / self.scraping.every_seconds)
         # Integrals of what are counters in life, sums over the scrapes of what are gauges.
-        self.scraped = RingTable((4, count), begin=first, kept=rows)
+        self.scraped = RingTable((4, count), begin=first, capacity=rows)
         self.scraped.append(np.zeros((1, 4, count)))  # before the first scrape nothing was
         self.factor_seconds = np.zeros((scenario.steps + 1, count))  # integral of the CPU factor where a step begins
         self._ratios = np.full((2, scenario.steps, count), np.nan, np.float32)
@@ -114,7 +114,7 @@ class UsageBook:
 
     @property
     def unknown(self) -> Unknown:
-        """What had to be left out until now."""
+        """Returns the use that had to be left out so far."""
         return Unknown(len(self._unknown_pods), self._unknown_steps)
 
     def node_scrapes(self) -> tuple[Numbers, Numbers]:
@@ -209,7 +209,7 @@ class UsageBook:
         np.divide(sums, there_seconds, out=self._ratios[:, self._step], where=there_seconds > 0)
 
     def _add_up(self) -> Numbers:
-        """What all pods of each node wish together; the places of pods of which it is not known."""
+        """Returns the demand of each node's pods, added up, and the places of pods whose demand is not known."""
         running = self.pods.running()
         nodes = self.pods.nodes(running)
         unknown = np.zeros(len(running), bool)
@@ -226,14 +226,14 @@ class UsageBook:
         self._unknown_steps += len(places)
 
     def _measure(self) -> None:
-        """What every node shows from now on."""
+        """Computes the use of every node from now on."""
         machines = self.machines
         used, factors = contention.shares(machines.usable, machines.system, self._wanted)
         self._values[:CPU_FACTOR] = used / machines.capacity * self._there
         self._values[CPU_FACTOR:] = factors * self._there
 
     def _measure_one(self, node: int) -> None:
-        """The same of one node."""
+        """Computes the use of one node from now on."""
         if self._there[node]:
             capacity, wanted = self.scenario.machines[node].capacity, contention.Load(*self._wanted[:, node].tolist())
             shared = contention.share(capacity, self.machines.own[node], wanted)
@@ -282,7 +282,7 @@ class _Machines:
         return self._numbers[node]
 
     def there_at(self, at_seconds: float) -> Flags:
-        """Who is there from a time on."""
+        """Returns the flags of the nodes that exist from a time on."""
         return (self.joins_seconds <= at_seconds) & (at_seconds < self.leaves_seconds)
 
     def there_seconds(self, step: int) -> Floats:

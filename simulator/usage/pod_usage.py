@@ -104,7 +104,7 @@ class PodUsage:
         return float(self._cpu[at]) * level, float(self._memory[at]) * level
 
     def wishes(self, places: Numbers, step: int) -> tuple[Floats, Floats]:
-        """What each wants during a step: millicores and bytes, NaN where it is not known."""
+        """Returns the demand of each replica during a step: millicores and bytes, NaN where it is not known."""
         at, level = self._replicas.at(self._replica[places], step)
         return self._cpu[at] * level, self._memory[at] * level
 

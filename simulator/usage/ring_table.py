@@ -21,9 +21,9 @@ class RingTable:
     `begin` is the number of the first row ever, `oldest` of the first one still held, `end` of the next one to come.
     """
 
-    def __init__(self, shape: tuple[int, ...], *, begin: int, kept: int) -> None:
-        self._kept = kept
-        self._held = np.empty((kept + kept // 4 + 1, *shape))
+    def __init__(self, shape: tuple[int, ...], *, begin: int, capacity: int) -> None:
+        self._kept = capacity
+        self._held = np.empty((capacity + capacity // 4 + 1, *shape))
         self.begin = self.oldest = self.end = begin
 
     def append(self, rows: Floats) -> None:

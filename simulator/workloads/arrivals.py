@@ -1,4 +1,4 @@
-"""Who is there when: long services, their releases, and batch jobs that come in bursts and mostly leave soon.
+"""Arrivals and lifetimes: long services, their releases, and batch jobs that come in bursts and mostly end soon.
 
 Pure, of a random generator that is handed in; sizes and curves come later. `generator` and `workloads.trace_files` ask
 for the lives of a crowd and give each its use. Batches of jobs are those of 259,159 arrivals of the Azure region of
@@ -92,7 +92,7 @@ class Life:
         return 1 + max(stay.slot for stay in self.stays)
 
     def until(self, seconds: float) -> "Life":
-        """The same, over at a time at the latest."""
+        """Returns the lifetimes cut off at a time."""
         stays = (
             dataclasses.replace(stay, leaves_seconds=min(stay.leaves_seconds, seconds))
             for stay in self.stays

@@ -1,8 +1,8 @@
-"""Who arrives when, asks for how much, and really uses how much: an arrival plan whose requests mislead.
+"""An arrival plan whose requests mislead: arrival times, requests and real use of each pod.
 
 Pure and seeded: the demo and the benches play one plan twice, so both runs see the same owners with the same curves.
 Owners are drawn by `workloads.owner_profiles`; they are Deployments of 1 to 8 replicas that arrive in batches, one step
-each, because batches are what hot-spot compensation is for. `cluster.workload_objects` turns an owner into what
+each, because batches are what hot-spot compensation is for. `cluster.demo.arriving` turns an owner into what
 `cluster.demo` creates. A scenario of the simulator is drawn by `generator`.
 """
 
@@ -21,7 +21,7 @@ from simulator.workloads import owner_profiles
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What to plan for.
+    """Size and shape of a plan.
 
     `base_ratio` of the owners come in quick batches, within `base_span_ratio` of `span_seconds`; the others follow in
     batches until it is over, while `leaving_ratio` of the base leave. The whole cluster's use reaches `cpu_fill_ratio`
@@ -196,26 +196,26 @@ def _scaled(drawn: Plan) -> Plan:
     )
 
 
-def _each(drawn: Plan, usage: contention.Load, asked: contention.Load) -> Plan:
+def _each(drawn: Plan, usage: contention.Load, load: contention.Load) -> Plan:
     return dataclasses.replace(
         drawn,
         arrivals=tuple(
-            Arrival(arrival.at_seconds, tuple(_sized(owner, usage, asked, drawn.shape) for owner in arrival.owners))
+            Arrival(arrival.at_seconds, tuple(_sized(owner, usage, load, drawn.shape) for owner in arrival.owners))
             for arrival in drawn.arrivals
         ),
     )
 
 
 def _factors(node: contention.Load, nodes: contention.Load, amounts: Sequence[contention.Load]) -> contention.Load:
-    """What to multiply the amounts by so that they add up to so many nodes, per resource."""
+    """Returns the factors per resource that make the amounts add up to so many nodes."""
     return contention.Load(
         node.cpu_millicores * nodes.cpu_millicores / sum(amount.cpu_millicores for amount in amounts),
         node.memory_bytes * nodes.memory_bytes / sum(amount.memory_bytes for amount in amounts),
     )
 
 
-def _sized(owner: Owner, usage: contention.Load, asked: contention.Load, shape: Shape) -> Owner:
-    used, wanted = owner_profiles.times(owner.profile_load, usage), owner_profiles.times(owner.requests, asked)
+def _sized(owner: Owner, usage: contention.Load, load: contention.Load, shape: Shape) -> Owner:
+    used, wanted = owner_profiles.times(owner.profile_load, usage), owner_profiles.times(owner.requests, load)
     profile = msgspec.structs.replace(
         owner.profile, cpu_millicores=round(used.cpu_millicores, 1), memory_bytes=round(used.memory_bytes)
     )

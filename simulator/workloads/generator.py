@@ -26,7 +26,7 @@ ONE = contention.Load(1.0, 1.0)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """What to generate.
+    """Size and shape of a generated scenario.
 
     `rule` is how owners ask: "guessing", "careful", or "mix" (four of five guess). All use together reaches
     `cpu_fill_ratio` and `memory_fill_ratio` of the nodes in the busiest twentieth of the steps; requests never add up
@@ -98,7 +98,7 @@ def _draft(
 def _source(
     curve_seed: int, steps: int, node: contention.Load, size_ratio: float
 ) -> tuple[owner_profiles.Use, load_curves.Curve]:
-    """What a replica uses, and its curve; many jobs share one, and percentiles cost more than all the rest."""
+    """Returns a replica's use and its curve; many jobs share one, because percentiles cost more than all the rest."""
     curve = load_curves.generate(curve_seed, steps)
     mean = owner_profiles.mean_use(load_curves.owner_means(curve_seed), node)
     return owner_profiles.use(owner_profiles.times(mean, contention.Load(size_ratio, size_ratio)), curve), curve
@@ -146,7 +146,7 @@ def _sized(
 def _factor(
     shape: Shape, fills: tuple[float, float], taken: scenario_builder.Amounts, amounts: scenario_builder.Amounts
 ) -> contention.Load:
-    """What to multiply amounts by so that, with what is taken, they are a share of all nodes; per resource."""
+    """Returns the factor per resource that makes amounts, with those taken already, a share of all nodes."""
     capacity = np.array([shape.node.cpu_millicores, shape.node.memory_bytes]) * shape.nodes
     factors = (capacity * fills - taken) / amounts
     return contention.Load(float(factors[0]), float(factors[1]))
@@ -156,8 +156,19 @@ def _assumptions(seed: int, shape: Shape) -> tuple[str, ...]:
     return (
         f"The workload is generated (seed {seed}): load moves as in 251 jobs of the Google cell of 2011, jobs come and "
         "go as virtual machines in the Azure region of 2016.",
-        owner_profiles.told(shape.rule),
+        owner_profiles.sentence(shape.rule),
         f"Sizes are scaled so that use reaches {100 * shape.cpu_fill_ratio:.0f} % of CPU and "
         f"{100 * shape.memory_fill_ratio:.0f} % of memory in the busiest twentieth of the time, and requests at most "
         f"{100 * shape.request_fill_ratio:.0f} %.",
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GeneratedScenarios:
+    """A workload of this shape, drawn again for each seed."""
+
+    shape: Shape
+
+    def scenario(self, seed: int) -> scenario.Scenario:
+        """The workload of a seed; ValueError for a shape that cannot be."""
+        return generate(seed, self.shape)

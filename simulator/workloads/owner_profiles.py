@@ -34,7 +34,7 @@ def guessing_ratio(rule: str) -> float:
     return RULES[rule]
 
 
-def told(rule: str) -> str:
+def sentence(rule: str) -> str:
     """The rule in a sentence for the reader of a result."""
     least, most = CAREFUL_PER_P95
     return (
@@ -45,7 +45,7 @@ def told(rule: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What a crowd of owners is like: the share that guesses, and the share of the others that has a budget."""
+    """Habits of a set of owners: the share that guesses requests, and the share of the others that has a budget."""
 
     guessing_ratio: float = 0.80
     budget_ratio: float = 0.5
@@ -53,7 +53,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one replica really uses: its mean and its 95th percentile over the curve."""
+    """The use of one replica: its mean and its 95th percentile over the curve."""
 
     mean: Load
     p95: Load
@@ -107,7 +107,7 @@ def budget(number: int, budget_ratio: float, rng: np.random.Generator) -> int | 
 
 
 def requests(used: Use, guessing: bool, rng: np.random.Generator) -> Load:
-    """What an owner asks for.
+    """Returns the requests of an owner.
 
     guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
     careful:  1.0 to 1.3 x p95 of both.

@@ -70,15 +70,15 @@ class Draft:
     lags: tuple[int, ...]
 
     def sized(
-        self, usage: contention.Load, asked: contention.Load, node: contention.Load, ceiling_ratio: float
+        self, usage: contention.Load, load: contention.Load, node: contention.Load, ceiling_ratio: float
     ) -> "Draft":
-        """The same with use and requests grown per resource, requests as a cluster of such nodes takes them."""
-        requests = owner_profiles.fitting(owner_profiles.times(self.requests, asked), node, ceiling_ratio)
+        """Returns the scenario with use and requests scaled per resource, requests at most what such nodes admit."""
+        requests = owner_profiles.fitting(owner_profiles.times(self.requests, load), node, ceiling_ratio)
         return dataclasses.replace(self, mean=owner_profiles.times(self.mean, usage), requests=requests)
 
 
 def cut(curve: load_curves.Curve, frame: Frame, life: arrivals.Life) -> load_curves.Curve:
-    """What a life needs of a curve that begins with the frame: a curve that is too short repeats."""
+    """Cuts a lifetime out of a curve that begins with the frame; a curve that is too short repeats."""
     index = _curve_steps(frame, life)
     return load_curves.Curve(
         curve.cpu.take(index, mode="wrap"), curve.memory.take(index, mode="wrap"), frame.step_seconds
@@ -86,7 +86,9 @@ def cut(curve: load_curves.Curve, frame: Frame, life: arrivals.Life) -> load_cur
 
 
 def cut_once(curve: load_curves.Curve, begin: int, frame: Frame, life: arrivals.Life) -> load_curves.Curve:
-    """The same of a curve whose step `begin` begins with the frame: nothing is known before it and after its end."""
+    """Cuts a lifetime out of a curve whose step `begin` begins with the frame: before it and after its end use is
+    unknown.
+    """
     index = begin + _curve_steps(frame, life)
     inside = (index >= 0) & (index < len(curve.cpu))
     cpu, memory = (
@@ -108,7 +110,7 @@ def levels_and_lags(slots: int, frame: Frame, rng: np.random.Generator) -> tuple
 
 
 def used_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
-    """What all replicas use [2, steps], millicores and bytes; what is not known is left out."""
+    """Returns the use of all replicas [2, steps], millicores and bytes; unknown use is left out."""
     total = np.zeros((2, frame.steps))
     for each in drafts:
         amounts = each.mean.cpu_millicores * each.curve.cpu, each.mean.memory_bytes * each.curve.memory
@@ -121,7 +123,7 @@ def used_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
 
 
 def asked_by_step(drafts: Sequence[Draft], frame: Frame) -> Amounts:
-    """What all replicas ask for [2, steps], millicores and bytes."""
+    """Returns the requests of all replicas [2, steps], millicores and bytes."""
     changes = np.zeros((2, frame.steps + 1))
     for each in drafts:
         asked = np.array([each.requests.cpu_millicores, each.requests.memory_bytes])

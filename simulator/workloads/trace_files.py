@@ -8,6 +8,7 @@ samples of the job it plays, except over gaps of at most an hour, and every such
 """
 
 import dataclasses
+import functools
 import math
 import pathlib
 import warnings
@@ -48,7 +49,7 @@ class Trace:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to make of a trace.
+    """Options of a scenario made from a trace.
 
     The scenario covers `days` from step `first_step` of the file, in steps of `step_seconds` (None: the file's own);
     a file that ends sooner is an error. Use is constant inside a step of the file, as nobody measured more. `scale`
@@ -92,7 +93,7 @@ def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -
     if not drafts:
         raise ValueError(f"{trace.name}: nobody's life is covered by samples; expected other steps, or another file")
     nodes = scenario_builder.machines(_nodes(drafts, recipe, casting.frame), recipe.node)
-    told = (*_assumptions(trace, rule, recipe), *casting.told())
+    told = (*_assumptions(trace, rule, recipe), *casting.remarks())
     return scenario_builder.built(f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, told)
 
 
@@ -117,8 +118,8 @@ class _Casting:
         every = (self._draft(number, life) for number, life in enumerate(arrivals.draw(crowd, self._rng)))
         return [each for each in every if each is not None]
 
-    def told(self) -> tuple[str, ...]:
-        """What the reader of a result has to know about gaps."""
+    def remarks(self) -> tuple[str, ...]:
+        """Returns the remarks on gaps that a reader of the result needs."""
         counts = {
             "owners leave early, when the samples of the job they play end": self._cut_short,
             "owners are left out, because no job has samples when they would arrive": self._left_out,
@@ -221,8 +222,27 @@ def _assumptions(trace: Trace, rule: str, recipe: Recipe) -> tuple[str, ...]:
     told = (
         f"Load is that of {len(trace.cpu_ratio)} jobs of {trace.name}, each a share of a node times about "
         f"{recipe.scale:g}; who comes when is drawn as in the Azure region of 2016.",
-        f"{owner_profiles.told(rule)} As many nodes as requests fill to {100 * recipe.fill_ratio:.0f} %.",
+        f"{owner_profiles.sentence(rule)} As many nodes as requests fill to {100 * recipe.fill_ratio:.0f} %.",
     )
     if np.isnan(trace.memory_ratio).all():
         return (*told, "The file says nothing of memory: its use is unknown, and nobody asks for more than the least.")
     return told
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TracedScenarios:
+    """A trace file's load; arrivals and requests (by `rule`) follow the seed."""
+
+    path: pathlib.Path
+    rule: str
+    recipe: Recipe
+
+    def scenario(self, seed: int) -> scenarios.Scenario:
+        """The workload of a seed; load_curves.TraceError for the file, ValueError for a recipe that it cannot serve."""
+        return scenario(_trace(self.path), self.rule, seed, self.recipe)
+
+
+@functools.cache
+def _trace(path: pathlib.Path) -> Trace:
+    """Read once in each process."""
+    return load(path)

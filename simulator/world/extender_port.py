@@ -26,7 +26,7 @@ from simulator.scheduling.node_order import Ints
 
 
 class _FilterReply(NamedTuple):
-    """What came of a question: the nodes that the pod may go to, as the answer names them and as they stand."""
+    """The reply to a filter call: the passing nodes by name, and the same nodes as objects."""
 
     pod: Pod
     passed: Sequence[str]
@@ -103,5 +103,5 @@ class DirectExtender:
 
 
 def _living(pod: Pod | None) -> Pod | None:
-    """What a watch of pods that have not ended sees of a pod (`extender.service.LIVING`)."""
+    """Returns the change as a watch of pods that have not ended reports it (`extender.service.LIVING`)."""
     return None if pod is None or pod.finished else pod

@@ -34,8 +34,8 @@ from simulator.world import told_pods
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PublishedReadings:
-    """What all nodes would carry: `ratios` [nodes, metrics] as they are written, `at_seconds` [nodes] of the last write
-    (NaN: none yet), and when the last sync confirmed all of it.
+    """The readings that all nodes would carry: `ratios` [nodes, metrics] as they are written, `at_seconds` [nodes] of
+    the last write (NaN: none yet), and when the last sync confirmed all of it.
     """
 
     names: tuple[str, ...]
@@ -46,8 +46,8 @@ class PublishedReadings:
     confirmed_seconds: float
 
     def aligned(self, fleet: NodeSet, metrics: tuple[str, ...]) -> "PublishedReadings":
-        """The same of these machines; nothing of those that are new, though they may have an old one's name. Metrics
-        stay as they are in a run: only before the first sync there are none.
+        """Returns the readings of these machines; nothing of new machines, even where they reuse a name. Metrics stay
+        as they are in a run: only before the first sync there are none.
         """
         if (fleet.uids, metrics) == (self.uids, self.metrics):
             return self
@@ -65,7 +65,7 @@ class PublishedReadings:
         return AnnotationColumns(dict.fromkeys(names, ""), self.at_seconds, self.ratios, written)
 
     def written(self, weighed: write_plan.WriteSet, confirmed_seconds: float) -> "PublishedReadings":
-        """The same after the nodes worth it were written."""
+        """Returns the readings after the selected nodes were written."""
         held, worth, _ = weighed
         ratios = np.where(worth[:, None], held.ratios, self.ratios)
         at_seconds = np.where(worth, np.floor(held.at_seconds), self.at_seconds)
@@ -78,7 +78,7 @@ NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), -math.inf
 
 
 class AnnotatorInput(Protocol):
-    """What Prometheus would answer (`windows`); None: ask it."""
+    """The annotator's input in place of Prometheus' answers (`windows`); None: query it."""
 
     def ratios(self, metric: Metric) -> Column | None:
         """Of all nodes."""
@@ -101,14 +101,16 @@ class HandoverPoints(NamedTuple):
 class Annotator(node_sync.Annotator):
     """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
 
-    def __init__(self, *given: Any, ends: HandoverPoints, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *parts: Any, ends: HandoverPoints, **named: Any) -> None:
+        super().__init__(*parts, **named)
         self._told, _, self._show, self._show_usage = ends
         self._said = NOTHING
         self._again = ""
 
     def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
-        """What nodes show; Prometheus is asked where something of it is no good value, which it may judge."""
+        """Returns the windows of nodes; queries Prometheus where one of them is no good value, which the query path
+        judges.
+        """
         told = [self._told.ratios(metric) for metric in metrics]
         columns = [column for column in told if column is not None]
         if len(columns) < len(told) or not _all_good(columns):
@@ -121,7 +123,7 @@ class Annotator(node_sync.Annotator):
         )
 
     def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
-        """What pods use; Prometheus is asked where it is not clear whose, or something of it is no good amount."""
+        """Returns the use of pods; queries Prometheus where a series is ambiguous or an amount is no good one."""
         told = self._told.pods(resource, window_seconds)
         if told is None or not _can_be(told.known, functools.partial(usage_sync.invalid_reason, resource)):
             return super().ask_pods(resource, window_seconds)
@@ -161,9 +163,9 @@ class Table(node_cache.NodeTable):
             None  # without the readings, and with them
         )
 
-    def show(self, said: PublishedReadings) -> None:
+    def show(self, published_readings: PublishedReadings) -> None:
         """These are the readings from now on."""
-        self._said, self._both = said, None
+        self._said, self._both = published_readings, None
 
     def loads(self) -> node_cache.NodeLoads:
         """The current view; the same object until something changes."""
@@ -173,7 +175,7 @@ class Table(node_cache.NodeTable):
         return self._both[1]
 
     def facts(self) -> dict[str, node_cache.NodeFacts]:
-        """What each node's object says, for people, and its reading."""
+        """Returns facts of each node's object, for people, and its reading."""
         said, found = self._said, super().facts()
         for name, at_seconds, ratios in zip(said.names, said.at_seconds.tolist(), said.ratios.tolist(), strict=True):
             if name in found and not math.isnan(at_seconds):
@@ -191,12 +193,14 @@ def _can_be(amounts: Floats, judge: readings.Judge) -> bool:
     return not len(amounts) or (judge(float(amounts.min())) is None and judge(float(amounts.max())) is None)
 
 
-def _with_readings(own: node_cache.NodeLoads, said: PublishedReadings) -> node_cache.NodeLoads:
-    if said is NOTHING:
+def _with_readings(own: node_cache.NodeLoads, published_readings: PublishedReadings) -> node_cache.NodeLoads:
+    if published_readings is NOTHING:
         return own
-    rows = own.rows(said.names)
+    rows = own.rows(published_readings.names)
     known = rows != node_cache.UNKNOWN
     values, effective_seconds = np.full_like(own.values, np.nan), np.full_like(own.effective_seconds, np.nan)
-    values[rows[known]] = said.ratios[known]
-    effective_seconds[rows[known]] = np.maximum(said.at_seconds, said.confirmed_seconds)[known]
+    values[rows[known]] = published_readings.ratios[known]
+    effective_seconds[rows[known]] = np.maximum(published_readings.at_seconds, published_readings.confirmed_seconds)[
+        known
+    ]
     return dataclasses.replace(own, values=values, effective_seconds=effective_seconds)

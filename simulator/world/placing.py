@@ -27,7 +27,7 @@ class Placing:
         self,
         api: ApiServer,
         kernel: Kernel,
-        asked: collections.abc.Sequence[ExtenderPort],
+        extenders: collections.abc.Sequence[ExtenderPort],
         rng: np.random.Generator,
         *,
         before: Callable[[Pod], None],
@@ -36,7 +36,7 @@ class Placing:
     ) -> None:
         self._api, self._kernel = api, kernel
         self._door = api.door(waits=False)
-        self._scheduler = Scheduler(asked, rng)
+        self._scheduler = Scheduler(extenders, rng)
         self._queue = Queue(kernel.clock)
         self._before, self._placed, self._stood = before, placed, stood
         self._planned = False
@@ -54,7 +54,7 @@ class Placing:
         self._turns_soon()
 
     def readings_changed(self) -> None:
-        """What nodes carry has changed, as far as pods care that an extender refused: no Node tells of it here."""
+        """Requeues refused pods after the readings of nodes changed: no Node event reports it here."""
         self._queue.readings_changed()
         self._turns_soon()
 

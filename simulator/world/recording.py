@@ -1,4 +1,4 @@
-"""What a run leaves behind: counted and remembered while it happens, an `Outcome` when it is over.
+"""Recording of a run: counts and samples while it happens, an `Outcome` at its end.
 
 `world.world` tells a `Record` of every change of a pod and of every placement; the ledger tells what was evicted and
 where the replacements went. What a service counts itself (the annotator's effectiveness) is taken from it.
@@ -112,7 +112,7 @@ class Remarks:
         return self._seen % self._every == 0
 
     def explain(self, pod: Pod, body: dict[str, object], at_seconds: float) -> None:
-        """What the extender says of a pod whose turn it is."""
+        """Returns the extender's explanation of a pod in its scheduling cycle."""
         self._pending[pod.key] = ScheduledPod(at_seconds, pod.key, "", body)
 
     def placed(self, pod: Pod, node: str) -> None:

@@ -30,9 +30,9 @@ _window = functools.cache(expressions.window)
 class Reader(cluster_reader.Reader):
     """A descheduler's reader over a simulated Prometheus; `asked` is the same, behind what services have before it."""
 
-    def __init__(self, kube: ScalesDoor, asked: PrometheusDoor, told: SimulatedPrometheus, clock: Clock) -> None:
-        super().__init__(kube, asked, identity.SeriesLabels(), listing=pod_list.Late)
-        self._told, self._clock = told, clock
+    def __init__(self, kube: ScalesDoor, door: PrometheusDoor, prometheus: SimulatedPrometheus, clock: Clock) -> None:
+        super().__init__(kube, door, identity.SeriesLabels(), listing=pod_list.Late)
+        self._told, self._clock = prometheus, clock
 
     def node_usage(
         self, nodes: Iterable[Node], policy: LoadPolicy, *, at_seconds: float | None = None
@@ -74,9 +74,9 @@ def _is_good(amounts: Amounts) -> bool:
     )
 
 
-def _used(told: Sequence[Amounts], keys: Collection[str]) -> dict[str, PodUsage]:
+def _used(entries: Sequence[Amounts], keys: Collection[str]) -> dict[str, PodUsage]:
     names = tuple(keys)
-    columns = (zip(names, amounts.of(names).tolist(), strict=True) for amounts in told)
+    columns = (zip(names, amounts.of(names).tolist(), strict=True) for amounts in entries)
     return cluster_reader.Figures(*({key: value for key, value in each if value == value} for each in columns)).of(
         names
     )

@@ -45,7 +45,9 @@ NAMESPACE = "evenload-system"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all services of a run stand on: the doors, the clock, the policy file, the seed, a directory for files."""
+    """The parts that all services of a run share: the doors, the clock, the policy file, the seed, a directory for
+    files.
+    """
 
     kube: ScalesDoor
     prometheus: PrometheusDoor
@@ -102,16 +104,18 @@ def extender(
     )
 
 
-def descheduler(around: Surroundings, ledger: Ledger, told: SimulatedPrometheus | None = None) -> Descheduler:
-    """The descheduler, leading; it asks Prometheus, or is `told` (`relieving`)."""
+def descheduler(
+    around: Surroundings, ledger: Ledger, simulated_prometheus: SimulatedPrometheus | None = None
+) -> Descheduler:
+    """The descheduler, leading; it asks Prometheus, or is `simulated_prometheus` (`relieving`)."""
     clock, door = around.clock, around.kube
     writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
     announcer = eviction_events.EventPublisher(writer, eviction_events.LedgerEventSink(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
-    if told is None:
+    if simulated_prometheus is None:
         reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
     else:
-        reader = relieving.Reader(door, prometheus, told, clock)
+        reader = relieving.Reader(door, prometheus, simulated_prometheus, clock)
     return Descheduler(
         Parts(
             policy=around.policy,

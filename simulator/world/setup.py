@@ -26,7 +26,7 @@ GRACE_SECONDS: Final = 5.0  # what most containers take to end; the pod's own gr
 
 
 class SimulatedServices(NamedTuple):
-    """What a peer of Evenload's extender may look at: the run's parts, before anything has happened."""
+    """The services of a run, for a peer that stands in place of the extender, before the first step."""
 
     scenario: Scenario
     api: ApiServer
@@ -88,7 +88,7 @@ def in_force(setup: Setup, step_seconds: float) -> LoadPolicy:
 
 
 def notes(setup: Setup, step_seconds: float) -> tuple[str, ...]:
-    """What `in_force` changed, and what else a reader of the outcome has to know."""
+    """Returns the changes that `in_force` made, and other notes for the reader of the outcome."""
     given, found = setup.policy or load_policy.defaults(), in_force(setup, step_seconds)
     said = []
     if found.sync != given.sync:

@@ -22,7 +22,7 @@ class Pods:
         self._on_change: service.OnChange = lambda _old, _new: None
 
     def telling(self, on_change: service.OnChange) -> "Pods":
-        """The same, for whom this is called with every change."""
+        """Registers a callback for every change of a pod."""
         self._on_change = on_change
         return self
 

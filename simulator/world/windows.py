@@ -1,4 +1,4 @@
-"""What nodes show and pods use now, of all at once, as the services would be told by Prometheus.
+"""Windows of all nodes and use of all pods at this moment, as Prometheus would answer.
 
 `handing` gives it to the annotator. And `world.world` asks before each run of the descheduler whether any node is over
 one of its lines: in most steps none is, and a run would do nothing.
@@ -28,7 +28,7 @@ class Windows:
         return None if window is None else self._prometheus.node_column(window, self._clock.now())
 
     def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
-        """What pods use, cores or bytes; None where the answer to it is to be judged."""
+        """Returns the use of pods, cores or bytes; None where the answer has to be judged."""
         return self._prometheus.pod_amounts(expressions.PodMean(resource, window_seconds), self._clock.now())
 
     def any_node_over(self) -> bool:

@@ -53,14 +53,17 @@ Report = Callable[[Progress], None]
 STEP, MACHINES, SYNC, RELIEF, LEAVING, PLACING = -5, -4, -3, -2, -1, 1
 
 
-def run(scenario: Scenario, given: Setup, report: Report | None = None) -> Outcome:
+def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> Outcome:
     """Let a scenario happen under a setup, and say what came of it.
 
     `report` is told after each step; what it raises ends the run.
     """
     with _calm(), _directory() as directory:
         ledger = Ledger(directory / "ledger.db", alone=True).open()
-        with contextlib.closing(ledger), contextlib.closing(World(scenario, given, directory, ledger, report)) as world:
+        with (
+            contextlib.closing(ledger),
+            contextlib.closing(World(scenario, conditions, directory, ledger, report)) as world,
+        ):
             world.kernel.run(scenario.end_seconds)
             return world.outcome()
 
@@ -93,25 +96,25 @@ class World:
     """Everything of one run; `kernel.run` lets it happen."""
 
     def __init__(
-        self, scenario: Scenario, given: Setup, directory: pathlib.Path, ledger: Ledger, report: Report | None
+        self, scenario: Scenario, conditions: Setup, directory: pathlib.Path, ledger: Ledger, report: Report | None
     ) -> None:
-        self._scenario, self._setup, self._ledger, self._report = scenario, given, ledger, report
+        self._scenario, self._setup, self._ledger, self._report = scenario, conditions, ledger, report
         self.kernel = Kernel(scenario.start_seconds)
         clock = self.kernel.clock
-        self._api = ApiServer(clock, random.Random(f"{given.seed}/apiserver"))  # noqa: S311 - names
+        self._api = ApiServer(clock, random.Random(f"{conditions.seed}/apiserver"))  # noqa: S311 - names
         self._api.door(waits=False).create(kinds.NAMESPACES, {"metadata": {"name": services.NAMESPACE}})
         self._book = UsageBook(scenario)
-        self._policy = setup.in_force(given, scenario.step_seconds)
+        self._policy = setup.in_force(conditions, scenario.step_seconds)
         self._record = recording.Record()
-        self._remarks = recording.Remarks(given.explained, len(scenario.replicas))
+        self._remarks = recording.Remarks(conditions.explained, len(scenario.replicas))
         self._prometheus = self._made_prometheus()
         self._windows = windows.Windows(self._policy, self._prometheus, clock)
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
             prometheus=self._prometheus,
             clock=clock,
-            policy=services.policy_file(self._policy, given.policy_hash, directory, clock),
-            seed=given.seed,
+            policy=services.policy_file(self._policy, conditions.policy_hash, directory, clock),
+            seed=conditions.seed,
             directory=directory,
         )
         self._wire()
@@ -144,7 +147,7 @@ class World:
             self._extender = self._ask_evenload()
         rng = np.random.default_rng((given.seed, 7))
         self._placing = Placing(
-            api, self.kernel, self._asked(), rng, before=self._before, placed=self._placed, stood=self._stood
+            api, self.kernel, self._extender_ports(), rng, before=self._before, placed=self._placed, stood=self._stood
         )
         api.subscribe(kinds.PODS, self._pod_changed)
         self._filled: set[int] = set()  # replicas that had a pod
@@ -159,7 +162,7 @@ class World:
         pods = told_pods.Pods()
         self._api.subscribe(kinds.PODS, pods.pod_changed)
         return services.annotator(
-            self._around, handing.HandoverPoints(self._windows, pods, self._shown, self._shown_usage)
+            self._around, handing.HandoverPoints(self._windows, pods, self._readings_published, self._shown_usage)
         )
 
     def _ask_evenload(self) -> Extender:
@@ -178,10 +181,10 @@ class World:
         self._table = handing.Table(metric_names)
         return self._table
 
-    def _shown(self, said: handing.PublishedReadings, written: bool) -> None:
+    def _readings_published(self, readings: handing.PublishedReadings, written: bool) -> None:
         """The annotator would have written: the extender reads it, and pods that it refused try again."""
         if self._table is not None:
-            self._table.show(said)
+            self._table.show(readings)
         if written:
             self._placing.readings_changed()
 
@@ -192,8 +195,8 @@ class World:
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
 
-    def _asked(self) -> list[ExtenderPort]:
-        """Whom kube-scheduler asks: Evenload, or whoever takes its place."""
+    def _extender_ports(self) -> list[ExtenderPort]:
+        """Returns the extenders that kube-scheduler calls: Evenload's, or a peer in its place."""
         if self._setup.peer is not None:
             parts = setup.SimulatedServices(self._scenario, self._api, self._book, self.kernel.clock, self._owners)
             return [self._setup.peer(parts)]
@@ -313,7 +316,7 @@ class World:
         )
 
     def outcome(self) -> Outcome:
-        """What came of it, when everything is over."""
+        """Returns the outcome of a finished run."""
         scenario, record, given = self._scenario, self._record, self._setup
         timeline = Timeline(
             scenario.start_seconds,

@@ -148,7 +148,7 @@ class Site:
     def shows(self, memory_ratio: float, *nodes: str) -> None:
         """Wait until nodes are usable and show a load."""
 
-        def seen() -> Mapping[str, object]:
+        def view_state() -> Mapping[str, object]:
             return {"usable": self.usable(), **{node: self.memory(node) for node in nodes}}
 
         def there() -> bool:
@@ -156,7 +156,7 @@ class Site:
             found = [reading(texts.get(node)).values.get("memory_avg_5m") for node in nodes]
             return all(near(value, memory_ratio) for value in found) and set(nodes) <= self.usable()
 
-        waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", seen)
+        waiting.eventually(there, LIMIT, f"{nodes} to be usable and to show {memory_ratio}", view_state)
 
     def missing(self, *nodes: str) -> None:
         """Wait until no extender would use these nodes' readings any more."""
@@ -185,10 +185,10 @@ def near(value: float | None, expected: float) -> bool:
     return value is not None and abs(value - expected) <= 0.051
 
 
-def through(running: cluster.Cluster, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
+def through(running: cluster.Cluster, item: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
     """The annotator's own kubeconfig, but to the apiserver behind a gate."""
     document = yaml.safe_load(permissions.kubeconfig(running, "annotator").read_text(encoding="utf-8"))
-    document["clusters"][0]["cluster"] = {"server": one.url}
+    document["clusters"][0]["cluster"] = {"server": item.url}
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return path

@@ -235,14 +235,16 @@ class Site:
     def hold(self, watcher: Watcher, replica: Replica) -> None:
         """The invariants: what left is what the ledger says, once each; caps held."""
 
-        def told() -> list[str]:
+        def event_reasons() -> list[str]:
             return sorted(str(row["pod_uid"]) for row in self.rows(replica) if row["result"] in DONE)
 
         self.load(HOT, memory_ratio=0.0)
         self.ready()
         replica.more_runs(1)
         watcher.look()
-        waiting.eventually(lambda: told() == sorted(watcher.left), LIMIT, "ledger and apiserver to agree", told)
+        waiting.eventually(
+            lambda: event_reasons() == sorted(watcher.left), LIMIT, "ledger and apiserver to agree", event_reasons
+        )
         assert len(watcher.left) <= PER_HOUR
         per_run = [(row["run"], row["node"]) for row in self.rows(replica) if row["result"] in DONE]
         assert len(per_run) == len(set(per_run)), f"one pod of a node in one run: {per_run}"
@@ -303,22 +305,22 @@ class Site:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _arguments(self, one: gate.Gate, folder: pathlib.Path) -> list[str]:
+    def _arguments(self, item: gate.Gate, folder: pathlib.Path) -> list[str]:
         """All that a descheduler is given but its ledger."""
-        arguments = ["--policy", str(self._policy), "--kubeconfig", str(self._through(one, folder))]
+        arguments = ["--policy", str(self._policy), "--kubeconfig", str(self._through(item, folder))]
         return [*arguments, "--namespace", permissions.NAMESPACE, "--prometheus", self.prometheus.url]
 
-    def _replica(self, number: int, one: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
+    def _replica(self, number: int, item: gate.Gate, shift: shifted.Shift | None = None) -> Replica:
         folder = self._folder(number)
-        arguments = [*self._arguments(one, folder), "--ledger", str(self.ledger)]
+        arguments = [*self._arguments(item, folder), "--ledger", str(self.ledger)]
         if shift is None:
-            return Replica(services.Service("descheduler", arguments, folder), one)
-        return Replica(services.Service(shifted.__name__, [shifted.OPTION, str(shift.file), *arguments], folder), one)
+            return Replica(services.Service("descheduler", arguments, folder), item)
+        return Replica(services.Service(shifted.__name__, [shifted.OPTION, str(shift.file), *arguments], folder), item)
 
-    def _through(self, one: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
+    def _through(self, item: gate.Gate, folder: pathlib.Path) -> pathlib.Path:
         """The descheduler's own kubeconfig, but to the apiserver behind a gate."""
         document = yaml.safe_load(permissions.kubeconfig(self.cluster, "descheduler").read_text(encoding="utf-8"))
-        document["clusters"][0]["cluster"] = {"server": one.url}
+        document["clusters"][0]["cluster"] = {"server": item.url}
         path = folder / "kubeconfig"
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         return path

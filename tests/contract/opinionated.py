@@ -48,8 +48,8 @@ class Opinionated:
         return victims
 
 
-def _drawn(one: str, other: str, sides: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{one}/{other}".encode()).digest()[:4]) % sides
+def _drawn(text: str, other: str, sides: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{text}/{other}".encode()).digest()[:4]) % sides
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -77,9 +77,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def served(asked: Opinionated) -> Iterator[str]:
+def served(opinionated: Opinionated) -> Iterator[str]:
     """Its address while it answers over HTTP."""
-    handler = type("Handler", (_Handler,), {"asked": asked})
+    handler = type("Handler", (_Handler,), {"asked": opinionated})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

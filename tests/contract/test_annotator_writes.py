@@ -246,20 +246,22 @@ def test_placements_are_counted_and_judged(site: Site) -> None:
     aged_at_seconds = time.monotonic() + SHORT_SECONDS + 1  # a pod says in whole seconds when it was placed
     assert 0.2 < site.annotator.metric("evenload_cpu_utilization_total_avg") < 0.6
     site.set_load("node-2", memory_ratio=0.6)  # they go along with the next value that moves
-    await_hot(site, lambda seen: seen["5m"] == 3, "all three placements on node-2")
+    await_hot(site, lambda write_counts: write_counts["5m"] == 3, "all three placements on node-2")
     waiting.eventually(
         lambda: site.values("node-2")["memory_avg_5m"] > 0.5, LIMIT, "the load of node-2 to show: its end must move it"
     )
     waiting.eventually(lambda: time.monotonic() > aged_at_seconds, LIMIT, "the shorter window to run out")
     site.set_load("node-2", memory_ratio=0.4)
-    await_hot(site, lambda seen: seen == {"10s": 0, "5m": 3}, "the placements to leave the shorter window")
+    await_hot(
+        site, lambda write_counts: write_counts == {"10s": 0, "5m": 3}, "the placements to leave the shorter window"
+    )
     waiting.eventually(
         lambda: site.values("node-2")["memory_avg_5m"] < 0.5, LIMIT, "the load's end to show: its return must move it"
     )
     for name in names:
         site.cluster.api.delete(f"{PODS}/{name}")
     site.set_load("node-2", memory_ratio=0.6)
-    await_hot(site, lambda seen: seen == {"10s": 0, "5m": 0}, "placements to end with their pods")
+    await_hot(site, lambda write_counts: write_counts == {"10s": 0, "5m": 0}, "placements to end with their pods")
 
 
 def test_a_pod_that_comes_and_goes_at_a_constant_load_causes_no_patch(site: Site) -> None:
@@ -283,10 +285,10 @@ def test_a_pod_that_comes_and_goes_at_a_constant_load_causes_no_patch(site: Site
 def await_hot(site: Site, due: Callable[[Mapping[str, int]], bool], what: str) -> None:
     """Wait for the annotated placement counts of node-2."""
 
-    def seen() -> Mapping[str, int]:
+    def write_counts() -> Mapping[str, int]:
         return load_annotation.decode(site.texts()["node-2"]).hot
 
-    waiting.eventually(lambda: due(seen()), LIMIT, what, seen)
+    waiting.eventually(lambda: due(write_counts()), LIMIT, what, write_counts)
 
 
 def test_of_two_replicas_one_writes_and_the_other_takes_over(site: Site) -> None:

@@ -127,11 +127,11 @@ def by_hand(pod: objects.Pod, node: objects.Node) -> EvictionPlan:
 def running_pods(admin: KubeDoor, namespace: str, count: int = 3) -> list[objects.Pod]:
     """Waits until so many pods of the namespace are ready and not leaving."""
 
-    def found() -> list[objects.Pod]:
+    def matching() -> list[objects.Pod]:
         pods = [pod for pod in admin.list(kinds.PODS, namespace=namespace).items if pod.ready and not pod.deleting]
         return pods if len(pods) == count else []
 
-    return waiting.eventually(found, 90, f"{count} pods of {namespace} to be ready")
+    return waiting.eventually(matching, 90, f"{count} pods of {namespace} to be ready")
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def budgeted(admin: KubeDoor, namespace: str, least: int, allowed: int) -> None:
     waiting.eventually(computed, 90, f"the budget to allow {allowed}")
 
 
-def told(admin: KubeDoor, namespace: str, reason: str) -> list[Any]:
+def recorded_events(admin: KubeDoor, namespace: str, reason: str) -> list[Any]:
     """Our Events of a namespace with that reason, through events.k8s.io."""
     return list(admin.list(kinds.EVENTS, namespace=namespace, field_selector=f"reason={reason}").items)
 
@@ -164,7 +164,7 @@ def test_an_eviction_is_carried_out_recorded_told_and_hinted(
     assert (outcome.result, outcome.http_status) == ("evicted", 201)
     assert pod.uid not in {one.uid for one in running_pods(admin, pod.namespace)}, "three again: it was replaced"
     assert [(row.result, row.http_status) for row in ledger.rows(Query())] == [("evicted", 201)]
-    by_kind = {one.regarding.kind: one for one in told(admin, pod.namespace, "NodeOverloaded")}
+    by_kind = {one.regarding.kind: one for one in recorded_events(admin, pod.namespace, "NodeOverloaded")}
     assert set(by_kind) == {"Pod", "ReplicaSet"}, "and the Node, in the namespace default; by hand it has no Deployment"
     event = by_kind["Pod"]
     assert (event.regarding.name, event.regarding.uid, event.action) == (pod.name, pod.uid, "Evict")
@@ -207,7 +207,7 @@ def test_a_budget_refuses_with_429_and_the_pod_stays(
     assert "disruption budget" in outcome.message
     assert pod.uid in {one.uid for one in running_pods(admin, pod.namespace)}
     assert [row.result for row in ledger.rows(Query())] == ["refused"]
-    (event,) = told(admin, pod.namespace, "EvictionBlockedByPDB")
+    (event,) = recorded_events(admin, pod.namespace, "EvictionBlockedByPDB")
     assert event.type == "Warning"
 
 
@@ -322,8 +322,8 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     gone = objects.OwnerReference(kind="Crew", name="no", uid="x", api_version=f"{group}/v1", controller=True)
     unserved = objects.OwnerReference(kind="X", name="no", uid="y", api_version="nowhere.test/v1", controller=True)
     asked = [scaled_owners.Custom(namespace, one) for one in (reference, gone, unserved)]
-    found = scaled_owners.workloads(descheduler, asked)
-    assert found == scaled_owners.ScaledOwner({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
+    matching = scaled_owners.workloads(descheduler, asked)
+    assert matching == scaled_owners.ScaledOwner({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
 
 
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
@@ -390,14 +390,14 @@ def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
         reader = Reader(descheduler, asked, identity.SeriesLabels())
 
-        def seen() -> Snapshot | None:
+        def read_snapshot() -> Snapshot | None:
             try:
                 taken = reader.take(load_policy.LoadPolicy.of({}), now_seconds=wall.now())
             except PromqlError:
                 return None
             return taken if f"{namespace}/data" in taken.volumes else None
 
-        taken = waiting.eventually(seen, 90, "the pods with their volume")
+        taken = waiting.eventually(read_snapshot, 90, "the pods with their volume")
     assert taken is not None
     assert taken.volumes[f"{namespace}/data"].csi == objects.CsiSource(claimed, "volume-1")
     assert taken.attach_limits[namespace] == {claimed: 7}

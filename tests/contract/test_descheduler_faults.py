@@ -216,11 +216,11 @@ def test_a_destination_that_fills_up_meanwhile_sends_the_pod_back_and_that_is_to
     assert row["result"] in DONE, row
     assert (row["node"], row["landed_node"]) == (HOT, HOT)
 
-    def told() -> set[str]:
+    def reasons() -> set[str]:
         found = site.door.list(kinds.EVENTS, namespace=NAMESPACE, field_selector="reason=EvictionLoop").items
         return {one.regarding.kind for one in found}
 
-    waiting.eventually(lambda: told() == {"Pod", "Deployment"}, LIMIT, "the Events about it", told)
+    waiting.eventually(lambda: reasons() == {"Pod", "Deployment"}, LIMIT, "the Events about it", reasons)
     assert site.first.service.metric("evenload_eviction_returned_total") == 1
     watcher.look()
     assert len(watcher.left) == 1, "there is nowhere to go, so nothing more is evicted"
@@ -255,24 +255,26 @@ def test_nothing_is_evicted_by_answers_that_are_not_whole_nor_by_a_clock_that_is
 ) -> None:
     shift = site.on_a_clock_of_its_own()
 
-    def asked() -> int:
+    def request_count() -> int:
         return len(site.first.evictions())
 
     site.prometheus.rule = lambda _: gate.Changed(not_whole)
     started(site, busy)
     waiting.eventually(lambda: "store 2 of 2" in blocked(site), LIMIT, "a blocked plan", lambda: blocked(site))
     site.first.more_failed_runs(RUNS)
-    assert asked() == 0
+    assert request_count() == 0
     site.prometheus.rule = passing
-    waiting.eventually(asked, LIMIT, "an eviction by whole answers")
+    waiting.eventually(request_count, LIMIT, "an eviction by whole answers")
     for jump_seconds in (7200.0, -7200.0):
         shift.set(jump_seconds)
         site.first.more_runs(1)  # one may have begun before
-        before = asked()
+        before = request_count()
         site.first.more_runs(RUNS)
-        assert asked() == before, f"with a clock that is {jump_seconds:+.0f} s wrong all data is too old or to come"
+        assert request_count() == before, (
+            f"with a clock that is {jump_seconds:+.0f} s wrong all data is too old or to come"
+        )
     shift.set(0.0)
-    waiting.eventually(lambda: asked() > before, LIMIT, "evictions by the right time")
+    waiting.eventually(lambda: request_count() > before, LIMIT, "evictions by the right time")
     site.first.kube.rule = passing
     site.hold(watcher, site.first)
 
@@ -382,7 +384,7 @@ def test_a_leader_whose_network_pauses_evicts_nothing_more_when_it_comes_back(si
         site.first.kube.rule = silence
         site.second.kube.rule = passing
         waiting.eventually(lambda: leads(site.second), LIMIT, "the second to take over")
-        asked = len(site.first.evictions())
+        request_count = len(site.first.evictions())
         held.release(passes=True)
         site.first.kube.rule = following_only  # should the second stall: then the first would rightly lead again
         back_at = time.monotonic()
@@ -391,7 +393,7 @@ def test_a_leader_whose_network_pauses_evicts_nothing_more_when_it_comes_back(si
         waiting.eventually(lambda: looked_since(site.first, back_at) >= RUNS, LIMIT, "the first to see the Lease")
         waiting.eventually(site.second.evictions, LIMIT, "the second to evict")
         site.second.more_runs(RUNS)
-        assert len(site.first.evictions()) == asked, "the one that came back follows"
+        assert len(site.first.evictions()) == request_count, "the one that came back follows"
         site.hold(watcher, site.second)
         assert min(watcher.fewest.values()) >= REPLICAS - 1, f"the budgets held at every look: {watcher.fewest}"
 
@@ -408,8 +410,8 @@ def test_a_lease_that_is_deleted_stays_its_holders_and_no_pod_is_asked_for_twice
         assert found == before
         assert not leads(site.second)
     site.first.more_runs(1)
-    asked = [call.path for one in (site.first, site.second) for call in one.evictions()]
-    assert len(asked) == len(set(asked))
+    request_count = [call.path for one in (site.first, site.second) for call in one.evictions()]
+    assert len(request_count) == len(set(request_count))
     assert not site.second.evictions()
     site.hold(watcher, site.first)
 

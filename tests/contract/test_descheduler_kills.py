@@ -65,13 +65,13 @@ class Site(NamedTuple):
 
     def pods(self) -> dict[str, Pod]:
         """The victims that are not leaving, by uid."""
-        found = self.admin.list(kinds.PODS, namespace=self.namespace).items
-        return {pod.uid: pod for pod in found if not pod.deleting}
+        replacements = self.admin.list(kinds.PODS, namespace=self.namespace).items
+        return {pod.uid: pod for pod in replacements if not pod.deleting}
 
     def ready(self) -> dict[str, Pod]:
         """All replicas, once they are ready and the oldest has run for longer than the policy's windows."""
 
-        def found() -> dict[str, Pod]:
+        def replacements() -> dict[str, Pod]:
             pods = self.pods()
             (counted,) = self.admin.list(kinds.DEPLOYMENTS, namespace=self.namespace).items
             if (
@@ -82,7 +82,7 @@ class Site(NamedTuple):
                 return {}
             return pods if WallClock().now() - started(oldest(pods)) > OLD_SECONDS else {}
 
-        return waiting.eventually(found, waiting.LIMIT_SECONDS, "all victims to be ready, and one old enough")
+        return waiting.eventually(replacements, waiting.LIMIT_SECONDS, "all victims to be ready, and one old enough")
 
     def order(self, hot: str, dies_at: int) -> mortal.Order:
         """A run over these files."""

@@ -32,19 +32,19 @@ NOT_TRIED = (
 GUARD = {f"{test_guard.PATHS[body['kind']]}/{body['metadata']['name']}": body for body in test_guard.documents()}
 
 
-def scheduling(made: stack.Stack) -> None:
+def scheduling(item: stack.Stack) -> None:
     """Waits until kube-scheduler asks the extender about pods."""
-    made.use_extender()
+    item.use_extender()
     numbers = itertools.count()
 
-    def asked() -> bool:
+    def was_queried() -> bool:
         """An extender that is late is passed over; the next pod asks it again."""
         prefix = f"first-{next(numbers)}-"
-        made.create_pods(prefix, 1)
-        made.placed(prefix, 1)
-        return made.extender.metric("evenload_extender_request_duration_seconds_count") > 0
+        item.create_pods(prefix, 1)
+        item.placed(prefix, 1)
+        return item.extender.metric("evenload_extender_request_duration_seconds_count") > 0
 
-    waiting.eventually(asked, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", made.extender.log)
+    waiting.eventually(was_queried, waiting.LIMIT_SECONDS, "kube-scheduler to ask the extender", item.extender.log)
 
 
 def guard(running: cluster.Cluster) -> None:
@@ -68,10 +68,10 @@ def guarded(running: cluster.Cluster) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
     """Annotator and extender at work, the shipped rights and guard in place, and kube-scheduler asking about pods."""
-    with lent(fleet), stack.started_on(fleet, policies.write) as made, guarded(fleet):
-        made.start(made.annotator, made.extender)
-        scheduling(made)
-        yield made
+    with lent(fleet), stack.started_on(fleet, policies.write) as cluster_site, guarded(fleet):
+        cluster_site.start(cluster_site.annotator, cluster_site.extender)
+        scheduling(cluster_site)
+        yield cluster_site
 
 
 @pytest.fixture
@@ -86,17 +86,17 @@ def breaking(running: stack.Stack) -> Iterator[stack.Stack]:
     scheduling(running)
 
 
-def examine(made: stack.Stack, *words: str, kubeconfig: pathlib.Path | None = None) -> tuple[int, Checks]:
+def examine(item: stack.Stack, *words: str, kubeconfig: pathlib.Path | None = None) -> tuple[int, Checks]:
     """Exit code and checks by name of `evenload doctor -o json`."""
-    given = ["doctor", "--kubeconfig", str(kubeconfig or made.cluster.kubeconfig), "-o", "json"]
-    given += ["--prometheus", made.cluster.prometheus_url, "--extender", made.extender.url]
-    given += [] if "--policy" in words else ["--policy", str(made.policy)]
+    given = ["doctor", "--kubeconfig", str(kubeconfig or item.cluster.kubeconfig), "-o", "json"]
+    given += ["--prometheus", item.cluster.prometheus_url, "--extender", item.extender.url]
+    given += [] if "--policy" in words else ["--policy", str(item.policy)]
     result = click.testing.CliRunner().invoke(cli.__main__.main, [*given, *words])
     assert result.stdout, result.stderr
     return result.exit_code, {one["check"]: one for one in json.loads(result.stdout)["checks"]}
 
 
-def said(checks: Checks, name: str) -> str:
+def summary_of(checks: Checks, name: str) -> str:
     """Verdict, what was seen and the fix of a check, in one line."""
     one = checks[name]
     return f"{one['verdict']}: {one['seen']} -> {one['fix']}"
@@ -117,7 +117,9 @@ def test_a_healthy_cluster_is_well(running: stack.Stack) -> None:
     assert "the shortest window holds" in checks["scrape interval"]["seen"]
     assert "annotator" in checks["policy in force"]["seen"]
     assert checks["extender asked"]["seen"].startswith("kube-scheduler asks: ")
-    assert "refused in a dry run: an eviction of evenload-system/proof by evenload-descheduler" in said(checks, "guard")
+    assert "refused in a dry run: an eviction of evenload-system/proof by evenload-descheduler" in summary_of(
+        checks, "guard"
+    )
     assert not running.door.get(kinds.PODS, "proof", namespace=stack.SYSTEM_NAMESPACE).deleting
     running.door.delete(kinds.PODS, "proof", namespace=stack.SYSTEM_NAMESPACE)
 
@@ -143,7 +145,7 @@ def test_a_person_with_the_shipped_rights_sees_the_same(running: stack.Stack) ->
         return checks if code == 1 else {}
 
     checks = waiting.eventually(refused, 120, "nobody to be refused", lambda: examine(running, kubeconfig=nobody))
-    assert "you may not list nodes" in said(checks, "your rights")
+    assert "you may not list nodes" in summary_of(checks, "your rights")
     assert checks["disruption budgets"]["verdict"] == "unknown"
 
 
@@ -167,7 +169,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     def unnamed() -> dict[str, str]:
         """What a check does not say yet, all of one moment: its other failures on the way say something else."""
         checks = examine(breaking, "--policy", str(policy))[1]
-        told = {name: said(checks, name) for name in wanted}
+        told = {name: summary_of(checks, name) for name in wanted}
         return {
             name: told[name]
             for name, (verdict, *words) in wanted.items()
@@ -185,7 +187,7 @@ def test_every_broken_thing_is_named_with_its_fix(breaking: stack.Stack, tmp_pat
     breaking.extender.kill()
 
     def views() -> str:
-        return said(examine(breaking)[1], "extender views")
+        return summary_of(examine(breaking)[1], "extender views")
 
     waiting.eventually(lambda: "gives no answer" in views(), 120, "the dead extender to be noticed", views)
 
@@ -217,7 +219,7 @@ def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_ask
         "api/v1/namespaces/default/services", {**body, "spec": {"ports": ports, "selector": {"app": "prometheus"}}}
     )
 
-    def asked() -> str:
+    def was_queried() -> str:
         answer = runner.invoke(cli.__main__.main, [*common, "-o", "json"])
         checks = json.loads(answer.stdout)["checks"]
         return next(str(one["seen"]) for one in checks if one["check"] == "prometheus")
@@ -225,5 +227,8 @@ def test_a_prometheus_that_is_gone_is_unreachable_and_one_that_is_nowhere_is_ask
     through = "no endpoints available for service"  # the apiserver's proxy knew the Service, and has nobody to ask
     label = "(found by label app.kubernetes.io/name=prometheus)"
     waiting.eventually(
-        lambda: through in (told := asked()) and label in told, 120, "the apiserver's proxy to know the Service", asked
+        lambda: through in (told := was_queried()) and label in told,
+        120,
+        "the apiserver's proxy to know the Service",
+        was_queried,
     )

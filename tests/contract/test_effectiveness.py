@@ -30,22 +30,22 @@ COUNTED = 6
 @pytest.fixture(scope="module")
 def running(fleet: cluster.Cluster) -> Iterator[stack.Stack]:
     """Three nodes of different load, and the annotator among Prometheus' targets."""
-    with lent(fleet), stack.started_on(fleet, policies.write) as made:
-        targets = made.cluster.directory / "configuration" / "node-exporter-targets.json"
+    with lent(fleet), stack.started_on(fleet, policies.write) as scored_stack:
+        targets = scored_stack.cluster.directory / "configuration" / "node-exporter-targets.json"
         before = targets.read_text(encoding="utf-8")
-        address = made.annotator.url.removeprefix("http://")
+        address = scored_stack.annotator.url.removeprefix("http://")
         targets.write_text(json.dumps([*json.loads(before), {"targets": [address]}]), encoding="utf-8")
-        made.start(made.annotator)
-        for number, node in enumerate(sorted(made.nodes())):
-            made.set_load(node, cpu_ratio=0.2 + 0.2 * number, memory_ratio=0.3)
-        made.await_reading("node-2", "cpu_avg_5m", 0.5, 0.7, timeout_seconds=PATIENCE_SECONDS)
-        yield made
+        scored_stack.start(scored_stack.annotator)
+        for number, node in enumerate(sorted(scored_stack.nodes())):
+            scored_stack.set_load(node, cpu_ratio=0.2 + 0.2 * number, memory_ratio=0.3)
+        scored_stack.await_reading("node-2", "cpu_avg_5m", 0.5, 0.7, timeout_seconds=PATIENCE_SECONDS)
+        yield scored_stack
         targets.write_text(before, encoding="utf-8")
 
 
-def asked(made: stack.Stack, span: str = "10m") -> dict[str, Any]:
+def answered_json(item: stack.Stack, span: str = "10m") -> dict[str, Any]:
     """The document of a span."""
-    words = ["effectiveness", "--since", span, "--prometheus", made.cluster.prometheus_url, "-o", "json"]
+    words = ["effectiveness", "--since", span, "--prometheus", item.cluster.prometheus_url, "-o", "json"]
     words += ["--prometheus-timeout", str(ANSWER_SECONDS)]
     result = click.testing.CliRunner().invoke(cli.__main__.main, words)
     assert result.stdout, result.stderr
@@ -53,28 +53,28 @@ def asked(made: stack.Stack, span: str = "10m") -> dict[str, Any]:
     return document
 
 
-def schedule(made: stack.Stack, prefix: str) -> None:
+def schedule(item: stack.Stack, prefix: str) -> None:
     """Places pods and waits until Prometheus has seen the annotator count them all."""
-    waiting.eventually(lambda: _scraped(made) == 0, PATIENCE_SECONDS, "the first scrape of this annotator")
-    made.create_pods(prefix, COUNTED)
-    made.placed(prefix, COUNTED, timeout_seconds=PATIENCE_SECONDS)
+    waiting.eventually(lambda: _scraped(item) == 0, PATIENCE_SECONDS, "the first scrape of this annotator")
+    item.create_pods(prefix, COUNTED)
+    item.placed(prefix, COUNTED, timeout_seconds=PATIENCE_SECONDS)
     waiting.eventually(
-        lambda: _scraped(made) == COUNTED, PATIENCE_SECONDS, "the count to be scraped", lambda: _scraped(made)
+        lambda: _scraped(item) == COUNTED, PATIENCE_SECONDS, "the count to be scraped", lambda: _scraped(item)
     )
 
 
-def renewed_since(made: stack.Stack, at_seconds: float) -> None:
+def renewed_since(item: stack.Stack, at_seconds: float) -> None:
     """Waits for a renewal of the Lease: what was placed before it is not counted by the next process again."""
 
     def there() -> bool:
-        lease = made.door.get(kinds.LEASES, "evenload-annotator", namespace=stack.SYSTEM_NAMESPACE)
+        lease = item.door.get(kinds.LEASES, "evenload-annotator", namespace=stack.SYSTEM_NAMESPACE)
         return lease.spec.renew_time is not None and lease.spec.renew_time.timestamp() >= at_seconds
 
     waiting.eventually(there, PATIENCE_SECONDS, "a renewal of the annotator's Lease")
 
 
-def _scraped(made: stack.Stack) -> float | None:
-    with contextlib.closing(client.connect(made.cluster.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
+def _scraped(item: stack.Stack) -> float | None:
+    with contextlib.closing(client.connect(item.cluster.prometheus_url, timeout_seconds=ANSWER_SECONDS)) as door:
         samples = door.query(f"{TOTAL} + evenload_schedule_results_left_out").samples
     return samples[0].value if samples else None
 
@@ -82,10 +82,10 @@ def _scraped(made: stack.Stack) -> float | None:
 def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stack) -> None:
     schedule(running, "first-")
     waiting.eventually(  # a span is looked at in two hundred steps: less than one of them covers nothing
-        lambda: 0 < asked(running)["coveredSeconds"] < 600, PATIENCE_SECONDS, "a step of the span to be covered"
+        lambda: 0 < answered_json(running)["coveredSeconds"] < 600, PATIENCE_SECONDS, "a step of the span to be covered"
     )
     await_count(running, COUNTED)
-    once = asked(running)
+    once = answered_json(running)
     own = running.annotator.metric("evenload_cpu_utilization_total_avg")
     assert once["figures"]["cpu_utilization_total_avg"] == pytest.approx(own, abs=0.01)
     ratio = running.annotator.metric("evenload_effective_schedule_ratio")
@@ -97,15 +97,18 @@ def test_a_span_holds_what_two_lives_of_an_annotator_counted(running: stack.Stac
     await_count(running, 2 * COUNTED)
 
 
-def await_count(made: stack.Stack, count: int) -> None:
+def await_count(item: stack.Stack, count: int) -> None:
     """Wait until the span holds so many results. Prometheus extrapolates an increase by up to a scrape at its end: the
     fewer scrapes there are yet, or the later they came, the more, so only time makes the number right.
     """
 
-    def told() -> int:
-        document = asked(made)
+    def counted_placements() -> int:
+        document = answered_json(item)
         return int(document["figures"]["total_schedule_count"] + document["leftOut"])
 
     waiting.eventually(
-        lambda: abs(told() - count) <= count / COUNTED, PATIENCE_SECONDS, f"about {count} results within the span", told
+        lambda: abs(counted_placements() - count) <= count / COUNTED,
+        PATIENCE_SECONDS,
+        f"about {count} results within the span",
+        counted_placements,
     )

@@ -213,11 +213,11 @@ def until(client: asking.Asking, reached: collections.abc.Callable[[asking.Repor
     waiting.eventually(lambda: reached(client.so_far()), waiting.START_SECONDS, what, client.so_far)
 
 
-def failed(seen: asking.Report) -> dict[str, int]:
+def failed(run: asking.Report) -> dict[str, int]:
     """The errors by kind; without those of a client that the machine let wait for longer than an extender that stops
     serves on. Such a pause is no failure of the extender.
     """
-    return {kind: count for kind, count in seen.errors.items() if kind != "late"}
+    return {kind: count for kind, count in run.errors.items() if kind != "late"}
 
 
 def gaps_around_one_second(
@@ -232,14 +232,14 @@ def gaps_around_one_second(
 
 
 def test_idle_gaps_lose_no_request_with_our_keepalive(place: Place) -> None:
-    seen = gaps_around_one_second(place, 120, lambda now: now.requests >= 2000 and sum(now.connections.values()) >= 300)
-    assert seen.errors == {}, seen
-    assert sum(seen.connections.values()) == 300, seen
+    view = gaps_around_one_second(place, 120, lambda now: now.requests >= 2000 and sum(now.connections.values()) >= 300)
+    assert view.errors == {}, view
+    assert sum(view.connections.values()) == 300, view
 
 
 def test_the_same_gaps_lose_requests_when_the_server_closes_first(place: Place) -> None:
-    seen = gaps_around_one_second(place, 1, lambda now: bool(failed(now)))
-    assert set(seen.errors) <= {"closed", "reset", "late"}, seen
+    view = gaps_around_one_second(place, 1, lambda now: bool(failed(now)))
+    assert set(view.errors) <= {"closed", "reset", "late"}, view
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "mutual TLS"])
@@ -256,8 +256,8 @@ def test_a_rolling_restart_under_load_fails_no_filter(place: Place, secure: bool
             with one:  # again, on its port
                 roll(two, one)
                 connected(client, one, 2 * CLIENTS)
-                seen = client.finish()
-    assert failed(seen) == {}, seen
+                view = client.finish()
+    assert failed(view) == {}, view
 
 
 def connected(client: asking.Asking, replica: Replica, times: int) -> None:
@@ -283,10 +283,10 @@ def test_a_stop_ends_by_itself_though_new_connections_keep_coming(place: Place) 
         with place.ask("-per-connection", "1", "-max-gap", "5ms") as client:
             replica.await_filters(100)
             code = replica.stop()
-            seen = client.finish()
+            view = client.finish()
     assert code == 0
     assert "Worker exiting" in replica.log()
-    assert set(seen.errors) <= {"refused", "reset", "closed", "late"}, seen
+    assert set(view.errors) <= {"refused", "reset", "closed", "late"}, view
 
 
 def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
@@ -299,8 +299,8 @@ def test_a_reload_by_sighup_fails_no_filter(place: Place) -> None:
                 waiting.eventually(lambda n=boots: replica.log().count("Booting worker") >= n, 90, "a new worker")  # type: ignore[misc]
                 waiting.eventually(lambda n=boots - 1: replica.log().count("Worker exiting") >= n, 90, "the drain")  # type: ignore[misc]
             asked_more(client)
-            seen = client.finish()
-    assert failed(seen) == {}, seen
+            view = client.finish()
+    assert failed(view) == {}, view
 
 
 def asked_more(client: asking.Asking) -> None:
@@ -326,8 +326,8 @@ def test_a_new_certificate_is_served_without_a_failed_filter(place: Place) -> No
                 place.mount()
                 until(client, lambda now, n=count: len(now.serials) == n, f"{count} certificates seen")  # type: ignore[misc]
             asked_more(client)
-            seen = client.finish()
-    assert failed(seen) == {}, seen
+            view = client.finish()
+    assert failed(view) == {}, view
 
 
 def test_a_ca_replaced_in_the_order_of_the_docs_fails_no_filter(place: Place) -> None:
@@ -338,16 +338,16 @@ def test_a_ca_replaced_in_the_order_of_the_docs_fails_no_filter(place: Place) ->
         with place.ask(*place.bring(*SCHEDULER_FILES), *BUSY) as before:
             asked_more(before)
             place.certs("--replace-ca")
-            seen = [before.finish()]
+            view = [before.finish()]
         with place.ask(*place.bring("ca.crt"), *BUSY) as between:  # restarted, with its old certificate
             until(between, lambda now: len(now.serials) == 1, "the old certificate seen")
             place.mount()
             until(between, lambda now: len(now.serials) == 2, "the new certificate seen")
-            seen.append(between.finish())
+            view.append(between.finish())
         with place.ask(*place.bring(*SCHEDULER_FILES), *BUSY) as after:  # and again, with its new one
             asked_more(after)
-            seen.append(after.finish())
-    assert [failed(one) for one in seen] == [{}, {}, {}], seen
+            view.append(after.finish())
+    assert [failed(one) for one in view] == [{}, {}, {}], view
 
 
 def test_files_that_make_no_certificate_change_nothing_and_are_reported(place: Place) -> None:

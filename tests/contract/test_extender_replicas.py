@@ -36,7 +36,7 @@ OTHER_POLICY = POLICY + "filter: {thresholds: {cpu_avg_5m: 0.3}}\n"
 POD = {"metadata": {"name": "asked", "namespace": "default", "uid": "asked"}, "spec": {"containers": [{"name": "c"}]}}
 
 
-class Seen(NamedTuple):
+class Observed(NamedTuple):
     """What a replica is compared by."""
 
     view: str
@@ -49,7 +49,7 @@ class World:
     def __init__(self, running: cluster.Cluster, wire: forwarding.Forwarder, directory: pathlib.Path) -> None:
         self.cluster = running
         self.wire = wire
-        self.before = Seen("", "")  # the digests at the start of a test
+        self.before = Observed("", "")  # the digests at the start of a test
         self.policies = [directory / f"{number}" / "policy.yaml" for number in range(3)]
         self.replicas = [self._replica(path, cut_off=path is self.policies[2]) for path in self.policies]
 
@@ -65,16 +65,16 @@ class World:
         arguments += ["--deadline", "90s"]
         return services.Service("tests.e2e.patient_extender", arguments, policy.parent)
 
-    def reset(self) -> Seen:
+    def reset(self) -> Observed:
         """No pods, the first policy, the loads that the answers below are computed from; the digests of that."""
         self.wire.thaw()
         self.cluster.api.delete("api/v1/namespaces/default/pods")
         for policy in self.policies:
             write(policy, POLICY)
         self.annotate(clock.WallClock().now() - 60, node_0=0.1, node_1=0.4, node_2=0.9)
-        return waiting.eventually(self._as_reset, 90, "all replicas to be as at the start", self.seen).pop()
+        return waiting.eventually(self._as_reset, 90, "all replicas to be as at the start", self.observed).pop()
 
-    def _as_reset(self) -> set[Seen]:
+    def _as_reset(self) -> set[Observed]:
         answers = [replica.json("/nodes") for replica in self.replicas]
         for answer in answers:
             assert isinstance(answer, dict)
@@ -83,7 +83,7 @@ class World:
             held = (answer["policy"], ratios, counts, answer["heartbeat"]["matches"])
             if held != (reloading.content_hash(POLICY.encode()), [0.1, 0.4, 0.9], [0, 0, 0], True):
                 return set()
-        found = set(self.seen())
+        found = set(self.observed())
         return found if len(found) == 1 else set()
 
     def annotate(self, at_seconds: float, **cpu_ratio: float) -> None:
@@ -125,28 +125,28 @@ class World:
             lambda: set(self.hot(node)) == {count}, 90, f"{count} pods to count on {node}", lambda: self.hot(node)
         )
 
-    def seen(self) -> list[Seen]:
+    def observed(self) -> list[Observed]:
         """The digests of each replica."""
         answers = [replica.json("/nodes") for replica in self.replicas]
-        return [Seen(**answer["view"]) for answer in answers if isinstance(answer, dict)]
+        return [Observed(**answer["view"]) for answer in answers if isinstance(answer, dict)]
 
-    def settled(self, before: Seen) -> Seen:
+    def settled(self, before: Observed) -> Observed:
         """The digests that all three show, once they are the same and not those of before."""
 
-        def same() -> set[Seen]:
-            found = set(self.seen())
+        def same() -> set[Observed]:
+            found = set(self.observed())
             return found if len(found) == 1 and before not in found else set()
 
-        return waiting.eventually(same, 90, "three equal new digests", self.seen).pop()
+        return waiting.eventually(same, 90, "three equal new digests", self.observed).pop()
 
-    def two_against_one(self, before: Seen) -> None:
+    def two_against_one(self, before: Observed) -> None:
         """Wait until the first two replicas show something new and the third does not show that."""
 
         def split() -> bool:
-            one, two, three = self.seen()
+            one, two, three = self.observed()
             return one == two != three and one != before
 
-        waiting.eventually(split, 90, "two against one", self.seen)
+        waiting.eventually(split, 90, "two against one", self.observed)
 
     def answers(self) -> list[dict[str, Any]]:
         """What one client gets that asks the address in front of all three, on a new connection each time."""
@@ -278,7 +278,7 @@ def test_a_silent_pod_watch_flags_decisions_until_it_brings_something_again(worl
     assert cut_off.metric("evenload_kube_watch_problem") >= 2
     world.wire.thaw()
     waiting.eventually(lambda: degraded(cut_off) == [], SILENCE_SECONDS, "contact to be back", ready)
-    world.settled(Seen("", ""))
+    world.settled(Observed("", ""))
 
 
 def degraded(replica: services.Service) -> list[str]:

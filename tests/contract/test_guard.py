@@ -82,9 +82,9 @@ def documents() -> list[Document]:
     return every
 
 
-def with_expressions(given: list[Document], **expressions: str) -> list[Document]:
+def with_expressions(entries: list[Document], **expressions: str) -> list[Document]:
     """Variables of which some have another expression."""
-    return [one | {"expression": expressions.get(one["name"], one["expression"])} for one in given]
+    return [one | {"expression": expressions.get(one["name"], one["expression"])} for one in entries]
 
 
 def variables(**expressions: str) -> list[Document]:
@@ -191,7 +191,7 @@ def guard(
     control_plane: cluster.Cluster, evict: Evict, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> Iterator[None]:
     """The guard, in force: the apiserver takes up each policy and each pod that is judged by it some moments later."""
-    pods = {app: found(admin, where(app, namespace), app) for app in ("plain", *PROTECTED)}
+    pods = {app: guarded_pod(admin, where(app, namespace), app) for app in ("plain", *PROTECTED)}
     with contextlib.ExitStack() as undo:
         labelled = Call("PATCH", a_node(admin), {"metadata": {"labels": {"guard-test": "on"}}}, DRY_RUN)
         undo.callback(lambda: refused(evict, pods["labelled"], ""))  # other suites use this control plane, too
@@ -268,15 +268,15 @@ def a_node(admin: KubeDoor) -> str:
 def refused(evict: Evict, pod: objects.Pod, why: str) -> None:
     """Wait until an eviction of the pod is refused for that reason; for "", until it is not refused."""
 
-    def told() -> tuple[str, int | None, str]:
+    def refusal_text() -> tuple[str, int | None, str]:
         outcome = evict(pod, mode="DryRun")
         return outcome.result, outcome.http_status, outcome.message
 
     def as_expected() -> bool:
-        result, status, message = told()
+        result, status, message = refusal_text()
         return status == 403 and why in message if why else result == "dry_run"
 
-    waiting.eventually(as_expected, waiting.LIMIT_SECONDS, why or f"{pod.key} to be free to go", told)
+    waiting.eventually(as_expected, waiting.LIMIT_SECONDS, why or f"{pod.key} to be free to go", refusal_text)
 
 
 def where(app: str, namespace: str) -> str:
@@ -284,7 +284,7 @@ def where(app: str, namespace: str) -> str:
     return "kube-system" if app == "guarded" else namespace
 
 
-def found(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
+def guarded_pod(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
     """The running pod of a Deployment."""
 
     def running() -> objects.Pod | None:
@@ -307,24 +307,24 @@ def found(admin: KubeDoor, namespace: str, app: str) -> objects.Pod:
     ],
 )
 def test_what_is_protected_is_refused_by_the_apiserver(admin: KubeDoor, evict: Evict, namespace: str, app: str) -> None:
-    pod = found(admin, where(app, namespace), app)
+    pod = guarded_pod(admin, where(app, namespace), app)
     outcome = evict(pod)
     assert (outcome.accepted, outcome.http_status) == (False, 403)
     assert PROTECTED[app] in outcome.message
     assert api_results.refused_by(outcome.told) == "guard"
-    assert found(admin, where(app, namespace), app).uid == pod.uid
+    assert guarded_pod(admin, where(app, namespace), app).uid == pod.uid
 
 
 @pytest.mark.usefixtures("guard")
 def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_is_not(
     control_plane: cluster.Cluster, admin: KubeDoor, evict: Evict, namespace: str
 ) -> None:
-    plain = found(admin, namespace, "plain")
+    plain = guarded_pod(admin, namespace, "plain")
     assert evict(plain, mode="DryRun").result == "dry_run"
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables(minPodAge='duration("1h")')}})
     refused(evict, plain, "less than 3600s")
     assert "less than 3600s" in evict(plain).message
-    assert found(admin, namespace, "plain").uid == plain.uid
+    assert guarded_pod(admin, namespace, "plain").uid == plain.uid
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": variables()}})
     refused(evict, plain, "")
     assert evict(plain).result == "evicted"
@@ -334,7 +334,7 @@ def test_a_pod_is_refused_while_it_is_younger_than_the_limit_and_leaves_when_it_
 def test_annotations_keep_no_pod_where_the_guard_is_told_to_ignore_them(
     control_plane: cluster.Cluster, admin: KubeDoor, evict: Evict, namespace: str
 ) -> None:
-    pods = {app: found(admin, namespace, app) for app in ("opted-out", "labelled")}
+    pods = {app: guarded_pod(admin, namespace, app) for app in ("opted-out", "labelled")}
     in_another = variables(optOutIgnored='request.namespace in ["another"]')
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": in_another}})
     refused(evict, pods["opted-out"], PROTECTED["opted-out"])
@@ -400,18 +400,18 @@ def new_pod() -> Document:
 def test_the_descheduler_does_nothing_to_a_pod_but_evict_it(
     admin: KubeDoor, descheduler: client.Client, namespace: str, name: str
 ) -> None:
-    before = found(admin, namespace, "labelled")
+    before = guarded_pod(admin, namespace, "labelled")
     answer = refusal(descheduler, OF_PODS[name](pod_path(before)))
     assert answer.startswith("403 "), answer
     assert OTHER_WRITE in answer
-    assert found(admin, namespace, "labelled").uid == before.uid
+    assert guarded_pod(admin, namespace, "labelled").uid == before.uid
 
 
 @pytest.mark.usefixtures("guard")
 def test_the_descheduler_gives_a_pod_no_other_size(
     control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> None:
-    path = pod_path(found(admin, namespace, "plain"))
+    path = pod_path(guarded_pod(admin, namespace, "plain"))
     statuses = control_plane.api.get(path)["status"]["containerStatuses"]
     resizable = [one | {"resources": {}} for one in statuses]  # a kubelet that can resize says so by this
     control_plane.api.patch(f"{path}/status", {"status": {"containerStatuses": resizable}})
@@ -464,11 +464,11 @@ MALFORMED: dict[str, tuple[Callable[[objects.Pod], Call], str]] = {
 def test_no_form_of_an_eviction_takes_what_is_protected(
     admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
 ) -> None:
-    pod = found(admin, namespace, "labelled")
+    pod = guarded_pod(admin, namespace, "labelled")
     answer = refusal(descheduler, FORMS[form](pod))
     assert answer.startswith("403 "), answer
     assert PROTECTED["labelled"] in answer
-    assert found(admin, namespace, "labelled").uid == pod.uid
+    assert guarded_pod(admin, namespace, "labelled").uid == pod.uid
 
 
 @pytest.mark.usefixtures("guard")
@@ -477,19 +477,19 @@ def test_an_eviction_that_takes_liberties_is_refused_for_any_pod(
     admin: KubeDoor, descheduler: client.Client, namespace: str, form: str
 ) -> None:
     make, why = MALFORMED[form]
-    pod = found(admin, namespace, "plain")
+    pod = guarded_pod(admin, namespace, "plain")
     assert not refusal(descheduler, eviction(pod)._replace(query=DRY_RUN))
     answer = refusal(descheduler, make(pod))
     assert answer.startswith("403 "), answer
     assert why in answer
-    assert found(admin, namespace, "plain").uid == pod.uid
+    assert guarded_pod(admin, namespace, "plain").uid == pod.uid
 
 
 @pytest.mark.usefixtures("guard")
 def test_what_the_guard_cannot_judge_is_refused(
     control_plane: cluster.Cluster, admin: KubeDoor, descheduler: client.Client, namespace: str
 ) -> None:
-    asked = eviction(found(admin, namespace, "plain"))._replace(query=DRY_RUN)
+    asked = eviction(guarded_pod(admin, namespace, "plain"))._replace(query=DRY_RUN)
     wait_refused(descheduler, asked, "")
     broken = variables(priorityAtLeast="int(request.name)")
     control_plane.api.patch(EVICTIONS, {"spec": {"variables": broken}})
@@ -500,7 +500,7 @@ def test_what_the_guard_cannot_judge_is_refused(
 
 @pytest.mark.usefixtures("guard")
 def test_others_are_not_concerned(admin: KubeDoor, namespace: str) -> None:
-    labelled = found(admin, namespace, "labelled")
+    labelled = guarded_pod(admin, namespace, "labelled")
     admin.delete(kinds.PODS, labelled.name, namespace=namespace, dry_run=True)
     answer = admin.evict(namespace=namespace, name=labelled.name, uid=labelled.uid, dry_run=True)
     assert answer.accepted

@@ -47,9 +47,9 @@ def by_label(prometheus: door.PrometheusDoor, query: str, label: str) -> dict[st
     return {sample.labels[label]: sample.value for sample in prometheus.query(query).samples}
 
 
-def eventually(condition: collections.abc.Callable[[], bool], what: str, seen: Seen | None = None) -> None:
-    """Waits until Prometheus has seen it; `seen` is what it shows instead."""
-    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, seen)
+def eventually(condition: collections.abc.Callable[[], bool], what: str, item: Seen | None = None) -> None:
+    """Waits until Prometheus has seen it; `item` is what it shows instead."""
+    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, item)
 
 
 def pod(name: str, node: str) -> dict[str, object]:
@@ -73,14 +73,16 @@ def test_the_annotators_query_reads_the_set_load_and_a_real_node_exporter(
     def values() -> dict[str, float]:
         return by_label(prometheus, expression(resource), "instance")
 
-    def seen() -> dict[str, float]:
+    def sample_values() -> dict[str, float]:
         """All at one moment: a scrape that comes too late makes its target disappear until the next."""
         found = values()
         set_one, idle_one = (found.pop(ADDRESS[name], math.nan) for name in ("node-1", "node-0"))
         found.pop(ADDRESS["node-2"], None)
         return found if abs(set_one - 0.6) < 0.01 and idle_one < 0.1 else {}  # NaN, of a young window, is neither
 
-    real = waiting.eventually(seen, waiting.LIMIT_SECONDS, f"{resource} 0.6 of node-1 and the real node", values)
+    real = waiting.eventually(
+        sample_values, waiting.LIMIT_SECONDS, f"{resource} 0.6 of node-1 and the real node", values
+    )
     (ratio,) = real.values()  # one real node_exporter beside the fake nodes
     assert 0 <= ratio <= 1
 

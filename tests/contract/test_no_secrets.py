@@ -150,7 +150,7 @@ class World:
         there = self.prometheus.replace("://", f"://me:{PASSWORD}@")
         return ["--prometheus", there, "--prometheus-header", f"X-Scope: {HEADER}"]
 
-    def said(self) -> dict[str, bytes]:
+    def outputs(self) -> dict[str, bytes]:
         """Everything on disk but what a process was given, and what was written to the apiserver."""
         given = {"kubeconfig", "policy.yaml", "token", "elsewhere", "broken"}
         found = {path.name: path.read_bytes() for path in self.directory.iterdir() if path.name not in given}
@@ -174,9 +174,9 @@ def sent(server: scripted_http.ScriptedServer, header: str) -> set[str | None]:
     return {exchange.headers.get(header) for exchange in server.seen}
 
 
-def assert_untold(said: collections.abc.Mapping[str, bytes], *more: str) -> None:
+def assert_untold(texts: collections.abc.Mapping[str, bytes], *more: str) -> None:
     """No secret, nor a line of a key, in anything."""
-    for where, content in said.items():
+    for where, content in texts.items():
         for secret in (*SECRETS, *more):
             at = content.find(secret.encode())
             assert at < 0, f"{where}: …{content[max(0, at - 300) : at + 60].decode(errors='replace')}"
@@ -244,8 +244,8 @@ def test_services_tell_no_secret_while_everything_fails(world: tuple[World, Serv
                 prom.fails.set()
                 enough = lambda: min(kube.failed, prom.failed) >= len(FAILURES)  # noqa: E731
                 waiting.eventually(enough, waiting.START_SECONDS, "every failure", lambda: (kube.failed, prom.failed))
-    assert_untold({**found, **made.said()}, *key_lines(made))
-    assert b"Unauthorized" in made.said()["annotator.log"] + made.said()["descheduler.log"]
+    assert_untold({**found, **made.outputs()}, *key_lines(made))
+    assert b"Unauthorized" in made.outputs()["annotator.log"] + made.outputs()["descheduler.log"]
 
 
 def events(world: World) -> int:
@@ -283,7 +283,7 @@ def test_commands_that_end_tell_no_secret(world: tuple[World, Server, Server]) -
     codes = {name: process.wait(timeout=waiting.START_SECONDS) for name, process in processes.items()}
     assert 0 not in codes.values(), codes
     assert not [name for name in runs if "Traceback" in log(made, name)]
-    assert_untold(made.said(), *key_lines(made))
+    assert_untold(made.outputs(), *key_lines(made))
 
 
 def changed(kubeconfig: dict[str, Any], *, server: str) -> str:

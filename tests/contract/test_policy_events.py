@@ -50,7 +50,7 @@ class World:
         shared = ["--policy", str(self.policy), "--kubeconfig", str(kubeconfig)]
         return [*shared, "--namespace", permissions.NAMESPACE]
 
-    def told(self, reason: events.Reason) -> dict[str, dict[str, Any]]:
+    def events_of(self, reason: events.Reason) -> dict[str, dict[str, Any]]:
         """The Events of a reason by who reports them, once all three have; {} before."""
         path = f"apis/events.k8s.io/v1/namespaces/{permissions.NAMESPACE}/events"
         found = [event for event in self.cluster.api.items(path) if event["reason"] == reason]
@@ -76,7 +76,7 @@ def world(control_plane: cluster.Cluster, tmp_path_factory: pytest.TempPathFacto
 
 def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(world: World) -> None:
     world.write(REFUSED)
-    refused = waiting.eventually(lambda: world.told(events.Reason.POLICY_REFUSED), 90, "three refusals")
+    refused = waiting.eventually(lambda: world.events_of(events.Reason.POLICY_REFUSED), 90, "three refusals")
     for event in refused.values():
         assert f"{world.policy}:4:14: filter.onMissing: " in event["note"]
         assert f"{reloading.content_hash(HEAD.encode())} stays in force" in event["note"]
@@ -88,12 +88,12 @@ def test_every_service_tells_of_a_refused_policy_and_of_the_next_accepted_one(wo
         assert "onMissing: " in service.text("/readyz?verbose")
         assert service.metric("evenload_config_last_reload_successful") == 0
     world.write(ACCEPTED)
-    accepted = waiting.eventually(lambda: world.told(events.Reason.POLICY_ACCEPTED), 90, "three acceptances")
+    accepted = waiting.eventually(lambda: world.events_of(events.Reason.POLICY_ACCEPTED), 90, "three acceptances")
     assert {event["note"] for event in accepted.values()} == {
         f"policy {reloading.content_hash(ACCEPTED.encode())} is in force"
     }
     assert all("Forbidden" not in service.log() for service in world.services.values())
-    assert len(world.told(events.Reason.POLICY_REFUSED)) == 3
+    assert len(world.events_of(events.Reason.POLICY_REFUSED)) == 3
 
 
 @pytest.mark.parametrize("name", ["annotator", "extender"])

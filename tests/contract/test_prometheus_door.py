@@ -56,11 +56,11 @@ class TestReal(prometheus_suite.Suite):
         return prometheus_suite.Stage(prometheus, 3, WINDOW_SECONDS, wait, LOAD_EXPORTER)
 
 
-def wait(condition: prometheus_suite.Answered, what: str, seen: collections.abc.Callable[[], object]) -> None:
+def wait(condition: prometheus_suite.Answered, what: str, describe: collections.abc.Callable[[], object]) -> None:
     """A fresh Prometheus needs two scrapes before a rate exists, and windows may still hold what another file made the
     nodes of the common control plane say, even NaN.
     """
-    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, seen)
+    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, describe)
 
 
 @pytest.mark.parametrize("window", EVERY_WINDOW, ids=lambda window: f"{window.resource} {window.statistic}")
@@ -95,7 +95,7 @@ def test_what_is_no_number_arrives_as_prometheus_has_it(prometheus: client.Clien
 
 
 @pytest.mark.parametrize(
-    ("expression", "expected", "said"),
+    ("expression", "expected", "expected_text"),
     [
         pytest.param("sum(", errors.BadQuery, "parse error", id="an expression that does not parse"),
         pytest.param("1 + 1", errors.Garbage, "a scalar, expected a vector", id="a scalar"),
@@ -103,9 +103,9 @@ def test_what_is_no_number_arrives_as_prometheus_has_it(prometheus: client.Clien
     ],
 )
 def test_what_is_no_vector_is_refused_in_its_own_words(
-    prometheus: client.Client, expression: str, expected: type[errors.PromqlError], said: str
+    prometheus: client.Client, expression: str, expected: type[errors.PromqlError], expected_text: str
 ) -> None:
-    with pytest.raises(expected, match=said):
+    with pytest.raises(expected, match=expected_text):
         prometheus.query(expression)
 
 
@@ -158,12 +158,12 @@ def test_the_simulated_prometheus_says_of_the_same_life_what_the_real_one_says(
     _, real, end_seconds = alone
     simulated = SimulatedPrometheus(same_life.book(end_seconds), clocks.ManualClock(end_seconds))
     for expression in same_life.EXPRESSIONS:
-        said, due = (
+        expected_text, due = (
             same_life.values(door.query(expression, at_seconds=end_seconds - before_end_seconds))
             for door in (simulated, real)
         )
-        assert said == pytest.approx(due, rel=TOLERANCE_RATIO, abs=TOLERANCE_RATIO), expression
-        assert said
+        assert expected_text == pytest.approx(due, rel=TOLERANCE_RATIO, abs=TOLERANCE_RATIO), expression
+        assert expected_text
 
 
 def test_a_dead_exporter_is_missing_at_once_although_its_windows_are_full(

@@ -174,11 +174,11 @@ def test_rules_and_raw_queries_agree_and_the_maxima_remember(
     running, door = recorded
     set_loads(running, LOADS)
 
-    def shown() -> dict[str, tuple[Values, Values]]:
+    def rule_values() -> dict[str, tuple[Values, Values]]:
         return pairs(door, WINDOWS)
 
     def steady() -> bool:
-        found = shown()
+        found = rule_values()
         near = [sorted(found[name][1].values()) for name in ("cpu_avg", "memory_avg")]
         loaded = all(
             len(seen) == 3
@@ -187,7 +187,7 @@ def test_rules_and_raw_queries_agree_and_the_maxima_remember(
         )
         return loaded and all(agree(raw, rule) for raw, rule in found.values())
 
-    waiting.eventually(steady, PATIENCE_SECONDS, "raw and recorded windows to agree under steady load", shown)
+    waiting.eventually(steady, PATIENCE_SECONDS, "raw and recorded windows to agree under steady load", rule_values)
     set_loads(running, dict.fromkeys(LOADS, 0.1))
 
     def cooled() -> bool:
@@ -198,7 +198,7 @@ def test_rules_and_raw_queries_agree_and_the_maxima_remember(
         assert all(seen >= due - TOLERANCE_RATIO for seen, due in zip(remembered, LOADS.values(), strict=True))
         return max(found["cpu_avg"][1].values()) < 0.2 and agree(*found["cpu_avg"]) and agree(*found["cpu_long"])
 
-    waiting.eventually(cooled, PATIENCE_SECONDS, "the averages to cool and the maxima to agree", shown)
+    waiting.eventually(cooled, PATIENCE_SECONDS, "the averages to cool and the maxima to agree", rule_values)
 
 
 def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Cluster, client.Client]) -> None:
@@ -206,20 +206,20 @@ def test_a_node_whose_series_end_leaves_every_rule(recorded: tuple[cluster.Clust
     node = running.api.items("api/v1/nodes")[0]
     name, gone = node["metadata"]["name"], node["status"]["addresses"][0]["address"]
 
-    def shown() -> dict[str, tuple[Values, Values]]:
+    def rule_values() -> dict[str, tuple[Values, Values]]:
         return pairs(door, WINDOWS)
 
     waiting.eventually(
-        lambda: all(len(rule) == 3 for _, rule in shown().values()),
+        lambda: all(len(rule) == 3 for _, rule in rule_values().values()),
         PATIENCE_SECONDS,
         "all rules to know all nodes",
-        shown,
+        rule_values,
     )
     control(running, name, hidden=True)
     waiting.eventually(
-        lambda: all(len(rule) == 2 and not any(gone in label for label in rule) for _, rule in shown().values()),
+        lambda: all(len(rule) == 2 and not any(gone in label for label in rule) for _, rule in rule_values().values()),
         PATIENCE_SECONDS,
         "the node to leave every rule",
-        shown,
+        rule_values,
     )
     set_loads(running, {name: 0.1})

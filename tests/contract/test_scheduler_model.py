@@ -88,10 +88,10 @@ class Stage:
         """The pods there are."""
         return self.door.list(kinds.PODS, namespace=NAMESPACE).items
 
-    def begin(self, asked: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = ()) -> None:
+    def begin(self, extender_ports: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = ()) -> None:
         """A scheduler that starts with all that is there now, and a model that is told of the same."""
-        self.cluster.start_scheduler(extenders=[stanza for stanza, _ in asked])
-        self.model = Scheduler([port for _, port in asked], np.random.default_rng(0))
+        self.cluster.start_scheduler(extenders=[stanza for stanza, _ in extender_ports])
+        self.model = Scheduler([port for _, port in extender_ports], np.random.default_rng(0))
         for node in self.door.list(kinds.NODES).items:
             self.model.node_changed(None, node)
         for owner in self.door.list(kinds.REPLICA_SETS).items:
@@ -120,13 +120,15 @@ class Stage:
             assert not silent, f"no pod changed for {WATCH_SECONDS} s; there are {self.pods()}"
 
     def play(
-        self, owners: scheduled_pods.Owners, asked: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = ()
+        self,
+        owners: scheduled_pods.Owners,
+        extender_ports: Sequence[tuple[scheduled_pods.Body, extenders.ExtenderPort]] = (),
     ) -> Tally:
         """Let both decide about one pod after another."""
         self.clear()
         for name in owners.names():
             self.door.create(kinds.REPLICA_SETS, scheduled_pods.replica_set(name), namespace=NAMESPACE)
-        self.begin(asked)
+        self.begin(extender_ports)
         tally, changes = Tally(), self.changes()
         for body in owners.pods(PODS):
             self.door.create(kinds.PODS, body, namespace=NAMESPACE)

@@ -85,8 +85,8 @@ def door(victoria_metrics: str) -> collections.abc.Iterator[client.Client]:
         yield made
 
 
-def wait(condition: prometheus_suite.Answered, what: str, seen: collections.abc.Callable[[], object]) -> None:
-    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, seen)
+def wait(condition: prometheus_suite.Answered, what: str, describe: collections.abc.Callable[[], object]) -> None:
+    waiting.eventually(condition, waiting.LIMIT_SECONDS, what, describe)
 
 
 class TestVictoriaMetrics(prometheus_suite.Suite):

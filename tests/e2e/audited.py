@@ -45,27 +45,27 @@ def _call(line: bytes) -> Call | None:
     if _ACCOUNT.encode() not in line:
         return None
     event = json.loads(line)
-    user, asked, answer = event["user"]["username"], event.get("objectRef", {}), event.get("responseStatus")
-    if not user.startswith(_ACCOUNT) or "resource" not in asked or answer is None:
+    user, wanted, answer = event["user"]["username"], event.get("objectRef", {}), event.get("responseStatus")
+    if not user.startswith(_ACCOUNT) or "resource" not in wanted or answer is None:
         return None
-    part = f"/{asked['subresource']}" if "subresource" in asked else ""
+    part = f"/{wanted['subresource']}" if "subresource" in wanted else ""
     access = Access(
         verb=event["verb"],
-        resource=asked["resource"] + part,
-        group=asked.get("apiGroup", ""),
-        namespace=asked.get("namespace", ""),
-        name=asked.get("name", ""),
+        resource=wanted["resource"] + part,
+        group=wanted.get("apiGroup", ""),
+        namespace=wanted.get("namespace", ""),
+        name=wanted.get("name", ""),
     )
     return Call(user.removeprefix(_ACCOUNT), access, answer.get("code", 0))
 
 
-def covers(granted: Access, asked: Access) -> bool:
+def covers(granted: Access, access: Access) -> bool:
     """Whether a right is one that the call needed; "*" in a right stands for any group, or any resource before a /."""
-    part = asked.resource.partition("/")[2]
+    part = access.resource.partition("/")[2]
     return (
-        granted.verb == asked.verb
-        and granted.resource in (asked.resource, f"*/{part}")
-        and granted.group in ("*", asked.group)
-        and granted.namespace in ("", asked.namespace)
-        and granted.name in ("", asked.name)
+        granted.verb == access.verb
+        and granted.resource in (access.resource, f"*/{part}")
+        and granted.group in ("*", access.group)
+        and granted.namespace in ("", access.namespace)
+        and granted.name in ("", access.name)
     )

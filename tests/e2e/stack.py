@@ -154,10 +154,10 @@ class Stack:
     ) -> None:
         """Waits until the annotated value of a metric lies within low..high, and the extender, if it runs, knows."""
         waiting.eventually(
-            lambda: all(low <= values.get(node, {}).get(metric, -1.0) <= high for values in self._told()),
+            lambda: all(low <= values.get(node, {}).get(metric, -1.0) <= high for values in self._sync_counts()),
             timeout_seconds,
             f"{metric} of {node} between {low} and {high}",
-            lambda: [values.get(node) for values in self._told()],
+            lambda: [values.get(node) for values in self._sync_counts()],
         )
 
     def heat(self, node: str, **ratios: float) -> None:
@@ -167,7 +167,7 @@ class Stack:
             if (ratio := ratios.get(f"{resource}_ratio")) is not None:
                 self.await_reading(node, f"{resource}_avg_5m", ratio - NEAR_RATIO, ratio + NEAR_RATIO)
 
-    def _told(self) -> list[dict[str, dict[str, float]]]:
+    def _sync_counts(self) -> list[dict[str, dict[str, float]]]:
         """Values by node, as annotated and, while it runs, as the extender goes by them: its watch may lag behind."""
         views = [self.readings()]
         if self.extender.running:
@@ -210,7 +210,7 @@ class Stack:
             lambda: self._all_read(nodes, hot),
             waiting.LIMIT_SECONDS,
             f"every node to read cool again but {hot}",
-            self._told,
+            self._sync_counts,
         )
         what = "the placements of the last test to be forgotten"
         waiting.eventually(lambda: not self._crowded(), waiting.LIMIT_SECONDS, what, self._crowded)
@@ -226,7 +226,7 @@ class Stack:
         return not (sets or pods)
 
     def _all_read(self, nodes: collections.abc.Collection[str], hot: collections.abc.Mapping[str, float]) -> bool:
-        return all(_reads(values.get(node, {}), hot.get(node)) for values in self._told() for node in nodes)
+        return all(_reads(values.get(node, {}), hot.get(node)) for values in self._sync_counts() for node in nodes)
 
     def _crowded(self) -> list[str]:
         """The nodes that the extender, if it runs, still counts placements on."""

@@ -88,11 +88,11 @@ def evenload(running: stack.Stack) -> collections.abc.Iterator[stack.Stack]:
 def ready(evenload: stack.Stack, prefix: str, count: int) -> list[objects.Pod]:
     """Waits until `count` pods of that prefix run and are ready."""
 
-    def found() -> list[objects.Pod]:
+    def matching() -> list[objects.Pod]:
         pods = [pod for pod in evenload.pods(prefix) if pod.ready]
         return pods if len(pods) == count else []
 
-    return waiting.eventually(found, 90, f"{count} pods {prefix}* to be ready")
+    return waiting.eventually(matching, 90, f"{count} pods {prefix}* to be ready")
 
 
 def overload(
@@ -161,7 +161,7 @@ def lift_pause(evenload: stack.Stack) -> collections.abc.Iterator[collections.ab
     resume()
 
 
-def asked(evenload: stack.Stack, *words: str) -> dict[str, typing.Any]:
+def command_json(evenload: stack.Stack, *words: str) -> dict[str, typing.Any]:
     """What an `evenload` command says of the descheduler; {} when that does not answer in time, or not of all."""
     command = [*words, "--descheduler", evenload.descheduler.url, "-o", "json"]
     result = click.testing.CliRunner().invoke(cli.__main__.main, command)
@@ -177,7 +177,7 @@ def planned(evenload: stack.Stack, candidates: int) -> dict[str, typing.Any]:
 
     Until then a pod may be too young for its usage to be known, or the budget not computed yet.
     """
-    answer = asked(evenload, "plan")
+    answer = command_json(evenload, "plan")
     verdicts = sorted(pod["verdict"] for node in answer.get("nodes", []) for pod in node["candidates"])
     return answer if verdicts == ["chosen", *["node_cap"] * (candidates - 1)] else {}
 
@@ -190,7 +190,9 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
     with BudgetWatcher(evenload, "web", least_ready=3) as watcher:
         evenload.descheduler.start()
         foretold = lambda: planned(evenload, len(first))  # noqa: E731
-        plan = waiting.eventually(foretold, 90, "a plan to evict one of the pods", lambda: asked(evenload, "plan"))
+        plan = waiting.eventually(
+            foretold, 90, "a plan to evict one of the pods", lambda: command_json(evenload, "plan")
+        )
         tells_what_it_would_do(plan, first)
         assert not ledger_rows(evenload), "nothing was done before the plan was asked for"
         lift_pause()
@@ -209,8 +211,12 @@ def test_an_overloaded_node_reaches_its_target_as_planned_under_a_budget_that_is
     assert len(done) >= 2, f"one alone does not bring 0.875 to 0.6: {done}"
     names = {str(row["pod"]) for row in done if row["result"] == "evicted"}
     waiting.eventually(lambda: names <= pod_events(evenload), 90, f"an Event for each of {names}")
-    waiting.eventually(lambda: names <= told(evenload, "Node"), 90, "and one on the node", lambda: events(evenload))
-    waiting.eventually(lambda: names <= told(evenload, "Deployment"), 90, "and its owner", lambda: events(evenload))
+    waiting.eventually(
+        lambda: names <= event_names(evenload, "Node"), 90, "and one on the node", lambda: events(evenload)
+    )
+    waiting.eventually(
+        lambda: names <= event_names(evenload, "Deployment"), 90, "and its owner", lambda: events(evenload)
+    )
     outcomes = waiting.eventually(
         lambda: known(listed(evenload)), 90, "every outcome to be known", lambda: listed(evenload)
     )
@@ -247,7 +253,7 @@ def tells_how_good_its_plans_were(evenload: stack.Stack, judged: list[dict[str, 
         assert 0 < row["expected_30m_ratio"] < row["value_ratio"], "a pod of 5 GiB of 32 leaves less"
         expected = row["expected_30m_ratio"] + row["moved_30m_ratio"]
         assert row["load_30m_ratio"] - expected == pytest.approx(row["error_30m_ratio"], abs=2e-4), "four digits"
-    (whole,) = asked(evenload, "evictions", "--summary")["groups"]
+    (whole,) = command_json(evenload, "evictions", "--summary")["groups"]
     assert whole["after_30m"]["judged"] >= len(judged)
     assert (whole["returned"], whole["replaced"]) == (0, whole["evictions"])
     command = ["evictions", "--summary", "--descheduler", evenload.descheduler.url]
@@ -263,7 +269,7 @@ def events(evenload: stack.Stack) -> list[dict[str, str]]:
     return kept
 
 
-def told(evenload: stack.Stack, kind: str) -> set[str]:
+def event_names(evenload: stack.Stack, kind: str) -> set[str]:
     """Names of the pods of which an Event on something of that kind says, with figures, that they were evicted."""
     notes = [one["note"].partition(" evicted: memory_avg_5m ") for one in events(evenload) if one["kind"] == kind]
     return {key.removeprefix(f"{stack.NAMESPACE}/") for key, _, figures in notes if f"on {HOT}, until 0.60" in figures}
@@ -276,7 +282,7 @@ def known(rows: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
 
 def listed(evenload: stack.Stack) -> list[dict[str, typing.Any]]:
     """What `evenload evictions` says of the evictions carried out; [] when the descheduler does not answer in time."""
-    rows: list[dict[str, typing.Any]] = asked(evenload, "evictions", "--outcome", "evicted").get("evictions", [])
+    rows: list[dict[str, typing.Any]] = command_json(evenload, "evictions", "--outcome", "evicted").get("evictions", [])
     return rows
 
 
@@ -370,10 +376,10 @@ def hinted(evenload: stack.Stack) -> bool:
 
 def unplaced(evenload: stack.Stack) -> dict[str, str]:
     """The pods that are not bound, each with what kube-scheduler says of it."""
-    found = evenload.cluster.api.items(f"api/v1/namespaces/{stack.NAMESPACE}/pods")
+    matching = evenload.cluster.api.items(f"api/v1/namespaces/{stack.NAMESPACE}/pods")
     return {
         one["metadata"]["name"]: "; ".join(str(said.get("message")) for said in one["status"].get("conditions", []))
-        for one in found
+        for one in matching
         if not one["spec"].get("nodeName")
     }
 
@@ -426,8 +432,10 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
     assert (row["node"], row["landed_pod"], row["landed_node"]) == (HOT, placed[0].uid, HOT)
 
     def loops() -> set[str]:
-        found = evenload.door.list(kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=EvictionLoop").items
-        return {event.regarding.kind for event in found if event.regarding.name in (name, "web")}
+        matching = evenload.door.list(
+            kinds.EVENTS, namespace=stack.NAMESPACE, field_selector="reason=EvictionLoop"
+        ).items
+        return {event.regarding.kind for event in matching if event.regarding.name in (name, "web")}
 
     waiting.eventually(lambda: loops() >= {"Pod", "ReplicaSet"}, 90, "the Events about it", loops)
     evenload.set_load(HOT, memory_ratio=0.25)
@@ -439,5 +447,5 @@ def test_a_replacement_stays_away_while_its_node_is_hot_and_a_return_is_told_and
 
 def candidates(evenload: stack.Stack) -> list[dict[str, typing.Any]]:
     """What GET /plan says of the pods of HOT."""
-    found: list[dict[str, typing.Any]] = plan_of(evenload, HOT).get("candidates", [])
-    return found
+    matching: list[dict[str, typing.Any]] = plan_of(evenload, HOT).get("candidates", [])
+    return matching

@@ -20,11 +20,11 @@ def eventually(
     probe: collections.abc.Callable[[], T],
     timeout_seconds: float,
     what: str,
-    seen: collections.abc.Callable[[], object] | None = None,
+    describe: collections.abc.Callable[[], object] | None = None,
 ) -> T:
     """The first true answer of `probe`, asked five times a second.
 
-    After the limit an AssertionError says `what` was waited for, and what `seen` (else the last answer) shows instead.
+    After the limit an AssertionError says `what` was waited for, and what `item` (else the last answer) shows instead.
     """
     limit = time.monotonic() + timeout_seconds
     while True:
@@ -32,5 +32,7 @@ def eventually(
         if answer:
             return answer
         if time.monotonic() >= limit:
-            raise AssertionError(f"waited {timeout_seconds:g} s for {what}; seen: {seen() if seen else answer!r}")
+            raise AssertionError(
+                f"waited {timeout_seconds:g} s for {what}; describe: {describe() if describe else answer!r}"
+            )
         _NEVER.wait(0.2)

@@ -111,7 +111,7 @@ def use(pod: objects.Identified) -> None:
     """What the services ask of a pod of their watch."""
     if isinstance(pod, pod_cache.Pod):
         countable_pods.counts(pod)
-        usage_estimates.asked(pod)
+        usage_estimates.estimate_key(pod)
     elif isinstance(pod, compact.Pod):
         pod_index.owner_key(pod)
 

@@ -18,7 +18,7 @@ DOWN = errors.Unreachable("down")
 NOW = 1000.0
 
 
-def asked(
+def metric_answer(
     metric: metrics.Metric,
     values: Mapping[str, float] | None,
     *,
@@ -48,30 +48,34 @@ def held(confirmed_seconds: float, *, node: str = "a", **ratios: float) -> LastG
 
 
 def test_an_answer_confirms_the_nodes_in_it() -> None:
-    book = collector.fold(EMPTY, [asked(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
+    book = collector.fold(EMPTY, [metric_answer(CPU, {"a": 0.3})], ("a", "b"), now_seconds=NOW, keep_seconds=240.0)
     assert {node: values_of(book, node) for node in book.nodes} == {"a": {CPU.name: Held(0.3, NOW)}, "b": {}}
 
 
 def test_a_failed_query_keeps_the_last_good_value_with_its_old_confirmation() -> None:
     before = held(NOW - 100, cpu_avg_5m=0.3)
-    after = collector.fold(before, [asked(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
+    after = collector.fold(before, [metric_answer(CPU, None)], ("a",), now_seconds=NOW, keep_seconds=240.0)
     assert values_of(after, "a")[CPU.name] == Held(0.3, NOW - 100)
 
 
 def test_a_kept_value_goes_before_it_is_stale() -> None:
-    assert fold(held(NOW - 240, cpu_avg_5m=0.3), asked(CPU, None))["a"] == {}
+    assert fold(held(NOW - 240, cpu_avg_5m=0.3), metric_answer(CPU, None))["a"] == {}
 
 
 def test_a_node_absent_from_a_whole_answer_is_missing_at_once() -> None:
-    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {"b": 0.1}))["a"] == {}
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), metric_answer(CPU, {"b": 0.1}))["a"] == {}
 
 
 def test_a_refused_value_is_missing_at_once() -> None:
-    assert fold(held(NOW - 30, cpu_avg_5m=0.3), asked(CPU, {}, refused={"a": "nan"}))["a"] == {}
+    assert fold(held(NOW - 30, cpu_avg_5m=0.3), metric_answer(CPU, {}, refused={"a": "nan"}))["a"] == {}
 
 
 def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
-    answers = [asked(CPU, {"b": 0.2}), asked(CPU_MAX, {"a": 0.9, "b": 0.3}), asked(MEMORY, {"a": 0.4, "b": 0.4})]
+    answers = [
+        metric_answer(CPU, {"b": 0.2}),
+        metric_answer(CPU_MAX, {"a": 0.9, "b": 0.3}),
+        metric_answer(MEMORY, {"a": 0.4, "b": 0.4}),
+    ]
     assert fold(EMPTY, *answers) == {
         "a": {MEMORY.name: 0.4},
         "b": {CPU.name: 0.2, CPU_MAX.name: 0.3, MEMORY.name: 0.4},
@@ -79,19 +83,28 @@ def test_without_a_current_average_the_maxima_of_that_resource_go_too() -> None:
 
 
 def test_a_maximum_is_at_least_the_current_average() -> None:
-    assert fold(EMPTY, asked(CPU, {"a": 0.8}), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU.name: 0.8, CPU_MAX.name: 0.8}
+    assert fold(EMPTY, metric_answer(CPU, {"a": 0.8}), metric_answer(CPU_MAX, {"a": 0.5}))["a"] == {
+        CPU.name: 0.8,
+        CPU_MAX.name: 0.8,
+    }
 
 
 def test_a_maximum_stays_when_only_the_average_could_not_be_asked() -> None:
-    assert fold(EMPTY, asked(CPU, None), asked(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
+    assert fold(EMPTY, metric_answer(CPU, None), metric_answer(CPU_MAX, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5}
 
 
 def test_a_longer_average_stands_for_nothing_current_and_the_order_of_metrics_is_no_matter() -> None:
     longer = metrics.Metric("cpu_avg_1h", "cpu", metrics.AVERAGE, 3600.0, 3600.0)
-    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {}))["a"] == {CPU.name: 0.5}
-    assert fold(EMPTY, asked(CPU, {"a": 0.5}), asked(longer, {"a": 0.2}))["a"] == {CPU.name: 0.5, longer.name: 0.2}
-    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {"a": 0.5}))["a"] == {CPU_MAX.name: 0.5, CPU.name: 0.5}
-    assert fold(EMPTY, asked(CPU_MAX, {"a": 0.4}), asked(CPU, {}))["a"] == {}
+    assert fold(EMPTY, metric_answer(CPU, {"a": 0.5}), metric_answer(longer, {}))["a"] == {CPU.name: 0.5}
+    assert fold(EMPTY, metric_answer(CPU, {"a": 0.5}), metric_answer(longer, {"a": 0.2}))["a"] == {
+        CPU.name: 0.5,
+        longer.name: 0.2,
+    }
+    assert fold(EMPTY, metric_answer(CPU_MAX, {"a": 0.4}), metric_answer(CPU, {"a": 0.5}))["a"] == {
+        CPU_MAX.name: 0.5,
+        CPU.name: 0.5,
+    }
+    assert fold(EMPTY, metric_answer(CPU_MAX, {"a": 0.4}), metric_answer(CPU, {}))["a"] == {}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +123,7 @@ def test_an_answer_without_any_series_is_none_and_one_without_values_is_one(
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:
-    assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), asked(CPU, None))
+    assert "gone" not in fold(held(NOW, node="gone", cpu_avg_5m=0.3), metric_answer(CPU, None))
 
 
 NODES, METRICS = ("a", "b", "c"), (CPU, CPU_MAX, MEMORY)
@@ -150,7 +163,9 @@ def test_all_nodes_at_once_are_what_each_is_by_itself(
     given_answers: tuple[tuple[dict[str, float] | None, dict[str, str]], ...],
 ) -> None:
     answers = [
-        asked(metric, values, refused={node: why for node, why in refused.items() if node not in (values or {})})
+        metric_answer(
+            metric, values, refused={node: why for node, why in refused.items() if node not in (values or {})}
+        )
         for metric, (values, refused) in zip(METRICS, given_answers, strict=True)
     ]
     book = LastGoodValues.of(before, [metric.name for metric in reversed(METRICS)])

@@ -24,16 +24,16 @@ def test_the_utilisation_is_the_mean_over_results_not_over_nodes() -> None:
     assert tally.memory_utilization_total_avg == pytest.approx((0.1 + 0.1 + 0.3) / 3)
 
 
-@pytest.mark.parametrize("seen", [SEEN, None], ids=["a node without data", "no data at all"])
-def test_results_without_data_are_left_out_and_counted(seen: effectiveness.Levels | None) -> None:
-    tally = effectiveness.Tally().with_placement("unknown", seen)
+@pytest.mark.parametrize("node_levels", [SEEN, None], ids=["a node without data", "no data at all"])
+def test_results_without_data_are_left_out_and_counted(node_levels: effectiveness.Levels | None) -> None:
+    tally = effectiveness.Tally().with_placement("unknown", node_levels)
     assert (tally.left_out, tally.total_schedule_count, tally.effective_schedule_ratio) == (1, 0, 0.0)
 
 
 def test_the_median_of_an_even_number_lies_between_the_middle_two() -> None:
-    seen = effectiveness.levels(0.0, {"a": 0.2, "b": 0.4}, {"a": 0.2, "b": 0.4})
-    assert seen is not None
-    assert [seen.cpu_median, seen.memory_median] == pytest.approx([0.3, 0.3])
+    node_levels = effectiveness.levels(0.0, {"a": 0.2, "b": 0.4}, {"a": 0.2, "b": 0.4})
+    assert node_levels is not None
+    assert [node_levels.cpu_median, node_levels.memory_median] == pytest.approx([0.3, 0.3])
 
 
 def test_there_are_no_levels_without_both_resources() -> None:

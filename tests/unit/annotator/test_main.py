@@ -19,7 +19,7 @@ def files(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param([], "give --prometheus URL", id="no Prometheus"),
         pytest.param(["--prometheus", "prometheus:9090"], "expected http(s)://", id="an address without a scheme"),
@@ -34,17 +34,17 @@ def files(tmp_path: pathlib.Path) -> pathlib.Path:
         pytest.param(["--prometheus", "http://p", "--prometheus-user", "me"], "password file", id="half a login"),
     ],
 )
-def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments: list[str], said: str) -> None:
+def test_settings_that_cannot_work_are_bad_input(files: pathlib.Path, arguments: list[str], message: str) -> None:
     common = ["--once", "--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
     run = CliRunner().invoke(entry.main, [*common, *arguments])
     assert run.exit_code == 2
-    assert said in run.stderr
+    assert message in run.stderr
 
 
-@pytest.mark.parametrize("given", [["--dry-run"], ["-o", "json"]])
-def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, given: list[str]) -> None:
+@pytest.mark.parametrize("extra_arguments", [["--dry-run"], ["-o", "json"]])
+def test_what_belongs_to_one_sync_is_refused_without_once(files: pathlib.Path, extra_arguments: list[str]) -> None:
     common = ["--policy", str(files / "policy.yaml"), "--kubeconfig", str(files / "kubeconfig")]
-    run = CliRunner().invoke(entry.main, [*common, "--prometheus", "http://p", *given])
+    run = CliRunner().invoke(entry.main, [*common, "--prometheus", "http://p", *extra_arguments])
     assert run.exit_code == 2
     assert "together with --once" in run.stderr
 

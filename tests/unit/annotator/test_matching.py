@@ -35,28 +35,28 @@ def answered(
     return collector.MetricAnswer(metric, readings.NodeValues(values or {}, refused or {}, unmatched))
 
 
-def said(without: list[str], *asked: collector.MetricAnswer, nodes: list[Node] | None = None) -> str:
+def complaint(without: list[str], *answers: collector.MetricAnswer, nodes: list[Node] | None = None) -> str:
     nodes = nodes or fleet()
-    return matching.sentence(nodes, without, asked, directory(nodes), LABEL)
+    return matching.sentence(nodes, without, answers, directory(nodes), LABEL)
 
 
 def test_nothing_is_said_when_all_nodes_have_values() -> None:
-    assert said([], answered()) == ""
+    assert complaint([], answered()) == ""
 
 
 def test_a_node_without_series_is_named_with_what_was_looked_for() -> None:
-    assert said(["node-3"], answered()) == (
+    assert complaint(["node-3"], answered()) == (
         "4 of 5 nodes matched; node-3 has no series: no target with instance 10.0.0.3 or node-3"
     )
 
 
 def test_series_that_are_no_nodes_are_shown_beside_it() -> None:
-    text = said(["node-3"], answered(unmatched=("10.9.9.9:9100", "db-1:9100")))
+    text = complaint(["node-3"], answered(unmatched=("10.9.9.9:9100", "db-1:9100")))
     assert text.endswith("; 2 series are no node's, by instance: '10.9.9.9:9100', 'db-1:9100'")
 
 
 def test_only_the_first_nodes_are_spelt_out() -> None:
-    text = said([f"node-{index}" for index in range(1, 6)], answered())
+    text = complaint([f"node-{index}" for index in range(1, 6)], answered())
     assert text.startswith("0 of 5 nodes matched; node-1 has no series")
     assert text.endswith(
         "node-3 has no series: no target with instance 10.0.0.3 or node-3; 2 more nodes without values"
@@ -64,7 +64,7 @@ def test_only_the_first_nodes_are_spelt_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("answers", "expected"),
     [
         pytest.param(answered(refused={"node-3": "double"}), "has only values that are refused: double", id="refused"),
         pytest.param(
@@ -74,12 +74,12 @@ def test_only_the_first_nodes_are_spelt_out() -> None:
         ),
     ],
 )
-def test_a_node_that_has_series_is_not_said_to_have_none(asked: collector.MetricAnswer, expected: str) -> None:
-    assert said(["node-3"], asked) == f"4 of 5 nodes matched; node-3 {expected}"
+def test_a_node_that_has_series_is_not_said_to_have_none(answers: collector.MetricAnswer, expected: str) -> None:
+    assert complaint(["node-3"], answers) == f"4 of 5 nodes matched; node-3 {expected}"
 
 
 def test_an_address_that_is_another_nodes_is_named() -> None:
     nodes = [*fleet(2), builders.node("node-3", address="10.0.0.2")]
-    assert said(["node-3"], answered(), nodes=nodes) == (
+    assert complaint(["node-3"], answered(), nodes=nodes) == (
         "2 of 3 nodes matched; node-3 has no series: no target with instance node-3; it claims 10.0.0.2, of node-2"
     )

@@ -34,23 +34,23 @@ def wrote(text: str, old_text: str | None) -> node_annotations.NodeAnnotationCac
     return made
 
 
-def shown(made: node_annotations.NodeAnnotationCache, node: Node, after_seconds: float) -> dict[str, str]:
-    return made.texts(NodeSet.of([node]), now_seconds=NOW + after_seconds)
+def values_of(cache: node_annotations.NodeAnnotationCache, node: Node, after_seconds: float) -> dict[str, str]:
+    return cache.texts(NodeSet.of([node]), now_seconds=NOW + after_seconds)
 
 
 def test_our_own_write_stands_before_the_watch_shows_it() -> None:
     made = wrote("new", "old")
-    assert shown(made, carrying("a", "old"), 1) == {"a": "new"}
-    assert shown(made, carrying("a", "theirs"), 2) == {"a": "theirs"}
-    assert shown(made, carrying("a", "old"), 3) == {"a": "old"}, "what the watch showed since is believed"
+    assert values_of(made, carrying("a", "old"), 1) == {"a": "new"}
+    assert values_of(made, carrying("a", "theirs"), 2) == {"a": "theirs"}
+    assert values_of(made, carrying("a", "old"), 3) == {"a": "old"}, "what the watch showed since is believed"
 
 
 def test_a_watch_that_never_shows_our_write_is_believed_in_the_end() -> None:
-    assert shown(wrote("new", "old"), carrying("a", "old"), 31) == {"a": "old"}
+    assert values_of(wrote("new", "old"), carrying("a", "old"), 31) == {"a": "old"}
 
 
 def test_a_new_machine_does_not_carry_what_we_wrote_on_its_namesake() -> None:
-    assert shown(wrote("new", None), carrying("a", None, uid="another"), 1) == {}
+    assert values_of(wrote("new", None), carrying("a", None, uid="another"), 1) == {}
 
 
 TEXTS = st.none() | st.one_of(

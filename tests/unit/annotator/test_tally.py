@@ -44,9 +44,9 @@ def begun(*pods: Pod, since_seconds: float = NOW, now_seconds: float = NOW) -> t
     return made
 
 
-def counts(made: tally.Results) -> tuple[int, int]:
+def counts(results: tally.Results) -> tuple[int, int]:
     """How many were judged and how many left out."""
-    return made.tally.total_schedule_count, made.tally.left_out
+    return results.tally.total_schedule_count, results.tally.left_out
 
 
 def test_what_was_placed_before_the_first_levels_is_judged_by_them() -> None:

@@ -11,13 +11,13 @@ NOW = 1_795_233_600.0
 CLOCK = 2 * playing.DAY_SECONDS
 
 
-def use(made: playing.Cast, node: int, trace_seconds: float) -> float:
+def use(cast: playing.Cast, node: int, trace_seconds: float) -> float:
     """A node's CPU ratio by the exporter's own functions."""
     cpu = playing.SYSTEM.cpu_ratio
-    for job, ordinal, on in made.players:
+    for job, ordinal, on in cast.players:
         if on == node:
-            profile = made.profiles[job]
-            used = contention.usage(profile, made.curves[job], contention.replica(profile.seed, ordinal), trace_seconds)
+            profile = cast.profiles[job]
+            used = contention.usage(profile, cast.curves[job], contention.replica(profile.seed, ordinal), trace_seconds)
             cpu += used.cpu_millicores / playing.NODE.cpu_millicores
     return min(1.0, cpu)
 
@@ -58,5 +58,5 @@ evenload_annotator_node_patches_total{result="failed"} 2.0
 evenload_annotator_nodes{state="matched"} 3.0
 evenload_annotator_nodes{state="unmatched"} 2.0
 """
-    seen = annotator.seen(text, 1.0, 80.0)
+    seen = annotator.parse_metrics(text, 1.0, 80.0)
     assert (seen.syncs, seen.patches, seen.matched, seen.memory_mebibytes) == (8, 5, 3, 80.0)

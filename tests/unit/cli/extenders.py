@@ -23,8 +23,8 @@ from tests.unit.extender import worlds
 class Extender:
     """The application over a small view, at a URL."""
 
-    def __init__(self, seen: cluster_view.ClusterView) -> None:
-        self.view = seen
+    def __init__(self, view: cluster_view.ClusterView) -> None:
+        self.view = view
         self.ring = decision_log.DecisionLog()
         self.clock = clocks.ManualClock()
         registry = prometheus_client.CollectorRegistry()
@@ -54,21 +54,21 @@ class Extender:
                 return
 
     def _with_inputs(
-        self, made: decision_log.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
+        self, decision: decision_log.Decision, names: Sequence[str], pod: str, *, condensed: bool, **fields: Any
     ) -> None:
         args = worlds.args(names, pod, **fields)
-        candidates = self.view.candidates(args.names, made.at_seconds, besides=args.pod.uid)
-        rejected = verbs.judge(candidates, args.pod)[1].rejected if made.verb == "filter" else {}
+        candidates = self.view.candidates(args.names, decision.at_seconds, besides=args.pod.uid)
+        rejected = verbs.judge(candidates, args.pod)[1].rejected if decision.verb == "filter" else {}
         inputs = decision_log.Inputs.of(candidates, args.pod, rejected)
         if condensed:
-            inputs = inputs.condensed(ranked.node for ranked in made.best)
-        self.ring.add(msgspec.structs.replace(made, inputs=inputs))
+            inputs = inputs.condensed(ranked.node for ranked in decision.best)
+        self.ring.add(msgspec.structs.replace(decision, inputs=inputs))
 
 
 @contextlib.contextmanager
-def serving(loads: Mapping[str, Any], seen: cluster_view.ClusterView | None = None) -> Iterator[Extender]:
+def serving(loads: Mapping[str, Any], view: cluster_view.ClusterView | None = None) -> Iterator[Extender]:
     """An extender at a URL while the body runs, over these loads or a view made before."""
-    extender = Extender(seen or worlds.seen(loads))
+    extender = Extender(view or worlds.view_of(loads))
     with scripted_http.serving(extender.answer) as server:
         extender.url = server.url
         yield extender

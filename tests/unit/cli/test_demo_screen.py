@@ -17,7 +17,7 @@ def at(step: int, *, hot: float = 0.9) -> Progress:
     return Progress(step, 8, FRIDAY_NOON_SECONDS + step * 300, cpu, (cpu / 2).astype(np.float32), 10 * step, 1, 2)
 
 
-def shown(**latest: Progress | None) -> str:
+def screen_text(**latest: Progress | None) -> str:
     """The page as text."""
     out = console.Console(file=io.StringIO(), width=120)
     out.print(demo_screen.drawn(latest))
@@ -26,7 +26,7 @@ def shown(**latest: Progress | None) -> str:
 
 
 def test_the_page_has_both_runs_side_by_side() -> None:
-    page = shown(plain=at(4), evenload=None)
+    page = screen_text(plain=at(4), evenload=None)
     assert "Fri 12:20  40 pods bound, 1 pending, 2 evicted" in page
     assert "▁▆█ " in page
     assert "2 nodes over 65 %, 1 over 80 %" in page

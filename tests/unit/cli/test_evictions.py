@@ -137,7 +137,7 @@ def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         pytest.param(["--outcome", "lost"], "evicted_unconfirmed", id="no outcome"),
         pytest.param(["--since", "yesterday"], "yesterday", id="no time"),
@@ -148,11 +148,11 @@ def test_events_are_what_was_told(descheduler: deschedulers.Descheduler) -> None
     ],
 )
 def test_bad_input_is_said_and_nothing_printed(
-    descheduler: deschedulers.Descheduler, words: list[str], said: str
+    descheduler: deschedulers.Descheduler, words: list[str], message: str
 ) -> None:
     result = run(descheduler, *words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_timeline_is_drawn_in_the_format_of_its_name(

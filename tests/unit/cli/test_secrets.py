@@ -36,7 +36,7 @@ def test_a_proxy_that_is_none_is_told_without_its_user(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "redacted"),
     [
         ("nowhere", "'nowhere'"),
         ("http://host:80/a?b", "'http://host:80/a?b'"),
@@ -45,5 +45,5 @@ def test_a_proxy_that_is_none_is_told_without_its_user(monkeypatch: pytest.Monke
         (f"host:{SECRET}@other", "(not shown, it may hold a password)"),
     ],
 )
-def test_a_text_that_is_no_url_is_shown_where_it_holds_no_password(text: str, shown: str) -> None:
-    assert http_client.shown(text) == shown
+def test_a_text_that_is_no_url_is_shown_where_it_holds_no_password(text: str, redacted: str) -> None:
+    assert http_client.quoted(text) == redacted

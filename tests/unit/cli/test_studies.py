@@ -10,7 +10,7 @@ import yaml
 
 from cli import simulate, studies
 from simulator import runs
-from simulator.workloads import generator, sources
+from simulator.workloads import generator, trace_files
 from tests.unit.simulator import outcomes
 
 
@@ -81,7 +81,7 @@ def test_the_answer_is_a_table_on_stdout_and_a_report_where_asked(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "report.html"
-    studies.show(outcomes.made(), wish(html=report))
+    studies.show(outcomes.study_of(), wish(html=report))
     out, said = capsys.readouterr()
     assert "node-minutes over 80 % CPU" in out
     assert "- Memory is never reclaimed." in out
@@ -91,7 +91,7 @@ def test_the_answer_is_a_table_on_stdout_and_a_report_where_asked(
 
 @pytest.mark.parametrize("output_format", ["json", "yaml"])
 def test_machine_formats_carry_the_document(output_format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    studies.show(outcomes.made(), wish(output_format=output_format))
+    studies.show(outcomes.study_of(), wish(output_format=output_format))
     text = capsys.readouterr().out
     found = json.loads(text) if output_format == "json" else yaml.safe_load(text)
     assert found["baseline"] == "plain"
@@ -100,7 +100,7 @@ def test_machine_formats_carry_the_document(output_format: str, capsys: pytest.C
 
 def test_names_in_others_files_do_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     name = "trace\x1b]52;c;eA==\x07\x9b2J\u202e [link=http://evil]"
-    study = dataclasses.replace(outcomes.made(), title=name)
+    study = dataclasses.replace(outcomes.study_of(), title=name)
     studies.show(study, wish())
     printed = capsys.readouterr().out
     assert not set(printed) & set("\x07\x1b\x9b\u202e")
@@ -111,7 +111,7 @@ def test_names_in_others_files_do_not_command_the_terminal(capsys: pytest.Captur
 def test_a_finding_is_said_on_stderr_and_in_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     ours = dataclasses.replace(outcomes.outcome("policy.yaml"), violations=("shop/web: 1 of 2 ready",))
     with pytest.raises(SystemExit) as ended:
-        studies.show(outcomes.made((outcomes.outcome(),), (ours,)), wish())
+        studies.show(outcomes.study_of((outcomes.outcome(),), (ours,)), wish())
     assert ended.value.code == 1
     assert "policy.yaml, seed 1: PDB violated: shop/web: 1 of 2 ready" in capsys.readouterr().err
 
@@ -120,25 +120,25 @@ def test_pods_without_a_node_are_a_finding_only_where_plain_had_fewer() -> None:
     left = dataclasses.replace(outcomes.outcome(), unplaced=("a/x",))
     same = dataclasses.replace(outcomes.outcome("policy.yaml"), unplaced=("a/y",))
     more = dataclasses.replace(same, unplaced=tuple(f"a/{number}" for number in range(7)))
-    assert outcomes.made((left,), (same,)).findings() == ()
-    assert outcomes.made((left,), (more,)).findings() == (
+    assert outcomes.study_of((left,), (same,)).findings() == ()
+    assert outcomes.study_of((left,), (more,)).findings() == (
         "policy.yaml, seed 1: 7 pods never found a node, 1 in plain: a/0, a/1, a/2, a/3, a/4 and 2 more",
     )
 
 
 def test_without_options_the_workload_is_the_demos() -> None:
-    assert simulate.generated({}) == sources.GeneratedScenarios(generator.DEMO)
+    assert simulate.generated({}) == generator.GeneratedScenarios(generator.DEMO)
 
 
 def test_more_nodes_and_days_bring_more_pods() -> None:
     found = simulate.generated({"nodes": 100, "days": 7.0, "rule": "careful"})
-    assert isinstance(found, sources.GeneratedScenarios)
+    assert isinstance(found, generator.GeneratedScenarios)
     assert (found.shape.nodes, found.shape.pods, found.shape.rule) == (100, 12_750, "careful")
 
 
 def test_a_traces_days_rule_and_fill_can_be_chosen() -> None:
     found = simulate.traced(pathlib.Path("/jobs.npz"), {"days": 0.5, "rule": "guessing", "request_fill": 0.7})
-    assert isinstance(found, sources.TracedScenarios)
+    assert isinstance(found, trace_files.TracedScenarios)
     assert (found.rule, found.recipe.days, found.recipe.fill_ratio) == ("guessing", 0.5, 0.7)
 
 
@@ -165,7 +165,9 @@ def test_what_cannot_be_played_is_refused_with_the_reason(
 
 
 def test_names_of_a_study_are_in_its_facts() -> None:
-    scenario = sources.GeneratedScenarios(dataclasses.replace(generator.DEMO, nodes=5, pods=60, days=0.25)).scenario(1)
+    scenario = generator.GeneratedScenarios(dataclasses.replace(generator.DEMO, nodes=5, pods=60, days=0.25)).scenario(
+        1
+    )
     found = studies.facts(scenario, wish(seed=3, seed_count=2))
     assert (found["seeds"], found["nodes"], found["days"], found["step s"]) == ("3 to 4", 5, 0.25, 300)
     assert found["pods"] == len(scenario.replicas)

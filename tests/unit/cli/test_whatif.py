@@ -17,7 +17,7 @@ SHAPE = generator.Shape(nodes=5, days=0.25, pods=40)
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def stored_past(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A past in a file: a generated one, of which 30 % of CPU and 40 % of memory are said to have been measured."""
     scenario = generator.generate(1, SHAPE)
     nodes = tuple(machine.name for machine in scenario.machines)
@@ -36,17 +36,17 @@ def evenload(*words: str) -> click.testing.Result:
     return click.testing.CliRunner().invoke(cli.__main__.main, list(words))
 
 
-def test_a_kept_past_is_replayed_under_each_policy(kept: pathlib.Path) -> None:
-    result = evenload("whatif", "--history", str(kept), "--workers", "1", "-o", "json")
+def test_a_kept_past_is_replayed_under_each_policy(stored_past: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(stored_past), "--workers", "1", "-o", "json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert sorted(found["figures"]["evictions"]["variants"]) == ["default", "plain"]
     assert found["assumptions"][0].startswith("really measured: CPU mean 30.0%, p99 30.0%, spread 0.0%, 0 node-minutes")
 
 
-def test_simulate_replays_the_same_file(kept: pathlib.Path) -> None:
-    whatif = json.loads(evenload("whatif", "--history", str(kept), "--workers", "1", "-o", "json").stdout)
-    simulate = json.loads(evenload("simulate", "--history", str(kept), "--workers", "1", "-o", "json").stdout)
+def test_simulate_replays_the_same_file(stored_past: pathlib.Path) -> None:
+    whatif = json.loads(evenload("whatif", "--history", str(stored_past), "--workers", "1", "-o", "json").stdout)
+    simulate = json.loads(evenload("simulate", "--history", str(stored_past), "--workers", "1", "-o", "json").stdout)
     assert simulate["figures"] == whatif["figures"]
 
 
@@ -59,14 +59,14 @@ def test_a_file_that_is_no_past_is_refused_by_name(command: str, tmp_path: pathl
     assert "wrong.npz: not a recorded history" in result.stderr
 
 
-def test_a_past_is_in_one_place(kept: pathlib.Path) -> None:
-    result = evenload("whatif", "--history", str(kept), "--prometheus", "http://127.0.0.1:9")
+def test_a_past_is_in_one_place(stored_past: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(stored_past), "--prometheus", "http://127.0.0.1:9")
     assert result.exit_code == 2
     assert "give one of them" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("whatif", "--save", "/nonexistent/past.npz", "--prometheus", "http://127.0.0.1:9"), "there is no directory"),
         (("tune", "--out", "/nonexistent/tuned.yaml", "--generated"), "there is no directory"),
@@ -75,14 +75,14 @@ def test_a_past_is_in_one_place(kept: pathlib.Path) -> None:
         (("tune", "--nodes", "20", "--prometheus", "http://127.0.0.1:9"), "are of a generated workload"),
     ],
 )
-def test_what_could_not_be_written_or_would_be_ignored_is_refused_first(words: tuple[str, ...], said: str) -> None:
+def test_what_could_not_be_written_or_would_be_ignored_is_refused_first(words: tuple[str, ...], message: str) -> None:
     result = evenload(*words)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
-def test_a_past_that_is_kept_is_not_saved_again(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    result = evenload("whatif", "--history", str(kept), "--save", str(tmp_path / "again.npz"))
+def test_a_past_that_is_kept_is_not_saved_again(stored_past: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    result = evenload("whatif", "--history", str(stored_past), "--save", str(tmp_path / "again.npz"))
     assert result.exit_code == 2
     assert "the past is kept already" in result.stderr
 
@@ -99,9 +99,11 @@ def test_a_span_shorter_than_a_step_is_refused() -> None:
     assert "no whole step of 300 s" in result.stderr
 
 
-def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_tune_writes_a_policy_that_loads_and_says_what_was_searched(
+    stored_past: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     out = tmp_path / "tuned.yaml"
-    words = ["--history", str(kept), "--trials", "3", "--seeds", "1", "--vary", "filter", "--out", str(out)]
+    words = ["--history", str(stored_past), "--trials", "3", "--seeds", "1", "--vary", "filter", "--out", str(out)]
     result = evenload("tune", *words)
     assert result.exit_code in (0, 1), result.output
     text = out.read_text(encoding="utf-8")

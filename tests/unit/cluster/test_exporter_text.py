@@ -34,9 +34,9 @@ def samples(fleet: exporter_fleet.Fleet, page: exporter_text.Page | None = None)
     return [sample for family in parser.text_string_to_metric_families(text) for sample in family.samples]
 
 
-def values(found: list[Sample], name: str, **labels: str) -> list[float]:
+def values(entries: list[Sample], name: str, **labels: str) -> list[float]:
     """The values of one metric with these labels."""
-    return [s.value for s in found if s.name == name and labels.items() <= s.labels.items()]
+    return [s.value for s in entries if s.name == name and labels.items() <= s.labels.items()]
 
 
 def test_the_idle_counters_say_exactly_how_busy_the_node_is() -> None:

@@ -88,7 +88,7 @@ VALUES: Final = {
 Document = dict[str, Any]
 
 
-class Asked(NamedTuple):
+class Selector(NamedTuple):
     """One expression, where it stands, and the labels that its words show."""
 
     where: str
@@ -113,19 +113,19 @@ PAGE: Final = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf
 PANELS: Final = [panel for panel in PAGE["panels"] if panel["type"] != "row"]
 
 
-def of_alerts() -> Iterator[Asked]:
+def of_alerts() -> Iterator[Selector]:
     """Every alert's expression, with the labels in its texts."""
     for name, rule in ALERTS.items():
         texts = " ".join(rule["annotations"].values())
-        yield Asked(name, rule["expr"], frozenset(re.findall(r"\$labels\.(\w+)", texts)))
+        yield Selector(name, rule["expr"], frozenset(re.findall(r"\$labels\.(\w+)", texts)))
 
 
-def of_panels() -> Iterator[Asked]:
+def of_panels() -> Iterator[Selector]:
     """Every query of the dashboard, with the labels in its legend."""
     for panel in PANELS:
         for target in panel["targets"]:
             shown = frozenset(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-            yield Asked(panel["title"], target["expr"], shown)
+            yield Selector(panel["title"], target["expr"], shown)
 
 
 EVERY: Final = [*of_alerts(), *of_panels()]
@@ -137,9 +137,9 @@ def labels(series: str) -> set[str]:
     return set(SERIES.get(series, ())) or set(FOREIGN.get(series, ()))
 
 
-@pytest.mark.parametrize("asked", EVERY, ids=lambda asked: asked.where)
-def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values(asked: Asked) -> None:
-    for one in promql_text.names(asked.expression).selectors:
+@pytest.mark.parametrize("selector", EVERY, ids=lambda selector: selector.where)
+def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values(selector: Selector) -> None:
+    for one in promql_text.names(selector.expression).selectors:
         assert one.name in SERIES or one.name in FOREIGN, one
         for label, operator, value in one.matchers:
             assert label in labels(one.name), one
@@ -150,12 +150,12 @@ def test_what_is_asked_is_exported_by_that_name_with_those_labels_and_values(ask
             assert operator in ("=", "=~", "!="), one
 
 
-@pytest.mark.parametrize("asked", EVERY, ids=lambda asked: asked.where)
-def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there(asked: Asked) -> None:
-    found = promql_text.names(asked.expression)
+@pytest.mark.parametrize("selector", EVERY, ids=lambda selector: selector.where)
+def test_what_is_grouped_joined_and_shown_by_are_labels_that_are_there(selector: Selector) -> None:
+    found = promql_text.names(selector.expression)
     there = TARGET | found.strings | {label for one in found.selectors for label in labels(one.name)}
     assert found.grouped | found.joined <= there
-    assert asked.shown <= (found.grouped if asked in of_panels() and "topk" not in asked.expression else there)
+    assert selector.shown <= (found.grouped if selector in of_panels() and "topk" not in selector.expression else there)
 
 
 def test_no_label_of_ours_is_one_that_a_target_has() -> None:
@@ -164,15 +164,15 @@ def test_no_label_of_ours_is_one_that_a_target_has() -> None:
 
 
 def test_every_metric_is_shown_or_alerted_on() -> None:
-    asked = {one.name for each in EVERY for one in promql_text.names(each.expression).selectors}
+    selector = {one.name for each in EVERY for one in promql_text.names(each.expression).selectors}
     families = [family for every in exported.services().values() for family in every]
-    unseen = {family.shown for family in families if not asked & family.series().keys()}
+    unseen = {family.page for family in families if not selector & family.series().keys()}
     assert unseen == NOT_SHOWN
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_docs_name_every_metric_with_its_labels(service: str) -> None:
-    assert metric_docs.named(f"{service}.md") == {one.shown: one.labels for one in exported.services()[service]}
+    assert metric_docs.named(f"{service}.md") == {one.page: one.labels for one in exported.services()[service]}
 
 
 def test_no_page_names_a_metric_that_nobody_exports() -> None:

@@ -26,9 +26,9 @@ def documents(name: str = ".") -> dict[str, Document]:
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
 
 
-def only(found: dict[str, Document], kind: str) -> Document:
+def only(texts: dict[str, Document], kind: str) -> Document:
     """The one object of a kind."""
-    (document,) = [each for each in found.values() if each["kind"] == kind]
+    (document,) = [each for each in texts.values() if each["kind"] == kind]
     return document
 
 

@@ -67,8 +67,8 @@ def objections(pod: str, target: str, placed: Placed, machines: dict[str, Machin
 
 
 def _room(template: Template, machine: Machine, others: list[tuple[Template, Machine]]) -> bool:
-    def stays(one: Template) -> bool:
-        return not one.placeholder or one.priority >= template.priority or not template.preempts
+    def stays(item: Template) -> bool:
+        return not item.placeholder or item.priority >= template.priority or not template.preempts
 
     here = [one for one, at in others if at == machine and stays(one)]
     return (

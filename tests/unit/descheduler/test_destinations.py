@@ -184,11 +184,11 @@ def warm(memory: float, **node: Any) -> Scene:
     return Scene().node("hot", memory=0.9).node("warm", memory=memory, **node).workload("web", on=["hot", "warm"])
 
 
-def filtering(**given: object) -> load_policy.LoadPolicy:
+def filtering(**options: object) -> load_policy.LoadPolicy:
     """A policy whose filter is stricter than evictUntil."""
     bands = {"memory_avg_5m": {"evictAbove": 0.8, "evictUntil": 0.7}}
     return load_policy.LoadPolicy.of(
-        {"filter": {"thresholds": {"memory_avg_5m": 0.5}, **given}, "descheduler": {"thresholds": bands}}
+        {"filter": {"thresholds": {"memory_avg_5m": 0.5}, **options}, "descheduler": {"thresholds": bands}}
     )
 
 

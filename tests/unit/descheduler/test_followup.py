@@ -145,10 +145,10 @@ def after(seconds: float, *pods: Pod, hot: float = 0.7) -> Snapshot:
     return dataclasses.replace(taken, at_seconds=NOW + seconds, pods=pods, node_usage=usages)
 
 
-def followed(ledger: Ledger, seen: Snapshot) -> tuple[followup.Returned, ...]:
+def followed(ledger: Ledger, snapshot: Snapshot) -> tuple[followup.Returned, ...]:
     """What a run finds that sees this."""
-    rows = followup.unfinished(ledger, now_seconds=seen.at_seconds)
-    return followup.follow(ledger, rows, seen.pods, now_seconds=seen.at_seconds)
+    rows = followup.unfinished(ledger, now_seconds=snapshot.at_seconds)
+    return followup.follow(ledger, rows, snapshot.pods, now_seconds=snapshot.at_seconds)
 
 
 def look_back(

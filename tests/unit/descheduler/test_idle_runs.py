@@ -49,7 +49,7 @@ def left_behind(here: World) -> list[object]:
         for sample in family.samples
         if not sample.name.endswith("_created")
     }
-    told, called = here.ledger.told(), (here.door.created, here.door.evictions, here.door.patches)
+    told, called = here.ledger.events(), (here.door.created, here.door.evictions, here.door.patches)
     return [here.ledger.rows(Query()), here.ledger.last_summary(), told, called, exported]
 
 
@@ -95,9 +95,9 @@ POLICIES = st.fixed_dictionaries(
 
 @hypothesis.given(clusters(), st.lists(STEPS, min_size=2, max_size=5), POLICIES)
 @hypothesis.settings(max_examples=30, deadline=None)
-def test_what_was_not_read_was_not_needed(scene: Scene, steps: list[dict[str, Any]], given: dict[str, Any]) -> None:
+def test_what_was_not_read_was_not_needed(scene: Scene, steps: list[dict[str, Any]], options: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        sparing, thorough = World(scene, pathlib.Path(one), **given), World(scene, pathlib.Path(other), **given)
+        sparing, thorough = World(scene, pathlib.Path(one), **options), World(scene, pathlib.Path(other), **options)
         for number, step in enumerate(steps):
             for here in (sparing, thorough):
                 move_on(here, scene, step, number + 1)
@@ -208,7 +208,7 @@ def test_an_eviction_that_is_never_replaced_costs_few_lists_and_small_ones(tmp_p
     assert len(pods) < 40
 
 
-def made(at: str) -> builders.Mutator:
+def created_at(at: str) -> builders.Mutator:
     """Created at that time."""
     return lambda body: body["metadata"].update(creationTimestamp=at)
 
@@ -224,7 +224,7 @@ def test_a_replacement_that_comes_late_is_seen_all_the_same(tmp_path: pathlib.Pa
         here.prometheus.age_seconds = 10.0 - (number + 1) * INTERVAL_SECONDS
         if number == 300:
             made_at = clock.to_rfc3339(here.clock.now())
-            late = builders.pod("web-9", node="hot", mutate=made(made_at))
+            late = builders.pod("web-9", node="hot", mutate=created_at(made_at))
             here.door.objects[kinds.PODS.plural] = (*scene.pods, late)
         here.service.cycle()
     (row,) = here.ledger.rows(Query())

@@ -96,14 +96,14 @@ def test_a_plan_is_the_same_as_by_whole_pods(drawn: Drawn) -> None:
 
 
 def test_pods_of_the_same_owners_with_other_specs_are_told_apart() -> None:
-    def made(name: str, node: str, cpu: str) -> interned_pods.Pod:
+    def pod_of(name: str, node: str, cpu: str) -> interned_pods.Pod:
         containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
         return builders.decoded(
             builders.pod_body(name, node=node, mutate=set_spec(containers=containers)), interned_pods.Pod
         )
 
     given = [("a", "n1", "1"), ("b", "n2", "2"), ("c", "n3", "2"), ("d", "n1", "1")]
-    found = [(pod.name, pod.node_name, pod.requests.cpu_millicores) for pod in (made(*one) for one in given)]
+    found = [(pod.name, pod.node_name, pod.requests.cpu_millicores) for pod in (pod_of(*one) for one in given)]
     assert found == [("a", "n1", 1000.0), ("b", "n2", 2000.0), ("c", "n3", 2000.0), ("d", "n1", 1000.0)]
 
 

@@ -376,7 +376,7 @@ def test_a_sound_file_is_opened_as_it_is(tmp_path: pathlib.Path) -> None:
     ledger = Ledger(path)
     assert ledger.open_or_set_aside(at_seconds=NOW) is None
     assert ledger.set_aside_at_seconds() is None
-    assert len(ledger.told(limit=2000)) == 1000
+    assert len(ledger.events(limit=2000)) == 1000
     ledger.close()
 
 
@@ -423,7 +423,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_its_rows(tmp_
     ledger = Ledger(path).open()
     assert [row.at_seconds for row in ledger.rows(Query())] == [NOW]
     ledger.tell(RecordedEvent(NOW, "NodeOverloaded", 0, "Pod", "default", "web-0", "", "a note"))
-    assert [one.note for one in ledger.told()] == ["a note"]
+    assert [one.note for one in ledger.events()] == ["a note"]
     ledger.close()
 
 
@@ -452,15 +452,15 @@ def test_old_rows_go_and_open_intents_stay(ledger: Ledger) -> None:
         ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 0, "Node", "", "hot", "", ""))
     assert ledger.prune(NOW - 60) == 1
     assert [(row.result, row.at_seconds) for row in ledger.rows(Query())] == [("evicted", NOW), ("intended", NOW - DAY)]
-    assert [one.at_seconds for one in ledger.told()] == [NOW]
+    assert [one.at_seconds for one in ledger.events()] == [NOW]
 
 
 def test_events_are_found_by_time_and_object(ledger: Ledger) -> None:
     for at_seconds, name in ((NOW - 60, "hot"), (NOW, "cool")):
         ledger.tell(RecordedEvent(at_seconds, "NodeOverloaded", 1, "Node", "", name, "", "a note"))
-    assert [one.name for one in ledger.told()] == ["cool", "hot"]
-    assert [one.name for one in ledger.told(since_seconds=NOW)] == ["cool"]
-    assert [one.at_seconds for one in ledger.told(name="hot")] == [NOW - 60]
+    assert [one.name for one in ledger.events()] == ["cool", "hot"]
+    assert [one.name for one in ledger.events(since_seconds=NOW)] == ["cool"]
+    assert [one.at_seconds for one in ledger.events(name="hot")] == [NOW - 60]
 
 
 def test_a_ledger_of_a_newer_version_is_refused(tmp_path: pathlib.Path) -> None:

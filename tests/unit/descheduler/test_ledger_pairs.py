@@ -112,7 +112,7 @@ def copies(directory: pathlib.Path) -> list[pathlib.Path]:
 
 def both(ledger: Ledger) -> bool:
     """Whether the Events of both processes are in it."""
-    return {"process-0", "process-1"} <= {one.name for one in ledger.told(limit=2000)}
+    return {"process-0", "process-1"} <= {one.name for one in ledger.events(limit=2000)}
 
 
 def test_a_new_file_is_made_once_and_used_by_both(pair: Pair, tmp_path: pathlib.Path) -> None:

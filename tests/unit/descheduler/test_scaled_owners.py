@@ -50,7 +50,7 @@ def test_an_owner_with_a_scale_is_a_workload() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "owners_asked",
     [
         pytest.param(custom("Analysis"), id="a kind without a scale"),
         pytest.param(custom("Other"), id="a kind that is not served"),
@@ -59,9 +59,9 @@ def test_an_owner_with_a_scale_is_a_workload() -> None:
         pytest.param(custom(uid="uid-before"), id="another owner of the same name"),
     ],
 )
-def test_what_is_not_known_is_left_out(asked: Custom) -> None:
-    namesake = asked._replace(namespace="other")
-    assert scaled_owners.workloads(door(), [asked, namesake]) == scaled_owners.ScaledOwner({}, {})
+def test_what_is_not_known_is_left_out(owners_asked: Custom) -> None:
+    namesake = owners_asked._replace(namespace="other")
+    assert scaled_owners.workloads(door(), [owners_asked, namesake]) == scaled_owners.ScaledOwner({}, {})
 
 
 def with_owner(name: str, reference: dict[str, object]) -> objects.Pod:

@@ -545,7 +545,7 @@ def test_every_event_is_a_row_of_the_ledger(tmp_path: pathlib.Path) -> None:
     here.service.run()
     posted = [(body["regarding"]["kind"], body["regarding"]["name"], body["note"]) for body in here.door.created]
     assert [kind for kind, _, _ in posted] == ["Pod", "Node", "ReplicaSet"]
-    assert [(one.kind, one.name, one.note) for one in reversed(here.ledger.told())] == posted
+    assert [(one.kind, one.name, one.note) for one in reversed(here.ledger.events())] == posted
 
 
 def test_rows_older_than_retention_go(tmp_path: pathlib.Path) -> None:

@@ -172,7 +172,7 @@ def test_a_directive_without_a_reason_is_none(directive: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "said", "times", "same"),
+    ("expected", "printed", "times", "same"),
     [
         pytest.param("a\nb", "a\nb\n", False, True, id="the same text"),
         pytest.param("a\nb", "a\nc\n", False, False, id="another line"),
@@ -188,5 +188,5 @@ def test_a_directive_without_a_reason_is_none(directive: str) -> None:
         pytest.param("cpu 90%", "cpu 91%", True, False, id="another figure, for which no time is to blame"),
     ],
 )
-def test_outputs_are_compared_strictly_but_for_times(shown: str, said: str, times: bool, same: bool) -> None:
-    assert pages.agrees(tuple(shown.splitlines()), said, times=times) is same
+def test_outputs_are_compared_strictly_but_for_times(expected: str, printed: str, times: bool, same: bool) -> None:
+    assert pages.agrees(tuple(expected.splitlines()), printed, times=times) is same

@@ -125,30 +125,30 @@ def _in(page: pathlib.Path, shelves: tuple[str, ...]) -> bool:
     return page.is_relative_to(DOCS) and page.relative_to(DOCS).parts[0] in shelves
 
 
-def _shown(page: pathlib.Path) -> str:
+def _prose(page: pathlib.Path) -> str:
     return str(page.relative_to(pages.ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if _in(page, FOR_USERS)], ids=_shown)
+@pytest.mark.parametrize("page", [page for page in pages.PAGES if _in(page, FOR_USERS)], ids=_prose)
 def test_a_page_for_users_names_no_file_of_the_code(page: pathlib.Path) -> None:
     tests_in_tables = page == DOCS / TESTS_COLUMN
     text = page.read_text(encoding="utf-8")
     if _in(page, ("runbooks",)):  # the last part of a runbook names its test: tests/unit/deploy/test_monitoring.py
         text = _REPRODUCED.sub("", text)
     breaches = files_named(text, tests_in_tables=tests_in_tables)
-    assert not breaches, f"{_shown(page)}: say what it does instead of where it is written"
+    assert not breaches, f"{_prose(page)}: say what it does instead of where it is written"
 
 
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if not _in(page, DATED)], ids=_shown)
+@pytest.mark.parametrize("page", [page for page in pages.PAGES if not _in(page, DATED)], ids=_prose)
 def test_a_page_has_no_dates(page: pathlib.Path) -> None:
     breaches = dates(page.read_text(encoding="utf-8"))
-    assert not breaches, f"{_shown(page)}: measurements with their dates belong into docs/lab"
+    assert not breaches, f"{_prose(page)}: measurements with their dates belong into docs/lab"
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=_shown)
+@pytest.mark.parametrize("page", pages.PAGES, ids=_prose)
 def test_prose_wraps(page: pathlib.Path) -> None:
     breaches = long_lines(page.read_text(encoding="utf-8"))
-    assert not breaches, f"{_shown(page)}: wrap at {WIDTH} characters; tables, code and link definitions may be longer"
+    assert not breaches, f"{_prose(page)}: wrap at {WIDTH} characters; tables, code and link definitions may be longer"
 
 
 PAGE = f"""\

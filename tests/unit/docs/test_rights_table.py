@@ -38,7 +38,7 @@ def resource(name: str, group: str) -> str:
     return f"`{name}.{group}`" if group else f"`{name}`"
 
 
-def shown() -> list[str]:
+def table_rows() -> list[str]:
     """The rows of the page's table."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = lines.index(HEADER) + 2
@@ -47,12 +47,12 @@ def shown() -> list[str]:
 
 
 def test_the_page_has_every_right_that_is_granted_and_no_other() -> None:
-    without_reasons = [row[: row[:-1].rstrip().rstrip("|").rindex("|") + 1] for row in shown()]
+    without_reasons = [row[: row[:-1].rstrip().rstrip("|").rindex("|") + 1] for row in table_rows()]
     assert without_reasons == granted(), "docs/reference/security.md should have these rows:\n" + "\n".join(granted())
 
 
 def test_every_right_has_its_reason() -> None:
-    assert not [row for row in shown() if not row.split("|")[-2].strip()]
+    assert not [row for row in table_rows() if not row.split("|")[-2].strip()]
 
 
 def test_nobody_may_delete_read_secrets_or_do_everything() -> None:

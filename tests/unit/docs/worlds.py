@@ -97,7 +97,7 @@ def _extender(world: World, directory: pathlib.Path, decided: tuple[str, ...]) -
     """It has decided about these pods, one after the other, a moment ago."""
     content = (directory / world.policy).read_bytes()
     in_force = loader.load(content.decode(), world.policy)
-    seen = worlds.seen(world.loads, in_force, reloading.content_hash(content))
+    seen = worlds.view_of(world.loads, in_force, reloading.content_hash(content))
     with extenders.serving({}, seen) as served:
         for pod in decided:
             served.decide(tuple(world.loads), pod, namespace="shop", cpu=world.cpu, memory=world.memory)

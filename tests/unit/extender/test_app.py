@@ -28,7 +28,7 @@ class World:
     def __init__(self, loads: Mapping[str, Any]) -> None:
         self.clock = clocks.ManualClock()
         self.registry = prometheus_client.CollectorRegistry()
-        self.view: cluster_view.ClusterView = worlds.seen(loads)
+        self.view: cluster_view.ClusterView = worlds.view_of(loads)
         self.ring = decision_log.DecisionLog()
         parts = app.Parts(self.view, self.clock, metrics.Metrics(self.registry), self.ring)
         plain = ops_server.ops_blueprint(livez=[], readyz=[], registry=self.registry, configz=dict)

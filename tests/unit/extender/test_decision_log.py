@@ -32,7 +32,7 @@ def over(world: cluster_view.ClusterView, count: int, pod: str = "p", at_seconds
 
 
 def nodes(count: int) -> cluster_view.ClusterView:
-    return worlds.seen({f"node-{at:05}": worlds.IDLE for at in range(count)})
+    return worlds.view_of({f"node-{at:05}": worlds.IDLE for at in range(count)})
 
 
 def pods(ring: decision_log.DecisionLog, now_seconds: float = NOW) -> list[str]:
@@ -85,7 +85,7 @@ def test_older_decisions_are_condensed_and_the_newest_keep_all_nodes() -> None:
 
 def test_condensing_keeps_each_nodes_numbers_and_unknown_nodes_unknown() -> None:
     loads = {f"node-{at:05}": dict.fromkeys(worlds.IDLE, at / 100) for at in range(30)}
-    world = worlds.seen(loads)
+    world = worlds.view_of(loads)
     worlds.bind(world, "node-00003", "p1")
     args = worlds.args([*reversed(loads), "unknown"])
     candidates = world.candidates(args.names, NOW)
@@ -169,7 +169,7 @@ def test_the_histogram_of_reasons_is_bounded() -> None:
     assert next(iter(found)) == "most"
 
 
-def asked(standing: cluster_view.Candidates, pod: str) -> decision_log.Decision:
+def decision_of(standing: cluster_view.Candidates, pod: str) -> decision_log.Decision:
     """A decision of the lean path over every node: rows of what stood for all."""
     seen = cluster_view.CandidateRows(standing, standing.rows[1:])
     inputs = decision_log.Inputs.of(seen, worlds.args([]).pod, {})
@@ -180,18 +180,18 @@ def asked(standing: cluster_view.Candidates, pod: str) -> decision_log.Decision:
 def test_what_stood_for_all_nodes_is_counted_once_per_moment() -> None:
     world, ring = nodes(500), decision_log.DecisionLog()
     standing = world.standing(None, NOW)
-    ring.add(asked(standing, "p"))
+    ring.add(decision_of(standing, "p"))
     first = ring.size_bytes
-    ring.add(asked(standing, "q"))
+    ring.add(decision_of(standing, "q"))
     assert ring.size_bytes - first < first / 2
     before = ring.size_bytes
-    ring.add(asked(world.standing(None, NOW + 1), "r"))
+    ring.add(decision_of(world.standing(None, NOW + 1), "r"))
     assert ring.size_bytes - before > first / 2
 
 
 def test_rows_of_what_stood_are_condensed_like_any_other() -> None:
     world, ring = nodes(500), decision_log.DecisionLog(whole_bytes=0)
-    ring.add(asked(world.standing(None, NOW), "p"))
+    ring.add(decision_of(world.standing(None, NOW), "p"))
     inputs = ring.find("", "", 1, now_seconds=NOW)[0].inputs
     assert inputs is not None
     assert inputs.candidates.names == ("node-00002",)
@@ -205,12 +205,12 @@ def test_a_few_are_condensed_at_a_time_also_where_many_shared_what_stood() -> No
         return sum(inputs is not None and not inputs.omitted for inputs in found)
 
     world, first = nodes(500), decision_log.DecisionLog()
-    first.add(asked(world.standing(None, NOW), "measured"))
+    first.add(decision_of(world.standing(None, NOW), "measured"))
     ring, counts = decision_log.DecisionLog(whole_bytes=3 * first.size_bytes), []
     for at, requests in enumerate([9, 1, 5, 2, 12, 1, 1, 7, 3, 10] * 4):
         standing = world.standing(None, NOW + at)
         for _ in range(requests):
-            ring.add(asked(standing, "p"))
+            ring.add(decision_of(standing, "p"))
             counts.append(whole())
     fewer = [was + 1 - now for was, now in itertools.pairwise(counts)]
     assert max(fewer) == decision_log.CONDENSED_AT_ONCE

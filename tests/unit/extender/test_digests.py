@@ -22,20 +22,20 @@ def of(world: cluster_view.ClusterView, now_seconds: float = worlds.NOW) -> dige
 
 @pytest.mark.parametrize("order", list(itertools.permutations(LOADS)), ids="".join)
 def test_the_order_in_which_nodes_were_seen_does_not_matter(order: tuple[str, ...]) -> None:
-    assert of(worlds.seen({name: LOADS[name] for name in order})) == of(worlds.seen(LOADS))
+    assert of(worlds.view_of({name: LOADS[name] for name in order})) == of(worlds.view_of(LOADS))
 
 
 def test_what_was_there_before_does_not_matter() -> None:
-    world = worlds.seen({**LOADS, "a": worlds.HOT, "gone": worlds.IDLE})
+    world = worlds.view_of({**LOADS, "a": worlds.HOT, "gone": worlds.IDLE})
     world.nodes.node_changed(worlds.node("gone", worlds.IDLE), None)
     world.nodes.node_changed(worlds.node("a", worlds.HOT), worlds.node("a", worlds.IDLE))
     worlds.bind(world, "a", "p")
     world.placements.pod_changed(worlds.bound("p", "a"), None, worlds.NOW)
-    assert of(world) == of(worlds.seen(LOADS))
+    assert of(world) == of(worlds.view_of(LOADS))
 
 
 def test_digests_have_a_form_that_people_can_compare() -> None:
-    for digest in of(worlds.seen(LOADS)):
+    for digest in of(worlds.view_of(LOADS)):
         assert digest.startswith("sha256:")
         assert len(digest) == len("sha256:") + 64
 
@@ -74,7 +74,7 @@ CHANGES: dict[str, Callable[[cluster_view.ClusterView], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_every_input_is_in_the_digest_of_the_view(change: Callable[[cluster_view.ClusterView], object]) -> None:
-    world = worlds.seen(LOADS)
+    world = worlds.view_of(LOADS)
     before = of(world)
     change(world)
     assert of(world).view != before.view
@@ -82,7 +82,7 @@ def test_every_input_is_in_the_digest_of_the_view(change: Callable[[cluster_view
 
 
 def test_every_part_of_a_hint_counts() -> None:
-    loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
+    loads = worlds.view_of({"a": worlds.IDLE}).nodes.loads()
     hints = [
         relief_hint.Relief({"w": 1.0}),
         relief_hint.Relief({"w": 2.0}),
@@ -93,7 +93,7 @@ def test_every_part_of_a_hint_counts() -> None:
 
 
 def test_every_text_has_a_digest_even_one_that_no_answer_could_carry() -> None:
-    loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
+    loads = worlds.view_of({"a": worlds.IDLE}).nodes.loads()
     hints = [relief_hint.Relief({uid: 1.0}) for uid in ("\ud800", "\ud801", "?")]
     assert len({digests.of_view("h", dataclasses.replace(loads, reliefs={1: hint})) for hint in hints}) == 3
 
@@ -112,7 +112,7 @@ def test_a_new_input_of_answers_must_be_added_to_the_digest() -> None:
 
 
 def test_all_kinds_of_not_a_number_are_one() -> None:
-    loads = worlds.seen({"a": None}).nodes.loads()
+    loads = worlds.view_of({"a": None}).nodes.loads()
     odd = np.full_like(loads.values, -np.nan)
     assert digests.of_view("h", dataclasses.replace(loads, values=odd)) == digests.of_view("h", loads)
 
@@ -127,7 +127,7 @@ def test_all_kinds_of_not_a_number_are_one() -> None:
     ],
 )
 def test_placements_are_compared_by_pod_node_and_moment(pods: list[tuple[str, str, float]]) -> None:
-    one, other = worlds.seen(LOADS), worlds.seen(LOADS)
+    one, other = worlds.view_of(LOADS), worlds.view_of(LOADS)
     worlds.bind(one, "a", "p")
     for pod, node, at_seconds in pods:
         worlds.bind(other, node, pod, at_seconds=at_seconds)
@@ -136,7 +136,7 @@ def test_placements_are_compared_by_pod_node_and_moment(pods: list[tuple[str, st
 
 
 def test_replicas_whose_clocks_differ_a_little_compare_alike() -> None:
-    one, other = worlds.seen(LOADS), worlds.seen(LOADS)
+    one, other = worlds.view_of(LOADS), worlds.view_of(LOADS)
     pod = worlds.bound("p", "a", worlds.NOW)
     one.pod_changed(None, pod, worlds.NOW)
     other.pod_changed(None, pod, worlds.NOW - 5)
@@ -144,7 +144,7 @@ def test_replicas_whose_clocks_differ_a_little_compare_alike() -> None:
 
 
 def test_assumed_winners_are_each_replicas_own_and_count_in_neither() -> None:
-    world = worlds.seen(LOADS)
+    world = worlds.view_of(LOADS)
     before = of(world)
     world.placements.assume(worlds.bound("p", ""), "a", worlds.NOW, per_allocatable=worlds.ROOM)
     assert world.placements.assumed(worlds.NOW) == 1
@@ -152,7 +152,7 @@ def test_assumed_winners_are_each_replicas_own_and_count_in_neither() -> None:
 
 
 def test_placements_older_than_every_window_count_no_more() -> None:
-    world = worlds.seen(LOADS)
+    world = worlds.view_of(LOADS)
     nothing = of(world).placements
     worlds.bind(world, "a", "p")
     assert of(world).placements != nothing
@@ -160,7 +160,7 @@ def test_placements_older_than_every_window_count_no_more() -> None:
 
 
 def test_the_rows_in_which_nodes_stand_do_not_matter() -> None:
-    loads = worlds.seen({"a": worlds.IDLE, "b": worlds.HOT}).nodes.loads()
+    loads = worlds.view_of({"a": worlds.IDLE, "b": worlds.HOT}).nodes.loads()
     turned = [0, 2, 1]  # the first row stands for unknown nodes
     other = dataclasses.replace(
         loads,
@@ -174,6 +174,6 @@ def test_the_rows_in_which_nodes_stand_do_not_matter() -> None:
 
 
 def test_thresholds_of_its_own_that_no_node_has_any_more_do_not_matter() -> None:
-    loads = worlds.seen({"a": worlds.IDLE}).nodes.loads()
+    loads = worlds.view_of({"a": worlds.IDLE}).nodes.loads()
     nobody = dataclasses.replace(loads, own_limits=np.full_like(loads.values, np.nan))
     assert digests.of_view("h", nobody) == digests.of_view("h", loads)

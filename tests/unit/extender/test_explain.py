@@ -24,7 +24,7 @@ def nodes(world: cluster_view.ClusterView, now: float = NOW) -> dict[str, Any]:
 
 
 def test_explain_gives_the_scores_and_verdicts_that_the_scheduler_gets() -> None:
-    world = worlds.seen({"hot": worlds.HOT, "cool": worlds.IDLE, "blind": None})
+    world = worlds.view_of({"hot": worlds.HOT, "cool": worlds.IDLE, "blind": None})
     worlds.bind(world, "cool", "p1", "p2")
     names = ("hot", "cool", "blind", "unknown")
     shown = explained(world, *names)
@@ -37,7 +37,7 @@ def test_explain_gives_the_scores_and_verdicts_that_the_scheduler_gets() -> None
 
 
 def test_explain_names_metric_value_limit_and_every_term() -> None:
-    world = worlds.seen({"n": worlds.HOT})
+    world = worlds.view_of({"n": worlds.HOT})
     worlds.bind(world, "n", "p", cpu="800m")
     shown = explained(world, "n")
     row = shown["nodes"][0]
@@ -63,7 +63,7 @@ def test_explain_names_metric_value_limit_and_every_term() -> None:
 
 
 def test_a_nodes_own_threshold_is_marked_and_what_of_it_is_not_in_force_has_its_reason() -> None:
-    world = worlds.seen({"n": worlds.HOT, "plain": worlds.HOT})
+    world = worlds.view_of({"n": worlds.HOT, "plain": worlds.HOT})
     text = '{"cpu_avg_5m": 0.95, "cpu_max_1h": 0, "disk": 0.5, "memory_avg_5m": 65}'
     world.nodes.node_changed(None, worlds.node("n", worlds.HOT, thresholds=text))
     row, plain = nodes(world)["n"], nodes(world)["plain"]
@@ -81,20 +81,20 @@ def test_a_nodes_own_threshold_is_marked_and_what_of_it_is_not_in_force_has_its_
 
 
 def test_an_annotation_of_which_nothing_is_in_force_is_counted_as_ignored_only() -> None:
-    world = worlds.seen({}, worlds.PENDING)
+    world = worlds.view_of({}, worlds.PENDING)
     world.nodes.node_changed(None, worlds.node("n", worlds.HOT, thresholds="cpu=0.9"))
     assert nodes(world)["n"]["rejected"] == "cpu_avg_5m over 0.65"
     assert explain.thresholds(world) == {"own": 0, "ignored": 1}
 
 
 def test_explain_says_why_a_pod_is_exempt() -> None:
-    shown = explained(worlds.seen({"hot": worlds.HOT}), "hot", namespace="kube-system")
+    shown = explained(worlds.view_of({"hot": worlds.HOT}), "hot", namespace="kube-system")
     assert shown["exempt"] == "namespace kube-system"
     assert shown["nodes"][0]["allowed"]
 
 
 def test_a_rule_says_how_old_the_reading_is_that_it_judges() -> None:
-    world = worlds.seen({"n": worlds.load_text(worlds.HOT, NOW - 12)})
+    world = worlds.view_of({"n": worlds.load_text(worlds.HOT, NOW - 12)})
     assert {rule["age_seconds"] for rule in explained(world, "n")["nodes"][0]["rules"]} == {12}
 
 
@@ -119,8 +119,8 @@ def decision(world: cluster_view.ClusterView, verb: str, *names: str, condensed:
 def test_a_past_decision_is_explained_by_the_numbers_of_its_moment() -> None:
     names = ("hot", "cool", "blind", "unknown")
     loads = {"hot": worlds.HOT, "cool": worlds.IDLE, "blind": None}
-    then = explained(worlds.seen(loads), *names)["nodes"]
-    shown = decision(worlds.seen(loads), "prioritize", *names)["nodes"]
+    then = explained(worlds.view_of(loads), *names)["nodes"]
+    shown = decision(worlds.view_of(loads), "prioritize", *names)["nodes"]
     for row, expected in zip(shown, then, strict=True):
         apart = {"allowed", "rejected", "state", "reason", "unusable"}  # the filter's; the words of the annotation
         assert {key: row[key] for key in row if key not in apart} == {
@@ -130,7 +130,7 @@ def test_a_past_decision_is_explained_by_the_numbers_of_its_moment() -> None:
 
 
 def test_a_past_filter_answer_has_verdicts_and_no_scores() -> None:
-    hot, cool = decision(worlds.seen({"hot": worlds.HOT, "cool": worlds.IDLE}), "filter", "hot", "cool")["nodes"]
+    hot, cool = decision(worlds.view_of({"hot": worlds.HOT, "cool": worlds.IDLE}), "filter", "hot", "cool")["nodes"]
     assert (hot["allowed"], hot["rejected"], hot["rules"][0]["reading"]) == (False, "cpu_avg_5m over 0.65", 0.9)
     assert (cool["allowed"], cool["rejected"]) == (True, None)
     assert (hot["score"], hot["base"], cool["score"]) == (None, None, None)
@@ -140,8 +140,8 @@ def test_a_condensed_decision_keeps_the_scores_that_needed_all_nodes() -> None:
     loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, (at + 1) / 40) for at in range(12)} | {"blind": None}
     loads["n1"] = {"memory_avg_5m": 0.0}
     names = tuple(loads)
-    then = {row["name"]: row for row in explained(worlds.seen(loads), *names)["nodes"]}
-    shown = decision(worlds.seen(loads), "prioritize", *names, condensed=True)
+    then = {row["name"]: row for row in explained(worlds.view_of(loads), *names)["nodes"]}
+    shown = decision(worlds.view_of(loads), "prioritize", *names, condensed=True)
     assert shown["omitted"] == 8
     assert {row["name"] for row in shown["nodes"]} == {"n0", "n1", "n2", "n3", "n4"}
     for row in shown["nodes"]:
@@ -153,7 +153,7 @@ def test_a_condensed_decision_keeps_the_scores_that_needed_all_nodes() -> None:
 
 def test_of_a_condensed_stretched_decision_nobody_knows_which_bases_were_capped() -> None:
     loads: dict[str, Any] = {f"n{at}": dict.fromkeys(worlds.IDLE, at / 20) for at in range(12)}
-    stretched = worlds.seen(loads, worlds.policy(score={"spread": "stretch"}))
+    stretched = worlds.view_of(loads, worlds.policy(score={"spread": "stretch"}))
     shown = decision(stretched, "prioritize", *loads, condensed=True)
     assert [row["capped_base"] for row in shown["nodes"]] == [None] * 5
 
@@ -172,14 +172,14 @@ def test_only_the_newest_decision_of_each_verb_carries_its_nodes() -> None:
 
 
 def test_explaining_assumes_nothing() -> None:
-    world = worlds.seen({"n": worlds.IDLE})
+    world = worlds.view_of({"n": worlds.IDLE})
     explained(world, "n")
     assert world.placements.assumed(NOW) == 0
 
 
 def test_nodes_gives_a_reason_exactly_where_a_reading_is_unusable() -> None:
     partial = '{"v":1,"at":"2026-11-21T04:00:00Z","m":{"cpu_avg_5m":0.1,"cpu_max_1h":7}}'
-    world = worlds.seen({"whole": worlds.IDLE, "partial": partial, "none": None, "garbage": "{"})
+    world = worlds.view_of({"whole": worlds.IDLE, "partial": partial, "none": None, "garbage": "{"})
     shown = nodes(world)
     assert shown["whole"]["unusable"] == {}
     assert shown["whole"]["usable"]
@@ -198,18 +198,18 @@ def test_nodes_gives_a_reason_exactly_where_a_reading_is_unusable() -> None:
 
 
 def test_a_fresh_annotation_without_any_value_is_not_usable() -> None:
-    row = nodes(worlds.seen({"n": {}}))["n"]
+    row = nodes(worlds.view_of({"n": {}}))["n"]
     assert (row["usable"], row["reason"]) == (False, "no valid metric in the annotation")
-    assert explain.states(worlds.seen({"n": {}}), NOW)["missing"] == 1
+    assert explain.states(worlds.view_of({"n": {}}), NOW)["missing"] == 1
 
 
 def test_a_stale_node_shows_its_age_and_no_values() -> None:
-    row = nodes(worlds.seen({"n": worlds.IDLE}), NOW + 301)["n"]
+    row = nodes(worlds.view_of({"n": worlds.IDLE}), NOW + 301)["n"]
     assert (row["usable"], row["state"], row["age_seconds"], row["values"]) == (False, "stale", 301, {})
 
 
 def test_nodes_shows_the_heartbeat_and_who_differs_from_it() -> None:
-    world = worlds.seen({"a": worlds.IDLE, "b": worlds.IDLE})
+    world = worlds.view_of({"a": worlds.IDLE, "b": worlds.IDLE})
     text = worlds.load_text(worlds.IDLE)
     world.nodes.heartbeat_changed(worlds.beat({"a": text, "b": "else"}, NOW + 20), NOW + 20)
     shown = cast(dict[str, Any], explain.all_nodes(world, NOW + 30)["heartbeat"])
@@ -217,16 +217,16 @@ def test_nodes_shows_the_heartbeat_and_who_differs_from_it() -> None:
 
 
 def test_nodes_shows_a_relief_hint() -> None:
-    world = worlds.seen({})
+    world = worlds.view_of({})
     hint = relief_hint.encode(relief_hint.Relief({"uid-web": NOW + 60}))
     world.nodes.node_changed(None, worlds.node("n", worlds.IDLE, relief=hint))
     assert nodes(world)["n"]["relief_until"] == "2026-11-21T04:01:00Z"
 
 
 def test_states_are_counted_for_the_metrics() -> None:
-    world = worlds.seen({"a": worlds.IDLE, "b": worlds.load_text(worlds.IDLE, NOW - 400), "c": None, "d": "{"})
+    world = worlds.view_of({"a": worlds.IDLE, "b": worlds.load_text(worlds.IDLE, NOW - 400), "c": None, "d": "{"})
     assert explain.states(world, NOW) == {"usable": 1, "stale": 1, "future": 0, "missing": 2}
 
 
 def test_an_empty_cluster_is_an_empty_list() -> None:
-    assert nodes(worlds.seen({})) == {}
+    assert nodes(worlds.view_of({})) == {}

@@ -78,7 +78,7 @@ class Side:
             if not one.name.endswith(("_created", "_sum", "_bucket")) and one.value
         }
 
-    def shown(self) -> Any:
+    def state_of(self) -> Any:
         """What people are shown: the decisions with every factor, and the view of the nodes."""
         found = self.ring.find("", "", 1000, now_seconds=self.clock.now())
         newest = [explain.decided([one], with_nodes=True) for one in found]
@@ -184,7 +184,7 @@ class Pair:
     def compare(self) -> None:
         """Everything that stays of the answers."""
         assert self.fast.decided() == self.slow.decided()
-        assert self.fast.shown() == self.slow.shown()
+        assert self.fast.state_of() == self.slow.state_of()
         assert self.fast.counters() == self.slow.counters()
         assert self.fast.view.placements.bindings(self.now()) == self.slow.view.placements.bindings(self.now())
 
@@ -438,10 +438,10 @@ class Interrupted(cluster_view.ClusterView):
     impatient = False
 
     def standing(
-        self, before: cluster_view.Candidates | None, now_seconds: float, asked: node_cache.Rows | None = None
+        self, before: cluster_view.Candidates | None, now_seconds: float, rows: node_cache.Rows | None = None
     ) -> cluster_view.Candidates:
         """As asked, or Overrun."""
-        found = super().standing(before, now_seconds, asked)
+        found = super().standing(before, now_seconds, rows)
         if self.impatient:
             raise deadline.Overrun
         return found
@@ -461,7 +461,7 @@ def test_a_board_whose_making_took_too_long_loses_no_change() -> None:
 
 
 def test_rows_that_nobody_asks_for_wait_until_somebody_does() -> None:
-    seen = worlds.seen(dict.fromkeys(NAMES, worlds.IDLE))
+    seen = worlds.view_of(dict.fromkeys(NAMES, worlds.IDLE))
     boards = score_cache.ScoreCache(seen)
     before, (first, second) = boards.current(worlds.NOW), seen.nodes.loads().rows(NAMES[:2])
     worlds.bind(seen, NAMES[0], "p1", cpu="8")
@@ -555,7 +555,7 @@ def begun(side: Side, verb: str, body: bytes) -> Any:
 
 @pytest.mark.parametrize("later_seconds", [1, 59, 60, 299, 300, 301, 3600], ids=lambda seconds: f"{seconds} s later")
 def test_a_board_that_only_grew_older_is_the_one_that_would_be_made_anew(later_seconds: int) -> None:
-    seen = worlds.seen({"busy": worlds.IDLE, "quiet": worlds.IDLE, "hot": worlds.HOT, "unread": None})
+    seen = worlds.view_of({"busy": worlds.IDLE, "quiet": worlds.IDLE, "hot": worlds.HOT, "unread": None})
     worlds.bind(seen, "busy", "first", "second")
     worlds.bind(seen, "hot", "third", at_seconds=worlds.NOW - 30)
     boards = score_cache.ScoreCache(seen)

@@ -24,46 +24,46 @@ def table() -> placements.PlacementTable:
     return placements.PlacementTable(worlds.policy(), NOW)
 
 
-def counts(made: placements.PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
-    found: list[int] = made.crowding(INDEX, len(ALL), ALL, now, besides=besides).counts[INDEX[node]].tolist()
+def counts(placed: placements.PlacementTable, node: str, now: float, besides: str = "") -> list[int]:
+    found: list[int] = placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).counts[INDEX[node]].tolist()
     return found
 
 
-def amount(made: placements.PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
-    return float(made.crowding(INDEX, len(ALL), ALL, now, besides=besides).amounts[INDEX[node], column])
+def amount(placed: placements.PlacementTable, node: str, now: float, column: int, besides: str = "") -> float:
+    return float(placed.crowding(INDEX, len(ALL), ALL, now, besides=besides).amounts[INDEX[node], column])
 
 
-def see(made: placements.PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
-    made.pod_changed(None, pod, now)
+def see(placed: placements.PlacementTable, pod: objects.Pod, now: float = NOW) -> objects.Pod:
+    placed.pod_changed(None, pod, now)
     return pod
 
 
 def test_a_bound_pod_counts_in_each_window_until_it_is_older() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a"))
-    assert counts(made, "a", NOW) == [1, 1, 1]
-    assert counts(made, "a", NOW + 59.9) == [1, 1, 1]
-    assert counts(made, "a", NOW + 60) == [0, 1, 1]
-    assert counts(made, "a", NOW + 300) == [0, 0, 1]
-    assert counts(made, "a", NOW + 1800) == [0, 0, 0]
-    assert made.bindings(NOW + 1800) == ()
+    placed = table()
+    see(placed, worlds.bound("p", "a"))
+    assert counts(placed, "a", NOW) == [1, 1, 1]
+    assert counts(placed, "a", NOW + 59.9) == [1, 1, 1]
+    assert counts(placed, "a", NOW + 60) == [0, 1, 1]
+    assert counts(placed, "a", NOW + 300) == [0, 0, 1]
+    assert counts(placed, "a", NOW + 1800) == [0, 0, 0]
+    assert placed.bindings(NOW + 1800) == ()
 
 
 def test_its_expected_load_decays_to_nothing_over_the_averaging_window() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a", cpu="1", memory="1Gi"))
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(700)
-    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(350)
-    assert amount(made, "a", NOW + 150, MEMORY_5M) == pytest.approx(0.35 * 2**30)
-    assert amount(made, "a", NOW + 300, CPU_5M) == 0
-    assert amount(made, "b", NOW, CPU_5M) == 0
+    placed = table()
+    see(placed, worlds.bound("p", "a", cpu="1", memory="1Gi"))
+    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
+    assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(350)
+    assert amount(placed, "a", NOW + 150, MEMORY_5M) == pytest.approx(0.35 * 2**30)
+    assert amount(placed, "a", NOW + 300, CPU_5M) == 0
+    assert amount(placed, "b", NOW, CPU_5M) == 0
 
 
 def test_a_pod_that_requests_nothing_gets_the_default() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a", cpu="0", memory="0"))
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(250)
-    assert amount(made, "a", NOW, MEMORY_5M) == pytest.approx(200 * 2**20)
+    placed = table()
+    see(placed, worlds.bound("p", "a", cpu="0", memory="0"))
+    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(250)
+    assert amount(placed, "a", NOW, MEMORY_5M) == pytest.approx(200 * 2**20)
 
 
 @pytest.mark.parametrize(
@@ -81,160 +81,160 @@ def test_a_pod_that_requests_nothing_gets_the_default() -> None:
     ids=["of a DaemonSet", "a placeholder", "succeeded", "failed", "being deleted", "not bound"],
 )
 def test_pods_that_bring_no_load_do_not_count(pod: objects.Pod) -> None:
-    made = table()
-    see(made, pod)
-    assert counts(made, "a", NOW) == [0, 0, 0]
+    placed = table()
+    see(placed, pod)
+    assert counts(placed, "a", NOW) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("ended", [None, worlds.bound("p", "a", phase="Succeeded")], ids=["deleted", "finished"])
 def test_a_pod_that_ends_stops_counting(ended: objects.Pod | None) -> None:
-    made = table()
-    alive = see(made, worlds.bound("p", "a"))
-    see(made, worlds.bound("q", "a"))
-    made.pod_changed(alive, ended, NOW + 1)
-    assert counts(made, "a", NOW + 1) == [1, 1, 1]
+    placed = table()
+    alive = see(placed, worlds.bound("p", "a"))
+    see(placed, worlds.bound("q", "a"))
+    placed.pod_changed(alive, ended, NOW + 1)
+    assert counts(placed, "a", NOW + 1) == [1, 1, 1]
 
 
 def test_a_pod_recreated_under_its_name_counts_where_it_is_now() -> None:
-    made = table()
-    old = see(made, worlds.bound("p", "a"))
-    made.pod_changed(old, worlds.bound("p", "b", uid="another"), NOW)
-    assert counts(made, "a", NOW) == [0, 0, 0]
-    assert counts(made, "b", NOW) == [1, 1, 1]
+    placed = table()
+    old = see(placed, worlds.bound("p", "a"))
+    placed.pod_changed(old, worlds.bound("p", "b", uid="another"), NOW)
+    assert counts(placed, "a", NOW) == [0, 0, 0]
+    assert counts(placed, "b", NOW) == [1, 1, 1]
 
 
 def test_an_assumed_placement_counts_for_others_but_not_for_the_pod_itself() -> None:
-    made = table()
+    placed = table()
     pod = builders.pod("p")
-    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    assert counts(made, "a", NOW) == [1, 1, 1]
-    assert counts(made, "a", NOW, besides=pod.uid) == [0, 0, 0]
-    assert amount(made, "a", NOW, CPU_5M, besides=pod.uid) == 0
-    assert counts(made, "a", NOW) == [1, 1, 1], "hiding a pod from one request leaves no trace"
+    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    assert counts(placed, "a", NOW) == [1, 1, 1]
+    assert counts(placed, "a", NOW, besides=pod.uid) == [0, 0, 0]
+    assert amount(placed, "a", NOW, CPU_5M, besides=pod.uid) == 0
+    assert counts(placed, "a", NOW) == [1, 1, 1], "hiding a pod from one request leaves no trace"
 
 
 def test_an_assumption_expires_by_itself() -> None:
-    made = table()
-    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    assert made.assumed(NOW + placements.ASSUMED_SECONDS - 0.1) == 1
-    assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
-    assert counts(made, "a", NOW + placements.ASSUMED_SECONDS) == [0, 0, 0]
+    placed = table()
+    placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
+    assert placed.assumed(NOW + placements.ASSUMED_SECONDS - 0.1) == 1
+    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
+    assert counts(placed, "a", NOW + placements.ASSUMED_SECONDS) == [0, 0, 0]
 
 
 def test_the_watch_confirms_an_assumption() -> None:
-    made = table()
-    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    see(made, worlds.bound("p", "a"), NOW + 1)
-    assert made.assumed(NOW + 1) == 0
-    assert counts(made, "a", NOW + 10) == [1, 1, 1]
+    placed = table()
+    placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
+    see(placed, worlds.bound("p", "a"), NOW + 1)
+    assert placed.assumed(NOW + 1) == 0
+    assert counts(placed, "a", NOW + 10) == [1, 1, 1]
 
 
 def test_the_watch_moves_an_assumption_that_was_wrong() -> None:
-    made = table()
-    made.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
-    see(made, worlds.bound("p", "b"), NOW + 1)
-    assert counts(made, "a", NOW + 1) == [0, 0, 0]
-    assert counts(made, "b", NOW + 1) == [1, 1, 1]
+    placed = table()
+    placed.assume(builders.pod("p"), "a", NOW, per_allocatable=worlds.ROOM)
+    see(placed, worlds.bound("p", "b"), NOW + 1)
+    assert counts(placed, "a", NOW + 1) == [0, 0, 0]
+    assert counts(placed, "b", NOW + 1) == [1, 1, 1]
 
 
 def test_the_deletion_of_a_pending_pod_denies_its_assumption() -> None:
-    made = table()
-    pod = see(made, builders.pod("p"))
-    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    made.pod_changed(pod, None, NOW + 1)
-    assert counts(made, "a", NOW + 1) == [0, 0, 0]
+    placed = table()
+    pod = see(placed, builders.pod("p"))
+    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    placed.pod_changed(pod, None, NOW + 1)
+    assert counts(placed, "a", NOW + 1) == [0, 0, 0]
 
 
 def test_news_about_a_pending_pod_leave_its_assumption() -> None:
-    made = table()
-    pod = see(made, builders.pod("p"))
-    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    made.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
-    assert counts(made, "a", NOW + 1) == [1, 1, 1]
+    placed = table()
+    pod = see(placed, builders.pod("p"))
+    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    placed.pod_changed(pod, builders.pod("p", labels={"seen": "yes"}), NOW + 1)
+    assert counts(placed, "a", NOW + 1) == [1, 1, 1]
 
 
 def test_a_second_question_about_a_pod_moves_its_assumption() -> None:
-    made = table()
+    placed = table()
     pod = builders.pod("p")
-    made.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
-    made.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
-    assert counts(made, "a", NOW + 1) == [0, 0, 0]
-    assert counts(made, "b", NOW + 1) == [1, 1, 1]
+    placed.assume(pod, "a", NOW, per_allocatable=worlds.ROOM)
+    placed.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
+    assert counts(placed, "a", NOW + 1) == [0, 0, 0]
+    assert counts(placed, "b", NOW + 1) == [1, 1, 1]
 
 
 def test_what_the_watch_knows_is_not_assumed_away() -> None:
-    made = table()
-    pod = see(made, worlds.bound("p", "a"))
-    made.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
-    assert counts(made, "a", NOW + 1) == [1, 1, 1]
-    assert made.assumed(NOW + 1) == 0
+    placed = table()
+    pod = see(placed, worlds.bound("p", "a"))
+    placed.assume(pod, "b", NOW + 1, per_allocatable=worlds.ROOM)
+    assert counts(placed, "a", NOW + 1) == [1, 1, 1]
+    assert placed.assumed(NOW + 1) == 0
 
 
 def test_a_pod_without_a_binding_time_ages_from_when_it_was_first_seen() -> None:
-    made = table()
+    placed = table()
     pod = builders.pod("p", node="a", mutate=lambda body: body["status"].update(conditions=[]))
-    see(made, pod)
-    made.pod_changed(pod, pod, NOW + 50)
-    assert counts(made, "a", NOW + 60) == [0, 1, 1]
+    see(placed, pod)
+    placed.pod_changed(pod, pod, NOW + 50)
+    assert counts(placed, "a", NOW + 60) == [0, 1, 1]
 
 
 def test_a_binding_from_a_clock_ahead_is_new_until_then_and_ages_from_then() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a", NOW + 30, cpu="1"))
+    placed = table()
+    see(placed, worlds.bound("p", "a", NOW + 30, cpu="1"))
     for seconds in (0, 20, 30):
-        assert amount(made, "a", NOW + seconds, CPU_5M) == pytest.approx(700)
-    assert amount(made, "a", NOW + 180, CPU_5M) == pytest.approx(350)
-    assert counts(made, "a", NOW + 89) == [1, 1, 1]
-    assert counts(made, "a", NOW + 90) == [0, 1, 1]
+        assert amount(placed, "a", NOW + seconds, CPU_5M) == pytest.approx(700)
+    assert amount(placed, "a", NOW + 180, CPU_5M) == pytest.approx(350)
+    assert counts(placed, "a", NOW + 89) == [1, 1, 1]
+    assert counts(placed, "a", NOW + 90) == [0, 1, 1]
 
 
 def test_a_binding_from_a_clock_that_is_wrong_ages_from_when_it_was_first_seen() -> None:
-    made = table()
-    pod = see(made, worlds.bound("p", "a", NOW + 3600, cpu="1"))
-    made.pod_changed(pod, worlds.bound("p", "a", NOW + 3600, cpu="1", labels={"seen": "yes"}), NOW + 100)
-    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(350)
-    assert counts(made, "a", NOW + 1800) == [0, 0, 0]
+    placed = table()
+    pod = see(placed, worlds.bound("p", "a", NOW + 3600, cpu="1"))
+    placed.pod_changed(pod, worlds.bound("p", "a", NOW + 3600, cpu="1", labels={"seen": "yes"}), NOW + 100)
+    assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(350)
+    assert counts(placed, "a", NOW + 1800) == [0, 0, 0]
 
 
 def test_a_clock_set_back_a_little_leaves_bindings_where_they_were() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a", NOW + 20, cpu="1"), NOW + 20)
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(700)
-    assert amount(made, "a", NOW + 20, CPU_5M) == pytest.approx(700)
-    assert amount(made, "a", NOW + 170, CPU_5M) == pytest.approx(350)
-    assert made.bindings(NOW + 170)[0].at_seconds == NOW + 20
+    placed = table()
+    see(placed, worlds.bound("p", "a", NOW + 20, cpu="1"), NOW + 20)
+    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(700)
+    assert amount(placed, "a", NOW + 20, CPU_5M) == pytest.approx(700)
+    assert amount(placed, "a", NOW + 170, CPU_5M) == pytest.approx(350)
+    assert placed.bindings(NOW + 170)[0].at_seconds == NOW + 20
 
 
 def test_a_clock_set_back_brings_back_windows_and_their_ends() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a"))
-    assert counts(made, "a", NOW + 70) == [0, 1, 1]
-    assert counts(made, "a", NOW + 50) == [1, 1, 1]
-    assert counts(made, "a", NOW + 60) == [0, 1, 1]
+    placed = table()
+    see(placed, worlds.bound("p", "a"))
+    assert counts(placed, "a", NOW + 70) == [0, 1, 1]
+    assert counts(placed, "a", NOW + 50) == [1, 1, 1]
+    assert counts(placed, "a", NOW + 60) == [0, 1, 1]
 
 
 def test_new_means_write_only_rows_on_which_a_load_is_still_expected() -> None:
-    made = table()
+    placed = table()
     for node, at_seconds in (("a", NOW - 299), ("b", NOW - 300)):
-        see(made, worlds.bound(f"on-{node}", node, at_seconds))
-    made.touched(INDEX, 3, NOW, aging=False)
+        see(placed, worlds.bound(f"on-{node}", node, at_seconds))
+    placed.touched(INDEX, 3, NOW, aging=False)
     mean = owner_usage.Mean(2000.0, None, 7)
-    made.use_published(owner_usage.Published(NOW, {"default/ReplicaSet/web": mean}), NOW)
-    assert {one.load.cpu_millicores for one in made.confirmed(NOW)} == {2000.0}, "replicas compare what was estimated"
-    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == [1]
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
+    placed.use_published(owner_usage.Published(NOW, {"default/ReplicaSet/web": mean}), NOW)
+    assert {one.load.cpu_millicores for one in placed.confirmed(NOW)} == {2000.0}, "replicas compare what was estimated"
+    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == [1]
+    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(2000 / 300)
 
 
 def test_another_policy_counts_the_watched_pods_anew() -> None:
-    made = table()
-    pod = see(made, worlds.bound("p", "a", cpu="1"))
-    made.assume(builders.pod("q", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
+    placed = table()
+    pod = see(placed, worlds.bound("p", "a", cpu="1"))
+    placed.assume(builders.pod("q", cpu="1"), "a", NOW, per_allocatable=worlds.ROOM)
     doubled = worlds.policy(
         recentPods={"usagePerRequest": {"cpu": 1.4}}, hotSpots=[{"window": "10s", "pods": 1, "penalty": 1}]
     )
     coming = placements.PlacementTable(doubled, NOW, aside=True)
     coming.count_anew([pod], NOW)
-    coming.succeed(made, NOW)
+    coming.succeed(placed, NOW)
     assert counts(coming, "a", NOW) == [2]
     assert amount(coming, "a", NOW, CPU_5M) == pytest.approx(1400 + 700), "an assumption keeps its estimate to its end"
     assert counts(coming, "a", NOW + 10) == [0]
@@ -254,74 +254,74 @@ def test_a_table_made_aside_believes_the_watch_over_what_is_counted_later() -> N
 
 
 def test_a_table_takes_over_what_is_assumed_and_not_what_the_watch_confirmed() -> None:
-    made, coming = table(), placements.PlacementTable(worlds.policy(), NOW, aside=True)
-    see(made, worlds.bound("gone", "a"))
-    made.assume(worlds.bound("elsewhere", "b"), "a", NOW, per_allocatable=worlds.ROOM)
+    placed, coming = table(), placements.PlacementTable(worlds.policy(), NOW, aside=True)
+    see(placed, worlds.bound("gone", "a"))
+    placed.assume(worlds.bound("elsewhere", "b"), "a", NOW, per_allocatable=worlds.ROOM)
     see(coming, worlds.bound("elsewhere", "b"))
-    coming.succeed(made, NOW)
+    coming.succeed(placed, NOW)
     assert (counts(coming, "a", NOW), counts(coming, "b", NOW)) == ([0, 0, 0], [1, 1, 1])
 
 
 def test_the_rows_written_are_told_once() -> None:
-    made = table()
-    made.touched(INDEX, 3, NOW, aging=False)
-    see(made, worlds.bound("p", "b"))
-    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == [2]
-    assert made.touched(INDEX, 3, NOW, aging=False).tolist() == []
-    see(made, worlds.bound("q", "b"))
-    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1])).tolist() == [], "nobody asks for it"
-    assert made.touched(INDEX, 3, NOW, aging=False, asked=np.array([1, 2])).tolist() == [2]
-    assert made.touched(INDEX, 3, NOW, aging=True).tolist() == [2], "what it is expected to use grows less"
-    assert made.touched(INDEX, 3, NOW + 60, aging=False).tolist() == [2], "it left a window"
+    placed = table()
+    placed.touched(INDEX, 3, NOW, aging=False)
+    see(placed, worlds.bound("p", "b"))
+    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == [2]
+    assert placed.touched(INDEX, 3, NOW, aging=False).tolist() == []
+    see(placed, worlds.bound("q", "b"))
+    assert placed.touched(INDEX, 3, NOW, aging=False, requested_rows=np.array([1])).tolist() == [], "nobody asks for it"
+    assert placed.touched(INDEX, 3, NOW, aging=False, requested_rows=np.array([1, 2])).tolist() == [2]
+    assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [2], "what it is expected to use grows less"
+    assert placed.touched(INDEX, 3, NOW + 60, aging=False).tolist() == [2], "it left a window"
 
 
 def test_assumptions_that_end_in_one_second_leave_what_is_confirmed() -> None:
-    made = table()
-    see(made, worlds.bound("p", "b"))
+    placed = table()
+    see(placed, worlds.bound("p", "b"))
     for name, node in {"q": "a", "r": "b", "s": "nowhere"}.items():
-        made.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
-    assert made.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
+        placed.assume(builders.pod(name), node, NOW, per_allocatable=worlds.ROOM)
+    assert placed.touched(INDEX, 3, NOW, aging=True).tolist() == [1, 2]
     end_seconds = NOW + placements.ASSUMED_SECONDS
-    assert made.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
-    assert made.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
-    assert counts(made, "a", end_seconds) == [0, 0, 0]
-    assert counts(made, "b", end_seconds) == [1, 1, 1]
-    assert amount(made, "a", end_seconds, CPU_5M) == 0
-    assert made.touched(INDEX, 3, end_seconds, aging=True).tolist() == [2], "nothing on the other grows less"
-    assert [binding.uid for binding in made.bindings(end_seconds)] == [worlds.bound("p", "b").uid]
+    assert placed.touched(INDEX, 3, end_seconds - 1, aging=False).tolist() == []
+    assert placed.touched(INDEX, 3, end_seconds, aging=False).tolist() == [1, 2]
+    assert counts(placed, "a", end_seconds) == [0, 0, 0]
+    assert counts(placed, "b", end_seconds) == [1, 1, 1]
+    assert amount(placed, "a", end_seconds, CPU_5M) == 0
+    assert placed.touched(INDEX, 3, end_seconds, aging=True).tolist() == [2], "nothing on the other grows less"
+    assert [binding.uid for binding in placed.bindings(end_seconds)] == [worlds.bound("p", "b").uid]
 
 
 def test_a_node_that_leaves_takes_its_counts_along_and_others_keep_theirs() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a"))
-    see(made, worlds.bound("q", "b"))
-    assert counts(made, "b", NOW) == [1, 1, 1]
-    found = made.crowding({"b": 2, "c": 1}, len(ALL), ALL, NOW, besides="")
+    placed = table()
+    see(placed, worlds.bound("p", "a"))
+    see(placed, worlds.bound("q", "b"))
+    assert counts(placed, "b", NOW) == [1, 1, 1]
+    found = placed.crowding({"b": 2, "c": 1}, len(ALL), ALL, NOW, besides="")
     assert found.counts[:, 0].tolist() == [0, 0, 1]
-    grown = made.crowding({"b": 2, "a": 70}, 80, np.arange(80), NOW, besides="")
+    grown = placed.crowding({"b": 2, "a": 70}, 80, np.arange(80), NOW, besides="")
     assert (grown.counts[70, 0], grown.counts[2, 0], grown.counts.sum()) == (1, 1, 6)
 
 
 def test_recent_pods_switched_off_leave_the_counts() -> None:
-    made = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}), NOW)
-    see(made, worlds.bound("p", "a"))
-    assert amount(made, "a", NOW, CPU_5M) == 0
-    assert counts(made, "a", NOW) == [1, 1, 1]
+    placed = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}), NOW)
+    see(placed, worlds.bound("p", "a"))
+    assert amount(placed, "a", NOW, CPU_5M) == 0
+    assert counts(placed, "a", NOW) == [1, 1, 1]
 
 
 def test_without_hot_spots_and_recent_pods_nothing_is_kept() -> None:
-    made = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
-    see(made, worlds.bound("p", "a"))
-    made.assume(builders.pod("q"), "a", NOW, per_allocatable=worlds.ROOM)
-    assert made.bindings(NOW) == ()
-    assert counts(made, "a", NOW) == []
+    placed = placements.PlacementTable(worlds.policy(recentPods={"enabled": False}, hotSpots=[]), NOW)
+    see(placed, worlds.bound("p", "a"))
+    placed.assume(builders.pod("q"), "a", NOW, per_allocatable=worlds.ROOM)
+    assert placed.bindings(NOW) == ()
+    assert counts(placed, "a", NOW) == []
 
 
 def test_nodes_that_come_later_find_their_placements() -> None:
-    made = table()
-    see(made, worlds.bound("p", "late"))
-    assert counts(made, "a", NOW) == [0, 0, 0]
-    found = made.crowding({"a": 1, "late": 2}, len(ALL), ALL, NOW, besides="")
+    placed = table()
+    see(placed, worlds.bound("p", "late"))
+    assert counts(placed, "a", NOW) == [0, 0, 0]
+    found = placed.crowding({"a": 1, "late": 2}, len(ALL), ALL, NOW, besides="")
     assert found.counts[2].tolist() == [1, 1, 1]
     assert found.amounts[2, CPU_5M] > 0
 
@@ -335,20 +335,20 @@ def test_a_requirement_that_cannot_be_read_counts_as_none() -> None:
 def test_the_prepared_lines_are_the_formula(seed: int) -> None:
     rng = random.Random(seed)
     alive: dict[str, objects.Pod] = {}
-    made, now = table(), NOW
+    placed, now = table(), NOW
     for step in range(300):
         now += rng.expovariate(0.2)
         if alive and rng.random() < 0.3:
             gone = alive.pop(rng.choice(sorted(alive)))
-            made.pod_changed(gone, None, now)
+            placed.pod_changed(gone, None, now)
         else:
             name = f"p{step}"
             bound_at = now - rng.choice([0, 3, 400, -2, -40])
             pod = worlds.bound(name, rng.choice(["a", "b"]), bound_at, cpu=f"{rng.randint(1, 4000)}m")
             alive[name] = pod
-            made.pod_changed(None, pod, now)
+            placed.pod_changed(None, pod, now)
     now += rng.uniform(0, 200)
-    crowding = made.crowding(INDEX, len(ALL), ALL, now, besides="")
+    crowding = placed.crowding(INDEX, len(ALL), ALL, now, besides="")
     for node, row in INDEX.items():
         here = [pod for pod in alive.values() if pod.node_name == node]
         listed = [expected_load.RecentPod(at(pod), worlds.estimate(pod)) for pod in here]
@@ -370,10 +370,10 @@ def at(pod: objects.Pod) -> float:
     ids=["readable: capped", "beyond a float: as no request", "beyond in millicores", "four hundred digits"],
 )
 def test_a_request_no_machine_could_hold_leaves_the_numbers_numbers(huge: str, least: float) -> None:
-    made = table()
+    placed = table()
     for name in ("p", "q", "r"):
-        see(made, worlds.bound(name, "a", cpu=huge, memory=huge))
-    crowding = made.crowding(INDEX, len(ALL), ALL, NOW + 1, besides="")
+        see(placed, worlds.bound(name, "a", cpu=huge, memory=huge))
+    crowding = placed.crowding(INDEX, len(ALL), ALL, NOW + 1, besides="")
     assert np.isfinite(crowding.amounts).all()
     assert crowding.amounts[1, [CPU_5M, MEMORY_5M]].min() > least
 
@@ -387,40 +387,40 @@ def test_a_number_of_pods_out_of_all_range_counts_as_no_requirement() -> None:
 
 
 def test_a_clock_set_back_does_not_multiply_expected_load_nor_prolong_assumptions() -> None:
-    made = table()
-    see(made, worlds.bound("p", "a", NOW + 3600), NOW + 3600)
-    made.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
-    at_once = amount(made, "a", NOW + 3600, CPU_5M)
-    assert amount(made, "a", NOW, CPU_5M) == pytest.approx(at_once)
-    assert amount(made, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
-    assert made.assumed(NOW + 150) == 0
+    placed = table()
+    see(placed, worlds.bound("p", "a", NOW + 3600), NOW + 3600)
+    placed.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
+    at_once = amount(placed, "a", NOW + 3600, CPU_5M)
+    assert amount(placed, "a", NOW, CPU_5M) == pytest.approx(at_once)
+    assert amount(placed, "a", NOW + 150, CPU_5M) == pytest.approx(at_once / 2)
+    assert placed.assumed(NOW + 150) == 0
 
 
 def test_a_clock_set_back_leaves_an_assumption_its_seconds() -> None:
-    made = table()
-    made.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
-    assert made.assumed(NOW + 3600) == 1
-    assert made.assumed(NOW) == 1
-    assert made.assumed(NOW + placements.ASSUMED_SECONDS - 1) == 1
-    assert made.assumed(NOW + placements.ASSUMED_SECONDS) == 0
+    placed = table()
+    placed.assume(builders.pod("assumed"), "b", NOW + 3600, per_allocatable=worlds.ROOM)
+    assert placed.assumed(NOW + 3600) == 1
+    assert placed.assumed(NOW) == 1
+    assert placed.assumed(NOW + placements.ASSUMED_SECONDS - 1) == 1
+    assert placed.assumed(NOW + placements.ASSUMED_SECONDS) == 0
 
 
 @pytest.mark.parametrize(
     "owner", [("ReplicaSet", "x" * 10_000), ("x" * 10_000, "web"), ("ReplicaSet", "web 1m 1Mi 9\n"), ("../v1", "web")]
 )
 def test_a_placement_holds_no_owner_that_kubernetes_could_not_have(owner: tuple[str, str]) -> None:
-    made = table()
-    made.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
-    (assumed,) = made.assumptions(NOW)
+    placed = table()
+    placed.assume(builders.pod("p", owner=owner), "a", NOW, per_allocatable=worlds.ROOM)
+    (assumed,) = placed.assumptions(NOW)
     assert assumed.asked.owner == "", "as a pod without an owner, which is estimated by its request"
 
 
 def test_what_nobody_asks_about_is_forgotten_all_the_same() -> None:
-    made, held = table(), []
+    placed, held = table(), []
     for hour in range(50):
         pod = worlds.bound(f"p{hour}", f"node-{hour}", NOW + hour * 3600)
-        made.pod_changed(None, pod, NOW + hour * 3600)
-        held.append(len(repr(vars(made))))
+        placed.pod_changed(None, pod, NOW + hour * 3600)
+        held.append(len(repr(vars(placed))))
     assert held[-1] <= held[10]
 
 
@@ -428,7 +428,7 @@ MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "fi
 
 
 def test_static_pods_do_not_count_as_no_scheduler_placed_them() -> None:
-    world = worlds.seen({"a": worlds.IDLE})
+    world = worlds.view_of({"a": worlds.IDLE})
     worlds.bind(world, "a", "static", owner=("Node", "a"), annotations=MIRROR)
     assert world.placements.bindings(NOW) == ()
 
@@ -452,6 +452,6 @@ def test_static_pods_do_not_count_as_no_scheduler_placed_them() -> None:
     ],
 )
 def test_what_anyone_may_write_hides_no_pod_from_the_count(fields: dict[str, Any]) -> None:
-    world = worlds.seen({"a": worlds.IDLE})
+    world = worlds.view_of({"a": worlds.IDLE})
     worlds.bind(world, "a", "web", **fields)
     assert len(world.placements.bindings(NOW)) == 1

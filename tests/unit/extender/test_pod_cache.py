@@ -14,7 +14,7 @@ COUNTED = ["uid", "key", "resource_version", "node_name", "finished", "deleting"
 COUNTED += ["namespace", "is_daemonset", "is_from_node", "owner", "scheduled_at_seconds"]
 
 
-def several(body: builders.Body) -> None:
+def two_containers(body: builders.Body) -> None:
     """Two containers, an init container, a sidecar, and overhead."""
     asks = [{"cpu": "100m", "memory": "64Mi"}, {"cpu": 1}, {"memory": "1Gi", "nvidia.com/gpu": "1"}]
     body["spec"]["containers"] = [{"name": str(at), "resources": {"requests": ask}} for at, ask in enumerate(asks)]
@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "no placeholder, says the label": {"node": "n", "labels": {compact.PLACEHOLDER_LABEL: "false"}},
     "finished": {"node": "n", "phase": "Succeeded"},
     "being deleted": {"mutate": lambda body: body["metadata"].update(deletionTimestamp=builders.SCHEDULED)},
-    "several containers": {"node": "n", "mutate": several},
+    "several containers": {"node": "n", "mutate": two_containers},
     "pod-level requests": {"mutate": lambda body: body["spec"].update(resources={"requests": {"cpu": "7"}})},
     "no requests": {"mutate": lambda body: body["spec"].update(containers=[{"name": "main"}])},
 }
@@ -50,12 +50,12 @@ def test_it_counts_as_the_whole_pod_does(fields: dict[str, Any]) -> None:
     whole, kept = builders.decoded(body, objects.Pod), builders.decoded(body, pod_cache.Pod)
     assert [getattr(kept, name) for name in COUNTED] == [getattr(whole, name) for name in COUNTED]
     assert countable_pods.counts(kept) == countable_pods.counts(whole)
-    assert usage_estimates.asked(kept) == usage_estimates.asked(whole)
+    assert usage_estimates.estimate_key(kept) == usage_estimates.estimate_key(whole)
 
 
 def test_a_quantity_that_cannot_be_read_is_no_request() -> None:
     odd = builders.decoded(builders.pod_body("p", cpu="a lot"), pod_cache.Pod)
-    assert usage_estimates.asked(odd).request.cpu_millicores == 0
+    assert usage_estimates.estimate_key(odd).request.cpu_millicores == 0
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "bound"])

@@ -32,7 +32,7 @@ def request(body: bytes = BODY, *, path: str = "/filter", length: int | None = N
     return lines.encode() + body
 
 
-class Kept:
+class OpenConnection:
     """A connection, and the client's end."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> collections.abc.Iterator[Kept]:
-    with contextlib.closing(Kept()) as made:
+def open_connection() -> collections.abc.Iterator[OpenConnection]:
+    with contextlib.closing(OpenConnection()) as made:
         yield made
 
 
@@ -99,21 +99,23 @@ class Reply:
         self._events.append("closed")
 
 
-def test_a_request_of_the_form_is_answered_whole_and_the_rest_is_done_afterwards(kept: Kept) -> None:
+def test_a_request_of_the_form_is_answered_whole_and_the_rest_is_done_afterwards(
+    open_connection: OpenConnection,
+) -> None:
     application = Application()
-    kept.client_end.sendall(request())
-    assert kept.answer(application)
-    answer, body = kept.replied()
+    open_connection.client_end.sendall(request())
+    assert open_connection.answer(application)
+    answer, body = open_connection.replied()
     assert (answer.status, body, application.events) == (200, BODY, ["read", "closed"])
     assert answer.getheader("Connection") == "keep-alive"
     assert answer.getheader("Date") == "Fri, 21 Nov 2025 14:00:00 GMT"
-    assert kept.left() == b""
+    assert open_connection.left() == b""
 
 
-def test_the_environ_is_what_wsgi_asks_for(kept: Kept) -> None:
+def test_the_environ_is_what_wsgi_asks_for(open_connection: OpenConnection) -> None:
     application = Application()
-    kept.client_end.sendall(request(path="/prioritize"))
-    assert kept.answer(validate.validator(application))
+    open_connection.client_end.sendall(request(path="/prioritize"))
+    assert open_connection.answer(validate.validator(application))
     seen = {key: application.environ[key] for key in ("PATH_INFO", "CONTENT_LENGTH", "HTTP_HOST", "SERVER_PORT")}
     assert seen == {
         "PATH_INFO": "/prioritize",
@@ -123,36 +125,36 @@ def test_the_environ_is_what_wsgi_asks_for(kept: Kept) -> None:
     }
 
 
-def test_the_status_and_the_headers_are_the_applications(kept: Kept) -> None:
+def test_the_status_and_the_headers_are_the_applications(open_connection: OpenConnection) -> None:
     def refusing(_environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
         start_response("422 UNPROCESSABLE ENTITY", [("X-Why", "no pod")])
         return [b"no ", b"pod"]
 
-    kept.client_end.sendall(request())
-    assert kept.answer(refusing)
-    answer, body = kept.replied()
+    open_connection.client_end.sendall(request())
+    assert open_connection.answer(refusing)
+    answer, body = open_connection.replied()
     assert (answer.status, answer.getheader("X-Why"), answer.getheader("Content-Length")) == (422, "no pod", "6")
     assert body == b"no pod"
 
 
-def test_a_body_that_comes_in_pieces_is_waited_for(kept: Kept) -> None:
+def test_a_body_that_comes_in_pieces_is_waited_for(open_connection: OpenConnection) -> None:
     body = b"x" * 100_000  # more than one piece, less than the kernel holds
-    kept.client_end.sendall(request(body))
-    assert kept.answer(Application())
-    assert kept.replied()[1] == body
+    open_connection.client_end.sendall(request(body))
+    assert open_connection.answer(Application())
+    assert open_connection.replied()[1] == body
 
 
-def test_a_request_that_came_at_once_with_the_next_leaves_that_one(kept: Kept) -> None:
-    kept.client_end.sendall(request() + request(path="/prioritize"))
-    assert kept.answer(Application())
-    assert kept.left() == request(path="/prioritize")
+def test_a_request_that_came_at_once_with_the_next_leaves_that_one(open_connection: OpenConnection) -> None:
+    open_connection.client_end.sendall(request() + request(path="/prioritize"))
+    assert open_connection.answer(Application())
+    assert open_connection.left() == request(path="/prioritize")
 
 
-def test_half_a_request_is_left_to_gunicorn_which_finds_its_end(kept: Kept) -> None:
-    kept.client_end.sendall(request(length=1000))
-    kept.client_end.shutdown(socket.SHUT_WR)
-    assert not kept.answer(Application())
-    assert kept.left() == request(length=1000)
+def test_half_a_request_is_left_to_gunicorn_which_finds_its_end(open_connection: OpenConnection) -> None:
+    open_connection.client_end.sendall(request(length=1000))
+    open_connection.client_end.shutdown(socket.SHUT_WR)
+    assert not open_connection.answer(Application())
+    assert open_connection.left() == request(length=1000)
 
 
 OTHERS = {
@@ -174,10 +176,10 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("sent", OTHERS.values(), ids=OTHERS)
-def test_anything_else_is_left_to_gunicorn(kept: Kept, sent: bytes) -> None:
+def test_anything_else_is_left_to_gunicorn(open_connection: OpenConnection, sent: bytes) -> None:
     application = Application()
-    kept.client_end.sendall(sent)
-    assert not kept.answer(application)
+    open_connection.client_end.sendall(sent)
+    assert not open_connection.answer(application)
     assert application.environ == {}
 
 
@@ -187,11 +189,11 @@ def test_a_changed_byte_of_the_head_is_taken_only_where_any_text_may_stand(at: i
     changed = bytearray(request())
     changed[at] = byte
     application = Application()
-    with contextlib.closing(Kept()) as kept:
-        kept.client_end.sendall(bytes(changed))
-        kept.client_end.shutdown(socket.SHUT_WR)
+    with contextlib.closing(OpenConnection()) as open_connection:
+        open_connection.client_end.sendall(bytes(changed))
+        open_connection.client_end.shutdown(socket.SHUT_WR)
         head = bytes(changed).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-        assert not kept.answer(application) or _fields(head) == _fields(request(b""))
+        assert not open_connection.answer(application) or _fields(head) == _fields(request(b""))
 
 
 def _fields(head: bytes) -> list[str]:
@@ -216,13 +218,13 @@ class Understood(NamedTuple):
 def by_direct(sent: bytes) -> Understood | None:
     """As `direct` understands it; None where it leaves the request to gunicorn."""
     application = Application()
-    with contextlib.closing(Kept()) as kept:
-        kept.client_end.sendall(sent[:AT_ONCE_BYTES])
-        kept.client_end.shutdown(socket.SHUT_WR)
-        if not kept.answer(application):
+    with contextlib.closing(OpenConnection()) as open_connection:
+        open_connection.client_end.sendall(sent[:AT_ONCE_BYTES])
+        open_connection.client_end.shutdown(socket.SHUT_WR)
+        if not open_connection.answer(application):
             return None
         said = application.environ
-        rest = kept.left()
+        rest = open_connection.left()
         body = said["wsgi.input"].getvalue()
         assert said["CONTENT_LENGTH"] == str(len(body))
         return Understood(said["REQUEST_METHOD"], said["PATH_INFO"], said["QUERY_STRING"], body, rest)

@@ -79,7 +79,7 @@ def world(
     cluster: Mapping[str, NodeCase], in_force: load_policy.LoadPolicy, begun: cluster_view.ClusterView | None = None
 ) -> cluster_view.ClusterView:
     """The extender's view of the cluster; `begun` heard something before."""
-    seen = begun or worlds.seen({}, in_force)
+    seen = begun or worlds.view_of({}, in_force)
     for name, case in cluster.items():
         load = None if case.load is None else worlds.load_text(case.load, NOW - case.age_seconds)
         seen.nodes.node_changed(None, worlds.node(name, load, thresholds=case.thresholds))
@@ -88,16 +88,16 @@ def world(
     return seen
 
 
-def scores(seen: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> dict[str, int]:
+def scores(view: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> dict[str, int]:
     """The reply to /prioritize, as kube-scheduler reads it."""
-    reply = json.loads(verbs.prioritize(seen, worlds.args(names), NOW).body)
+    reply = json.loads(verbs.prioritize(view, worlds.args(names), NOW).body)
     assert [row["Host"] for row in reply] == list(names)
     return {row["Host"]: row["Score"] for row in reply}
 
 
-def passed(seen: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> list[str]:
+def passed(view: cluster_view.ClusterView, names: tuple[str, ...] = NAMES) -> list[str]:
     """The nodes that /filter lets pass; every other one has its reason."""
-    reply = json.loads(verbs.filter_nodes(seen, worlds.args(names), NOW).body)
+    reply = json.loads(verbs.filter_nodes(view, worlds.args(names), NOW).body)
     assert sorted([*reply["NodeNames"], *reply["FailedAndUnresolvableNodes"]]) == sorted(names)
     kept: list[str] = reply["NodeNames"]
     return kept
@@ -119,7 +119,7 @@ def test_the_same_holds_with_any_mean_of_an_owner_whenever_it_comes(
 ) -> None:
     """A replica of the extender that hears of the mean before the pods answers like one that hears of it after."""
     data = owner_usage.encode(NOW - mean[1], {"default/ReplicaSet/web": mean[0]})
-    early, late = worlds.seen({}, in_force), world(cluster, in_force)
+    early, late = worlds.view_of({}, in_force), world(cluster, in_force)
     early.usage_changed(data, NOW)
     late.usage_changed(data, NOW)
     found = scores(world(cluster, in_force, early), NAMES)

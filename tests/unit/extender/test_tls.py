@@ -56,7 +56,7 @@ def test_whole_combinations_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("options", "word"),
     [
         ((A, None, None, ()), "--tls-key"),
         ((None, B, None, ()), "--tls-cert"),
@@ -76,9 +76,9 @@ def test_whole_combinations_are_taken() -> None:
         "an empty name",
     ],
 )
-def test_half_a_combination_is_refused(given: tuple[Any, Any, Any, tuple[str, ...]], word: str) -> None:
+def test_half_a_combination_is_refused(options: tuple[Any, Any, Any, tuple[str, ...]], word: str) -> None:
     with pytest.raises(tls.TlsError, match=word):
-        tls.chosen(*given)
+        tls.chosen(*options)
 
 
 def test_clients_are_asked_for_a_certificate_only_with_a_ca_and_never_forced(files: tls.Files) -> None:

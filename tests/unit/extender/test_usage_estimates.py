@@ -17,7 +17,7 @@ WEB = "default/ReplicaSet/web"  # the owner of builders' pods
 MEANS = {WEB: Mean(2000.0, 1024 * MIB, 7)}
 
 
-def told(
+def usage_of(
     world: cluster_view.ClusterView, means: owner_usage.Means = MEANS, at_seconds: float = NOW
 ) -> cluster_view.ClusterView:
     """The world after the ConfigMap said so."""
@@ -39,7 +39,7 @@ def estimate(world: cluster_view.ClusterView, now: float = NOW, **pod: Any) -> d
 
 
 def test_a_pod_is_estimated_by_the_mean_of_its_owner_and_explain_says_so() -> None:
-    assert estimate(told(worlds.seen({"n": worlds.IDLE})), cpu="100m", memory="128Mi") == {
+    assert estimate(usage_of(worlds.view_of({"n": worlds.IDLE})), cpu="100m", memory="128Mi") == {
         "cpu_millicores": 2000.0,
         "cpu_by": "owner's mean over 7 replicas",
         "memory_bytes": 1024 * MIB,
@@ -48,7 +48,7 @@ def test_a_pod_is_estimated_by_the_mean_of_its_owner_and_explain_says_so() -> No
 
 
 def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}), {WEB: Mean(2.0, 600 * MIB, 1)})
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}), {WEB: Mean(2.0, 600 * MIB, 1)})
     assert estimate(world, cpu="1", memory="1Gi") == {
         "cpu_millicores": 500.0,
         "cpu_by": "50% of the request, over an owner's mean of less over 1 replica",
@@ -60,7 +60,7 @@ def test_a_mean_is_at_least_a_share_of_the_request_and_explain_says_so() -> None
 def test_an_owner_that_scales_from_idle_does_not_herd() -> None:
     """One replica that is idle, then fifty have work: they go where each finds a part of what it requests."""
     loads = {name: dict.fromkeys(worlds.IDLE, 0.4) for name in "abcdefgh"} | {"n": dict.fromkeys(worlds.IDLE, 0.05)}
-    world = told(worlds.seen({}, worlds.policy(hotSpots=[])), {WEB: Mean(2.0, 50 * MIB, 1)})
+    world = usage_of(worlds.view_of({}, worlds.policy(hotSpots=[])), {WEB: Mean(2.0, 50 * MIB, 1)})
     for name, load in loads.items():
         world.nodes.node_changed(None, worlds.node(name, load, cpu="64"))
     landed = dict.fromkeys(loads, 0)
@@ -73,11 +73,11 @@ def test_an_owner_that_scales_from_idle_does_not_herd() -> None:
 
 
 def test_each_resource_falls_back_by_itself() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}), {WEB: Mean(None, 1024 * MIB, 1)})
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}), {WEB: Mean(None, 1024 * MIB, 1)})
     found = estimate(world, cpu="100m", memory="128Mi")
     assert (found["cpu_by"], found["cpu_millicores"]) == ("request ratio", 70.0)
     assert found["memory_by"] == "owner's mean over 1 replica"
-    assert estimate(worlds.seen({"n": worlds.IDLE}), cpu="0", memory="0")["cpu_by"] == "default"
+    assert estimate(worlds.view_of({"n": worlds.IDLE}), cpu="0", memory="0")["cpu_by"] == "default"
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_each_resource_falls_back_by_itself() -> None:
     ],
 )
 def test_the_owner_is_told_apart_by_namespace_kind_and_name(pod: dict[str, Any], by: str) -> None:
-    assert estimate(told(worlds.seen({"n": worlds.IDLE})), **pod)["cpu_by"] == by
+    assert estimate(usage_of(worlds.view_of({"n": worlds.IDLE})), **pod)["cpu_by"] == by
 
 
 def test_stale_means_and_those_from_the_future_are_not_used() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}))
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}))
     assert estimate(world, NOW + 3599)["cpu_by"] == "owner's mean over 7 replicas"
     assert estimate(world, NOW + 3600)["cpu_by"] == "request ratio"
-    assert estimate(told(world, at_seconds=NOW + 120))["cpu_by"] == "request ratio"
+    assert estimate(usage_of(world, at_seconds=NOW + 120))["cpu_by"] == "request ratio"
 
 
 def test_a_policy_may_not_want_means() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}, worlds.policy(recentPods={"ownerUsage": False})))
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}, worlds.policy(recentPods={"ownerUsage": False})))
     assert estimate(world)["cpu_by"] == "request ratio"
     assert explain.all_nodes(world, NOW)["owner_usage"] == {
         "at": "2026-11-21T04:00:00Z",
@@ -113,52 +113,52 @@ def test_a_policy_may_not_want_means() -> None:
 
 
 def test_a_recent_pod_counts_by_its_owners_mean_whichever_came_first() -> None:
-    before, after = told(worlds.seen({"n": worlds.IDLE})), worlds.seen({"n": worlds.IDLE})
+    before, after = usage_of(worlds.view_of({"n": worlds.IDLE})), worlds.view_of({"n": worlds.IDLE})
     for world in (before, after):
         worlds.bind(world, "n", "p", cpu="100m")
     assert expected(after) == pytest.approx(70 / 8000)
-    told(after)
+    usage_of(after)
     assert expected(before) == expected(after) == pytest.approx(2000 / 8000)
     assert expected(after, NOW + 150) == pytest.approx(1000 / 8000)
 
 
 def test_a_mean_that_moved_or_went_re_estimates_what_counts() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}))
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}))
     worlds.bind(world, "n", "p", cpu="100m")
-    told(world, {WEB: Mean(400.0, None, 2)})
+    usage_of(world, {WEB: Mean(400.0, None, 2)})
     assert expected(world) == pytest.approx(400 / 8000)
     world.usage_changed(None, NOW)
     assert expected(world) == pytest.approx(70 / 8000)
 
 
 def test_an_assumed_winner_is_re_estimated_and_stays_assumed() -> None:
-    world = worlds.seen({"n": worlds.IDLE, "m": worlds.HOT})
+    world = worlds.view_of({"n": worlds.IDLE, "m": worlds.HOT})
     worlds.wait(world, "new", cpu="100m")
     verbs.filter_nodes(world, worlds.args(["n", "m"], cpu="100m"), NOW)
     assert expected(world) == pytest.approx(70 / 8000)
-    told(world)
+    usage_of(world)
     assert expected(world) == pytest.approx(0.25)
     assert world.placements.assumed(NOW) == 1
     assert world.placements.assumed(NOW + 5) == 0
 
 
 def test_means_survive_a_change_of_policy() -> None:
-    world = told(worlds.seen({"n": worlds.IDLE}))
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}))
     world.use_policy(worlds.policy(recentPods={"usagePerRequest": {"cpu": 1.0}}), "new", list, NOW)
     assert estimate(world)["cpu_millicores"] == 2000.0
 
 
 def test_the_incoming_pods_own_load_is_its_owners_mean() -> None:
     in_force = worlds.policy(score={"incomingPod": True, "weights": {"cpu_avg_5m": 1}})
-    world = told(worlds.seen({"n": worlds.IDLE}, in_force))
+    world = usage_of(worlds.view_of({"n": worlds.IDLE}, in_force))
     (score,) = json.loads(verbs.prioritize(world, worlds.args(["n"], cpu="100m"), NOW).body)
     assert score["Score"] == 7  # 10 * (1 - 0.1 - 2000 / 8000) = 6.5, half up
 
 
 def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
-    world, ring = told(worlds.seen({"n": worlds.IDLE})), decision_log.DecisionLog()
+    world, ring = usage_of(worlds.view_of({"n": worlds.IDLE})), decision_log.DecisionLog()
     ring.add(verbs.prioritize(world, worlds.args(["n"]), NOW).decision)
-    told(world, {WEB: Mean(1.0, None, 1)})
+    usage_of(world, {WEB: Mean(1.0, None, 1)})
     (shown,) = explain.decided(ring.find("", "", 1, now_seconds=NOW), with_nodes=True)
     assert shown["estimate"] == {
         "cpu_millicores": 2000.0,
@@ -177,7 +177,7 @@ def test_a_remembered_decision_keeps_the_estimate_it_was_made_with() -> None:
     ],
 )
 def test_what_cannot_be_read_is_a_reason_in_nodes(data: dict[str, str] | None, problem: str) -> None:
-    world = worlds.seen({"n": worlds.IDLE})
+    world = worlds.view_of({"n": worlds.IDLE})
     world.usage_changed(data, NOW)
     shown = json.loads(json.dumps(explain.all_nodes(world, NOW)))["owner_usage"]
     assert (shown["owners"], shown["problem"]) == (0, problem)

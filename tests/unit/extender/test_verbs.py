@@ -36,12 +36,12 @@ def scored(world: cluster_view.ClusterView, names: Sequence[str], now: float = N
 
 
 def test_a_hot_node_is_rejected_for_good_with_a_reason_that_names_the_rule() -> None:
-    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
     assert filtered(world, ["hot", "cool"]) == (["cool"], {"hot": "cpu_avg_5m over 0.65"})
 
 
 def test_a_node_is_held_to_its_own_threshold_and_to_the_policys_again_when_the_annotation_goes() -> None:
-    world = worlds.seen({"n": HOT, "plain": HOT}, worlds.PENDING)
+    world = worlds.view_of({"n": HOT, "plain": HOT}, worlds.PENDING)
     own, plain = (worlds.node("n", HOT, thresholds=text) for text in ('{"cpu_avg_5m": 0.95}', None))
     world.nodes.node_changed(plain, own)
     assert filtered(world, ["n", "plain"]) == (["n"], {"plain": "cpu_avg_5m over 0.65"})
@@ -52,7 +52,7 @@ def test_a_node_is_held_to_its_own_threshold_and_to_the_policys_again_when_the_a
 def test_a_reading_that_only_a_nodes_own_threshold_needs_degrades_the_decision() -> None:
     in_force = worlds.policy(filter={"thresholds": {}}, score={"weights": {"cpu_avg_5m": 1}})
     load = {"cpu_avg_5m": 0.1}
-    world = worlds.seen({"n": load}, in_force)
+    world = worlds.view_of({"n": load}, in_force)
     assert world.candidates(("n",), NOW).degradations() == ()
     world.nodes.node_changed(None, worlds.node("n", load, thresholds='{"memory_avg_5m": 0.8}'))
     assert world.candidates(("n",), NOW).degradations() == ("missing_metric",)
@@ -60,18 +60,18 @@ def test_a_reading_that_only_a_nodes_own_threshold_needs_degrades_the_decision()
 
 def test_all_hot_nodes_share_one_reason() -> None:
     loads = {f"n{at}": {**IDLE, "cpu_avg_5m": 0.7 + at / 100} for at in range(20)}
-    world = worlds.seen(loads, worlds.PENDING)
+    world = worlds.view_of(loads, worlds.PENDING)
     passed, failed = filtered(world, [f"n{at}" for at in range(20)])
     assert passed == []
     assert set(failed.values()) == {"cpu_avg_5m over 0.65"}
 
 
 def test_a_node_exactly_at_the_threshold_passes() -> None:
-    assert filtered(worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.65}}), ["n"]) == (["n"], {})
+    assert filtered(worlds.view_of({"n": {**IDLE, "cpu_avg_5m": 0.65}}), ["n"]) == (["n"], {})
 
 
 def test_expected_load_of_recent_pods_counts_in_the_filter_until_the_window_shows_it() -> None:
-    world = worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.60}, "m": IDLE})
+    world = worlds.view_of({"n": {**IDLE, "cpu_avg_5m": 0.60}, "m": IDLE})
     worlds.bind(world, "n", "p", cpu="800m")  # 0.7 * 800m of 8 cores = 0.07
     assert filtered(world, ["n", "m"])[1] == {"n": "cpu_avg_5m over 0.65"}
     assert filtered(world, ["n", "m"], NOW + 60)[1] == {"n": "cpu_avg_5m over 0.65"}
@@ -87,7 +87,7 @@ def test_expected_load_of_recent_pods_counts_in_the_filter_until_the_window_show
 def test_a_node_without_a_usable_reading_does_what_on_missing_says(
     load: str | None, on_missing: str, passes: bool
 ) -> None:
-    world = worlds.seen({"n": load}, worlds.policy(filter={"onMissing": on_missing, "whenAllRejected": "pending"}))
+    world = worlds.view_of({"n": load}, worlds.policy(filter={"onMissing": on_missing, "whenAllRejected": "pending"}))
     passed, failed = filtered(world, ["n", "unknown"])
     assert passed == (["n", "unknown"] if passes else [])
     assert set(failed.values()) == (set() if passes else {"cpu_avg_5m missing"})
@@ -103,7 +103,7 @@ def test_a_node_without_a_usable_reading_does_what_on_missing_says(
     ids=["of a DaemonSet", "in kube-system", "of a system priority"],
 )
 def test_exempt_pods_pass_everywhere(pod: dict[str, Any]) -> None:
-    assert filtered(worlds.seen({"hot": HOT}), ["hot", "unknown"], **pod) == (["hot", "unknown"], {})
+    assert filtered(worlds.view_of({"hot": HOT}), ["hot", "unknown"], **pod) == (["hot", "unknown"], {})
 
 
 OFF = {"evenload.io/filter": "off"}
@@ -123,14 +123,14 @@ def test_a_pod_may_opt_out_where_the_policy_lets_it(
     opt_out: dict[str, object], annotations: dict[str, str], passes: bool
 ) -> None:
     in_force = worlds.policy(filter={"exempt": {"optOut": opt_out}, "whenAllRejected": "pending"})
-    world = worlds.seen({"hot": HOT}, in_force)
+    world = worlds.view_of({"hot": HOT}, in_force)
     assert filtered(world, ["hot"], annotations=annotations)[0] == (["hot"] if passes else [])
     decision = verbs.filter_nodes(world, worlds.args(["hot"], annotations=annotations), NOW).decision
     assert decision.exempt == ("annotation evenload.io/filter: off" if passes else None)
 
 
 def test_opting_out_changes_no_score() -> None:
-    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
     assert scored(world, ["hot", "cool"], annotations=OFF) == scored(world, ["hot", "cool"])
 
 
@@ -140,14 +140,14 @@ def test_a_node_just_relieved_of_its_workload_refuses_a_pod_that_opted_out() -> 
 
 
 def test_an_all_hot_sample_keeps_its_coolest_nodes() -> None:
-    world = worlds.seen({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}})
+    world = worlds.view_of({"a": {**IDLE, "cpu_avg_5m": 0.9}, "b": {**IDLE, "cpu_avg_5m": 0.8}})
     outcome = verbs.filter_nodes(world, worlds.args(["a", "b"]), NOW)
     assert json.loads(outcome.body)["NodeNames"] == ["b"]
     assert outcome.decision.degraded == ("all_rejected",)
 
 
 def relieved(until: float, values: Mapping[str, float], uid: str = "uid-web") -> cluster_view.ClusterView:
-    world = worlds.seen({"other": IDLE})
+    world = worlds.view_of({"other": IDLE})
     hint = relief_hint.encode(relief_hint.Relief({uid: until}))
     world.nodes.node_changed(None, worlds.node("n", values, relief=hint))
     return world
@@ -174,7 +174,7 @@ def test_a_relieved_node_refuses_what_left_it_until_it_is_cool_or_the_time_is_ov
 
 
 def test_a_malformed_relief_hint_is_ignored() -> None:
-    world = worlds.seen({})
+    world = worlds.view_of({})
     world.nodes.node_changed(None, worlds.node("n", WARM, relief='{"v":1,"until":"soon","workloads":["uid-web"]}'))
     assert filtered(world, ["n"]) == (["n"], {})
 
@@ -188,7 +188,7 @@ def test_a_relieved_node_is_not_kept_as_the_coolest() -> None:
 
 
 def test_no_candidates_are_answered_with_none() -> None:
-    world = worlds.seen({"n": IDLE})
+    world = worlds.view_of({"n": IDLE})
     assert filtered(world, []) == ([], {})
     assert scored(world, []) == {}
 
@@ -203,36 +203,36 @@ def test_by_default_the_score_is_that_of_the_worse_resource_with_the_pod_on_it()
     load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.83}
     load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
     # 10 * (.6*.5 + .3*.4 + .1*.17) = 4.37, and .7 * 250m of 8 cores off: 4.15 -> 4
-    assert scored(worlds.seen({"n": load}), ["n"]) == {"n": 4}
+    assert scored(worlds.view_of({"n": load}), ["n"]) == {"n": 4}
 
 
 def test_the_score_is_ten_times_the_weighted_mean_of_headroom() -> None:
     load = {"cpu_avg_5m": 0.5, "cpu_max_1h": 0.6, "cpu_max_1d": 0.8}
     load |= {"memory_avg_5m": 0.2, "memory_max_1h": 0.3, "memory_max_1d": 0.4}
     # 10 * (.2*.5 + .3*.4 + .5*.2 + .2*.8 + .3*.7 + .5*.6) / 2.0 = 4.95 -> 5
-    assert scored(worlds.seen({"n": load}, FIELD), ["n"]) == {"n": 5}
+    assert scored(worlds.view_of({"n": load}, FIELD), ["n"]) == {"n": 5}
 
 
 def test_only_usable_metrics_share_the_weight() -> None:
     # 10 * (.2*.5 + .5*.9) / .7 = 7.857 -> 8
-    assert scored(worlds.seen({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}, FIELD), ["n"]) == {"n": 8}
+    assert scored(worlds.view_of({"n": {"cpu_avg_5m": 0.5, "memory_max_1d": 0.1}}, FIELD), ["n"]) == {"n": 8}
 
 
 def test_a_node_without_readings_gets_the_median_of_the_others() -> None:
     uniform = {name: dict.fromkeys(IDLE, load) for name, load in (("a", 0.1), ("b", 0.4), ("c", 0.8))}
-    world = worlds.seen({**uniform, "blind": None})
+    world = worlds.view_of({**uniform, "blind": None})
     assert scored(world, ["a", "b", "c", "blind", "unknown"]) == {"a": 9, "b": 6, "c": 2, "blind": 6, "unknown": 6}
 
 
 def test_without_any_reading_all_score_the_same_and_nobody_is_assumed_to_win() -> None:
-    world = worlds.seen({"a": None, "b": worlds.load_text(HOT, NOW - 3600)})
+    world = worlds.view_of({"a": None, "b": worlds.load_text(HOT, NOW - 3600)})
     assert len(set(scored(world, ["a", "b", "unknown"]).values())) == 1
     assert world.placements.assumed(NOW) == 0
 
 
 def test_hot_spots_take_points_off() -> None:
     no_estimates = worlds.policy(recentPods={"enabled": False})
-    world = worlds.seen({"n": dict.fromkeys(IDLE, 0.1), "m": dict.fromkeys(IDLE, 0.1)}, no_estimates)
+    world = worlds.view_of({"n": dict.fromkeys(IDLE, 0.1), "m": dict.fromkeys(IDLE, 0.1)}, no_estimates)
     worlds.bind(world, "n", *(f"p{at}" for at in range(5)))  # 5 // 2 + 5 // 5 + 5 // 20 = 3 points
     assert scored(world, ["n", "m"]) == {"n": 6, "m": 9}
     assert scored(world, ["n", "m"], NOW + 60) == {"n": 8, "m": 9}
@@ -241,7 +241,7 @@ def test_hot_spots_take_points_off() -> None:
 def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
     loads = {"small": dict.fromkeys(IDLE, 0.1), "large": dict.fromkeys(IDLE, 0.1)}
     for incoming, expected in ((False, {"small": 9, "large": 9}), (True, {"small": 5, "large": 7})):
-        world = worlds.seen(loads, worlds.policy(score={"incomingPod": incoming}))
+        world = worlds.view_of(loads, worlds.policy(score={"incomingPod": incoming}))
         world.nodes.node_changed(None, worlds.node("small", loads["small"], cpu="4", memory="16Gi"))
         assert scored(world, ["small", "large"], cpu="2286m", memory="9362Mi") == expected
 
@@ -249,7 +249,7 @@ def test_the_incoming_pod_weighs_only_if_the_policy_says_so() -> None:
 @pytest.mark.parametrize("behind", [0, 1, 3])
 def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(behind: int) -> None:
     """`behind`: by how many pods our watch is behind the scheduler's."""
-    world = worlds.seen({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)})
+    world = worlds.view_of({f"n{at}": dict.fromkeys(IDLE, 0.1 + at / 1000) for at in range(5)})
     winners = []
     for at in range(30):
         worlds.wait(world, *(f"p{at - behind}",) if at >= behind else (), now_seconds=NOW + at / 100)
@@ -261,7 +261,7 @@ def test_a_burst_asked_one_by_one_spreads_before_the_watch_says_where_it_went(be
 
 
 def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
-    world = worlds.seen({"a": IDLE, "b": dict.fromkeys(IDLE, 0.12)})
+    world = worlds.view_of({"a": IDLE, "b": dict.fromkeys(IDLE, 0.12)})
     worlds.wait(world, "p", "q", cpu="8")
     first = verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW)
     assert verbs.prioritize(world, worlds.args(["a", "b"], "p", cpu="8"), NOW) == first
@@ -270,7 +270,7 @@ def test_the_same_pod_asked_again_gets_the_same_answer() -> None:
 
 
 def test_the_only_node_that_passes_the_filter_is_assumed_because_nobody_will_rank_it() -> None:
-    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
     worlds.wait(world, "new")
     assert verbs.filter_nodes(world, worlds.args(["hot", "cool"]), NOW).decision.assumed == "cool"
     assert world.placements.assumed(NOW) == 1
@@ -288,19 +288,19 @@ def preempted(world: cluster_view.ClusterView, *names: str) -> dict[str, Any]:
 
 
 def test_hot_nodes_leave_the_victims_map_and_the_rest_pass() -> None:
-    world = worlds.seen({"hot": HOT, "cool": IDLE})
+    world = worlds.view_of({"hot": HOT, "cool": IDLE})
     assert preempted(world, "hot", "cool", "unknown") == {
         name: {"Pods": [{"UID": f"victim-{name}"}], "NumPDBViolations": 0} for name in ("cool", "unknown")
     }
 
 
 def test_preemption_on_hot_nodes_only_is_vetoed_altogether_where_pods_are_to_wait() -> None:
-    assert preempted(worlds.seen({"hot": HOT}, worlds.PENDING), "hot") == {}
+    assert preempted(worlds.view_of({"hot": HOT}, worlds.PENDING), "hot") == {}
 
 
 def test_preemption_on_hot_nodes_only_is_left_the_coolest() -> None:
     loads = {"hot": HOT, "less": {**IDLE, "cpu_avg_5m": 0.7}}
-    assert list(preempted(worlds.seen(loads), "hot", "less")) == ["less"]
+    assert list(preempted(worlds.view_of(loads), "hot", "less")) == ["less"]
 
 
 # degraded decisions
@@ -316,19 +316,19 @@ def test_preemption_on_hot_nodes_only_is_left_the_coolest() -> None:
     ids=["no reading", "a stale reading", "a metric is absent"],
 )
 def test_a_decision_on_less_than_whole_data_says_why(load: Any, cause: str) -> None:
-    world = worlds.seen({"n": load, "whole": IDLE})
+    world = worlds.view_of({"n": load, "whole": IDLE})
     assert verbs.filter_nodes(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
     assert verbs.prioritize(world, worlds.args(["n", "whole"]), NOW).decision.degraded == (cause,)
     assert verbs.prioritize(world, worlds.args(["whole"]), NOW).decision.degraded == ()
 
 
 def test_an_unknown_node_degrades_the_decision() -> None:
-    world = worlds.seen({"n": IDLE})
+    world = worlds.view_of({"n": IDLE})
     assert verbs.filter_nodes(world, worlds.args(["n", "new"]), NOW).decision.degraded == ("unknown_node",)
 
 
 def test_a_new_policy_is_in_force_with_the_next_request() -> None:
-    world = worlds.seen({"n": {**IDLE, "cpu_avg_5m": 0.5}})
+    world = worlds.view_of({"n": {**IDLE, "cpu_avg_5m": 0.5}})
     assert filtered(world, ["n"]) == (["n"], {})
     stricter = worlds.policy(filter={"thresholds": {"cpu_avg_5m": 0.4}, "whenAllRejected": "pending"})
     world.use_policy(stricter, "fedcba", list, NOW)
@@ -341,6 +341,6 @@ def test_extra_metrics_filter_and_score() -> None:
     extra = worlds.policy(
         metrics=[entry], filter={"thresholds": {"cpu_p95_30m": 0.5}}, score={"weights": {"cpu_p95_30m": 1}}
     )
-    world = worlds.seen({"a": {**IDLE, "cpu_p95_30m": 0.6}, "b": {**IDLE, "cpu_p95_30m": 0.2}}, extra)
+    world = worlds.view_of({"a": {**IDLE, "cpu_p95_30m": 0.6}, "b": {**IDLE, "cpu_p95_30m": 0.2}}, extra)
     assert filtered(world, ["a", "b"]) == (["b"], {"a": "cpu_p95_30m over 0.5"})
     assert scored(world, ["a", "b"], pod="q") == {"a": 4, "b": 8}

@@ -49,7 +49,7 @@ def policy(**sections: object) -> load_policy.LoadPolicy:
 PENDING = policy(filter={"whenAllRejected": "pending"})
 
 
-def seen(
+def view_of(
     loads: Mapping[str, Mapping[str, float] | str | None],
     in_force: load_policy.LoadPolicy | None = None,
     content_hash: str = "0123456789ab",
@@ -106,7 +106,7 @@ def bound_body(
 
 def estimate(pod: objects.Pod) -> expected_load.Load:
     """What a pod is expected to use where nothing is known of its owner."""
-    return usage_estimates.Estimates.under(policy()).of(usage_estimates.asked(pod), NOW).load
+    return usage_estimates.Estimates.under(policy()).of(usage_estimates.estimate_key(pod), NOW).load
 
 
 def args(names: Sequence[str], pod: str = "new", **fields: Any) -> protocol.Args:

@@ -13,7 +13,7 @@ from tests import scripted_http
 RIGHT = access.Access("create", "pods/eviction", "", "shop", "web-1")
 
 
-def asked(
+def review(
     directory: pathlib.Path, script: scripted_http.Script, ask: Callable[[client.Client], object]
 ) -> tuple[object, scripted_http.Exchange]:
     """What `ask` gives on a server that answers by `script`, and the last request."""
@@ -27,7 +27,7 @@ def asked(
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_right_of_ones_own_is_asked_in_rbacs_words(tmp_path: pathlib.Path, allowed: bool) -> None:
-    found, request = asked(
+    found, request = review(
         tmp_path,
         lambda exchange: exchange.answer({"status": {"allowed": allowed}}, 201),
         lambda door: access.may_i(door, RIGHT),
@@ -40,7 +40,7 @@ def test_a_right_of_ones_own_is_asked_in_rbacs_words(tmp_path: pathlib.Path, all
 
 
 def test_a_service_account_is_asked_about_with_its_groups(tmp_path: pathlib.Path) -> None:
-    found, request = asked(
+    found, request = review(
         tmp_path,
         lambda exchange: exchange.answer({"status": {"allowed": True}}, 201),
         lambda door: access.may_account(door, RIGHT, namespace="ours", name="evenload-x"),
@@ -56,7 +56,7 @@ def test_a_right_reads_as_rbac_writes_it() -> None:
 
 
 def test_the_apiservers_clock_is_its_date_header(tmp_path: pathlib.Path) -> None:
-    found, request = asked(tmp_path, lambda exchange: exchange.answer({}), lambda door: door.server_time_seconds())
+    found, request = review(tmp_path, lambda exchange: exchange.answer({}), lambda door: door.server_time_seconds())
     assert isinstance(found, float)
     assert found % 1 == 0.0
     assert request.path == "/version"
@@ -67,12 +67,12 @@ def test_an_answer_without_a_date_is_refused(tmp_path: pathlib.Path) -> None:
         exchange.answer({}, headers={"Date": "today"})
 
     with pytest.raises(errors.Undecodable, match="no usable Date header"):
-        asked(tmp_path, undated, lambda door: door.server_time_seconds())
+        review(tmp_path, undated, lambda door: door.server_time_seconds())
 
 
 def test_a_place_in_the_cluster_is_reached_through_the_proxy(tmp_path: pathlib.Path) -> None:
     place = client.Place(kinds.PODS, "ours", "extender-0", "8900", "https")
-    found, request = asked(
+    found, request = review(
         tmp_path,
         lambda exchange: exchange.answer("hello"),
         lambda door: door.proxied(place, "/decisions", query=(("limit", "1"),)),

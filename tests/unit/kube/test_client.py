@@ -368,7 +368,7 @@ def test_a_bookmark_as_the_apiserver_writes_it_is_read_for_its_version_only(wire
 
 
 @pytest.mark.parametrize(
-    ("rest", "expected", "told"),
+    ("rest", "expected", "expected_events"),
     [
         (_json({"type": "ERROR", "object": "what?"}), errors.ServerError, "what?"),
         (
@@ -385,12 +385,12 @@ def test_a_bookmark_as_the_apiserver_writes_it_is_read_for_its_version_only(wire
     ids=["an error that says nothing", "gone", "an error", "an unknown type", "no JSON", "cut in a line", "bad object"],
 )
 def test_a_watch_that_goes_wrong_gives_its_events_and_then_the_error(
-    wire: Wire, rest: bytes, expected: type[errors.KubeError], told: str
+    wire: Wire, rest: bytes, expected: type[errors.KubeError], expected_events: str
 ) -> None:
     wire.script(streamed(line("ADDED"), rest))
     events = wire.door.watch(kinds.NODES, resource_version="7")
     assert next(events).type == "ADDED"
-    with pytest.raises(expected, match=re.escape(told)):
+    with pytest.raises(expected, match=re.escape(expected_events)):
         next(events)
 
 

@@ -53,7 +53,7 @@ class World:
         self.held.poll()
         self.news.tell()
 
-    def told(self) -> list[tuple[str, str]]:
+    def recorded(self) -> list[tuple[str, str]]:
         """Type and reason of what was written."""
         return [(body["type"], body["reason"]) for _, body in self.door.created]
 
@@ -80,7 +80,7 @@ def test_a_refused_content_is_told_once_with_hash_line_column_and_path(world: Wo
     text = HEAD + "filter:\n  onMissing: maybe\n"
     for _ in range(3):
         world.turn(text)
-    assert world.told() == [REFUSED]
+    assert world.recorded() == [REFUSED]
     found = reloading.content_hash(text.encode())
     start = f"policy file {found} refused, {in_force} stays in force: {world.path}:4:14: filter.onMissing: "
     assert world.note().startswith(start)
@@ -89,33 +89,33 @@ def test_a_refused_content_is_told_once_with_hash_line_column_and_path(world: Wo
 def test_another_refused_content_is_news_even_with_the_same_problem(world: World) -> None:
     world.turn(HEAD + "filtre: {}\n")
     world.turn(HEAD + "filtre: {} # why not?\n")
-    assert world.told() == [REFUSED, REFUSED]
+    assert world.recorded() == [REFUSED, REFUSED]
 
 
 def test_the_next_accepted_content_is_told_with_its_hash(world: World) -> None:
     world.turn(HEAD + "filtre: {}\n")
     world.turn(HEAD + "filter: {onMissing: reject}\n")
-    assert world.told() == [REFUSED, ACCEPTED]
+    assert world.recorded() == [REFUSED, ACCEPTED]
     assert world.note() == f"policy {world.held.content_hash} is in force"
 
 
 def test_a_change_without_trouble_is_told_too(world: World) -> None:
     world.turn(HEAD + "filter: {onMissing: reject}\n")
     world.turn()
-    assert world.told() == [ACCEPTED]
+    assert world.recorded() == [ACCEPTED]
 
 
 def test_putting_the_good_file_back_ends_the_refusal(world: World) -> None:
     world.turn(HEAD + "filtre: {}\n")
     world.turn(HEAD)
-    assert world.told() == [REFUSED, ACCEPTED]
+    assert world.recorded() == [REFUSED, ACCEPTED]
 
 
 def test_a_file_that_is_gone_is_told_once(world: World) -> None:
     world.path.unlink()
     world.turn()
     world.turn()
-    assert world.told() == [REFUSED]
+    assert world.recorded() == [REFUSED]
     assert world.note().startswith(f"policy file cannot be read, {world.held.content_hash} stays in force: ")
     assert "No such file" in world.note()
 
@@ -128,7 +128,7 @@ def test_an_event_that_the_apiserver_refuses_hurts_nobody_and_is_not_tried_again
     assert world.door.asked == 1
     world.door.error = None
     world.turn(HEAD + "filtre: {}\n")
-    assert world.told() == [REFUSED]
+    assert world.recorded() == [REFUSED]
 
 
 @pytest.mark.parametrize("wide", ["x", "é", "漢"], ids=["ASCII", "two bytes", "three bytes"])

@@ -36,15 +36,15 @@ def written(directory: pathlib.Path, text: str) -> str:
     return str(path)
 
 
-def told(path: str) -> str:
+def error_text(path: str) -> str:
     """All that is told of a use of a kubeconfig, with the traceback that an unexpected error would leave."""
     with pytest.raises(errors.KubeError) as refused:
-        asked(path)
+        request(path)
     shown = traceback.format_exception(refused.value)
     return "".join(line for line in shown if not line.lstrip().startswith("File "))
 
 
-def asked(path: str) -> None:
+def request(path: str) -> None:
     """Connect and ask."""
     connected = config.connect(path)
     try:
@@ -57,7 +57,7 @@ def asked(path: str) -> None:
     "server", [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}@127.0.0.1:1"], ids=["a URL", "no URL"]
 )
 def test_a_server_with_a_user_is_refused_without_it(tmp_path: pathlib.Path, server: str) -> None:
-    shown = told(kubeconfig(tmp_path, server=server))
+    shown = error_text(kubeconfig(tmp_path, server=server))
     assert SECRET not in shown
     assert "127.0.0.1:1" in shown
 
@@ -68,20 +68,20 @@ def test_a_token_that_cannot_stand_in_a_header_is_a_mistake_of_the_configuration
 ) -> None:
     path = kubeconfig(tmp_path, token=token)
     with pytest.raises(errors.ConfigError, match="expected a token of one line"):
-        asked(path)
-    assert SECRET not in told(path)
+        request(path)
+    assert SECRET not in error_text(path)
 
 
 @pytest.mark.parametrize("proxy", [f"me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}"])
 def test_a_proxy_that_is_none_is_a_mistake_of_the_configuration(tmp_path: pathlib.Path, proxy: str) -> None:
     path = kubeconfig(tmp_path, proxy=proxy, server="https://127.0.0.1:2")
     with pytest.raises(errors.ConfigError, match="proxy-url"):
-        asked(path)
-    assert SECRET not in told(path)
+        request(path)
+    assert SECRET not in error_text(path)
 
 
 def test_a_proxy_that_does_not_answer_is_named_without_its_user(tmp_path: pathlib.Path) -> None:
-    assert SECRET not in told(kubeconfig(tmp_path, proxy=f"http://me:{SECRET}@127.0.0.1:1", server="http://h:2"))
+    assert SECRET not in error_text(kubeconfig(tmp_path, proxy=f"http://me:{SECRET}@127.0.0.1:1", server="http://h:2"))
 
 
 USER = "users:\n- name: me\n  user:\n    token: "
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_yaml_is_refused_with_the_place_and_not_with_what_stan
 ) -> None:
     path = written(tmp_path, f"{USER}{value}\n")
     with pytest.raises(errors.ConfigError, match=r"no YAML at line [45], column") as refused:
-        asked(path)
+        request(path)
     assert SECRET not in str(refused.value)
 
 
@@ -103,6 +103,6 @@ def test_what_a_failing_credential_plugin_prints_is_nobodys(
     script = f"echo {SECRET}; echo {SECRET} >&2; exit 1"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
     with caplog.at_level(logging.DEBUG):
-        assert SECRET not in told(kubeconfig(tmp_path, exec=plugin))
+        assert SECRET not in error_text(kubeconfig(tmp_path, exec=plugin))
     assert "the credential plugin failed" in caplog.text
     assert SECRET not in caplog.text + "".join(capfd.readouterr())

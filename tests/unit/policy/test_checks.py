@@ -8,7 +8,7 @@ _EXPRESSION = {"key": "app", "operator": "In"}
 
 
 @pytest.mark.parametrize(
-    ("sections", "path", "said"),
+    ("sections", "path", "expected_message"),
     [
         ({"sync": {"period": "2m", "staleAfter": "3m"}}, "sync.staleAfter", "at least twice sync.period (4m)"),
         (
@@ -131,10 +131,12 @@ _EXPRESSION = {"key": "app", "operator": "In"}
         ),
     ],
 )
-def test_an_impossible_combination_is_found_at_its_path(sections: dict[str, object], path: str, said: str) -> None:
+def test_an_impossible_combination_is_found_at_its_path(
+    sections: dict[str, object], path: str, expected_message: str
+) -> None:
     findings = checks.combinations(load_policy.LoadPolicy.of(sections))
     assert [problems.path_text(finding.path) for finding in findings] == [path]
-    assert said in findings[0].message
+    assert expected_message in findings[0].message
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "America", "../etc/passwd", "/etc/passwd", "a\x00b", "Europe/Berlin "])

@@ -41,9 +41,9 @@ def imported(**spec: object) -> crane_import.Imported:
     return crane_import.convert(tree | {"spec": tree["spec"] | spec})
 
 
-def remarks(found: crane_import.Imported) -> dict[str, str]:
+def remarks(import_result: crane_import.Imported) -> dict[str, str]:
     """The remarks by path, without the one about periods."""
-    return {remark.path: remark.message for remark in found.remarks if remark.path != "spec.syncPolicy"}
+    return {remark.path: remark.message for remark in import_result.remarks if remark.path != "spec.syncPolicy"}
 
 
 def wrong(tree: object) -> dict[str, str]:
@@ -59,9 +59,9 @@ def test_cranes_own_policy_becomes_the_crane_preset() -> None:
 
 
 def test_cranes_own_policy_has_no_equal_only_for_its_many_periods() -> None:
-    found = imported()
-    assert [remark.path for remark in found.remarks] == ["spec.syncPolicy"]
-    assert "all are read every 3m" in found.remarks[0].message
+    import_result = imported()
+    assert [remark.path for remark in import_result.remarks] == ["spec.syncPolicy"]
+    assert "all are read every 3m" in import_result.remarks[0].message
 
 
 def test_a_value_is_used_for_its_period_and_five_minutes_but_never_less_than_two_periods() -> None:
@@ -80,36 +80,36 @@ def test_a_limit_of_0_is_off_and_the_lowest_of_several_holds() -> None:
 
 
 def test_a_limit_in_percent_could_never_hold_and_is_left_out() -> None:
-    found = imported(predicate=[{"name": "cpu_usage_avg_5m", "maxLimitPecent": 65}])
-    assert found.sections["filter"] == {"thresholds": {}, **WAITS}
-    assert remarks(found) == {
+    import_result = imported(predicate=[{"name": "cpu_usage_avg_5m", "maxLimitPecent": 65}])
+    assert import_result.sections["filter"] == {"thresholds": {}, **WAITS}
+    assert remarks(import_result) == {
         "spec.predicate[0]": "65 is over 1, the full node: the rule could never hold and is left out"
     }
 
 
 def test_a_metric_that_is_no_share_of_cpu_or_memory_is_left_out_by_name() -> None:
-    found = imported(predicate=[{"name": "load1_usage_avg_3m", "maxLimitPecent": 0.5}])
-    assert found.sections["filter"] == {"thresholds": {}, **WAITS}
-    assert '"load1_usage_avg_3m" has no equal' in remarks(found)["spec.predicate[0]"]
+    import_result = imported(predicate=[{"name": "load1_usage_avg_3m", "maxLimitPecent": 0.5}])
+    assert import_result.sections["filter"] == {"thresholds": {}, **WAITS}
+    assert '"load1_usage_avg_3m" has no equal' in remarks(import_result)["spec.predicate[0]"]
 
 
 def test_another_window_becomes_an_extra_metric_once() -> None:
     name = "mem_usage_max_avg_2d"
-    found = imported(
+    import_result = imported(
         syncPolicy=[{"name": name, "period": "3m"}],
         predicate=[{"name": name, "maxLimitPecent": 0.5}],
         priority=[{"name": name, "weight": 1}],
     )
     extra = {"name": "memory_max_2d", "resource": "memory", "statistic": "max", "window": "48h"}
-    assert found.sections["metrics"] == [extra]
-    assert found.sections["filter"] == {"thresholds": {"memory_max_2d": 0.5}, **WAITS}
-    assert found.sections["score"] == {"weights": {"memory_max_2d": 1}, **ONE_MEAN}
-    assert list(remarks(found)) == ["spec.predicate[0]"]
+    assert import_result.sections["metrics"] == [extra]
+    assert import_result.sections["filter"] == {"thresholds": {"memory_max_2d": 0.5}, **WAITS}
+    assert import_result.sections["score"] == {"weights": {"memory_max_2d": 1}, **ONE_MEAN}
+    assert list(remarks(import_result)) == ["spec.predicate[0]"]
 
 
 def test_a_rule_without_a_sync_period_is_said_to_have_been_dead() -> None:
-    found = imported(syncPolicy=[{"name": "cpu_usage_avg_5m", "period": "3m"}])
-    assert "never applied this" in remarks(found)["spec.predicate[1]"]
+    import_result = imported(syncPolicy=[{"name": "cpu_usage_avg_5m", "period": "3m"}])
+    assert "never applied this" in remarks(import_result)["spec.predicate[1]"]
 
 
 def test_weights_of_one_metric_add_up() -> None:
@@ -118,9 +118,9 @@ def test_weights_of_one_metric_add_up() -> None:
 
 
 def test_without_weights_ours_hold_and_it_says_so() -> None:
-    found = imported(priority=[])
-    assert "score" not in found.sections
-    assert "default weights hold" in remarks(found)["spec.priority"]
+    import_result = imported(priority=[])
+    assert "score" not in import_result.sections
+    assert "default weights hold" in remarks(import_result)["spec.priority"]
 
 
 def test_no_hot_values_are_no_hot_spots() -> None:
@@ -129,20 +129,20 @@ def test_no_hot_values_are_no_hot_spots() -> None:
 
 def test_of_two_penalties_for_one_time_range_the_lower_count_is_kept() -> None:
     rows = [{"timeRange": "5m", "count": 5}, {"timeRange": "300s", "count": 3}]
-    found = imported(hotValue=rows)
-    assert found.sections["hotSpots"] == [{"window": "5m", "pods": 3, "penalty": 1}]
-    assert list(remarks(found)) == ["spec.hotValue[1]"]
+    import_result = imported(hotValue=rows)
+    assert import_result.sections["hotSpots"] == [{"window": "5m", "pods": 3, "penalty": 1}]
+    assert list(remarks(import_result)) == ["spec.hotValue[1]"]
 
 
 def test_a_penalty_without_a_time_range_is_left_out_and_named() -> None:
-    found = imported(hotValue=[{"count": 5}])
-    assert found.sections["hotSpots"] == []
-    assert list(remarks(found)) == ["spec.hotValue[0]"]
+    import_result = imported(hotValue=[{"count": 5}])
+    assert import_result.sections["hotSpots"] == []
+    assert list(remarks(import_result)) == ["spec.hotValue[0]"]
 
 
 def test_a_key_that_crane_does_not_read_is_named_with_the_one_that_was_meant() -> None:
-    found = imported(predicate=[{"name": "cpu_usage_avg_5m", "maxLimitPercent": 0.5}])
-    assert 'did you mean "maxLimitPecent"' in remarks(found)["spec.predicate[0].maxLimitPercent"]
+    import_result = imported(predicate=[{"name": "cpu_usage_avg_5m", "maxLimitPercent": 0.5}])
+    assert 'did you mean "maxLimitPecent"' in remarks(import_result)["spec.predicate[0].maxLimitPercent"]
 
 
 @pytest.mark.parametrize("tree", [None, [], "text", 3], ids=repr)
@@ -151,8 +151,8 @@ def test_what_is_no_mapping_is_refused(tree: object) -> None:
 
 
 def test_another_kind_is_refused_by_what_was_expected() -> None:
-    found = wrong(crane_default() | {"kind": "LoadPolicy", "apiVersion": "evenload.io/v1alpha1"})
-    assert found == {
+    import_result = wrong(crane_default() | {"kind": "LoadPolicy", "apiVersion": "evenload.io/v1alpha1"})
+    assert import_result == {
         "apiVersion": 'scheduler.policy.crane.io/v1alpha1 expected, got "evenload.io/v1alpha1"',
         "kind": 'DynamicSchedulerPolicy expected, got "LoadPolicy"',
     }

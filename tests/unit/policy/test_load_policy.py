@@ -53,7 +53,7 @@ def test_the_defaults_are_those_the_design_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "combine", "incoming"),
+    ("options", "combine", "incoming"),
     [
         ({"weights": {"cpu_avg_5m": 1}}, "worst", True),
         ({"weights": {"cpu_avg_5m": 1}, "combine": "mean"}, "mean", True),
@@ -63,15 +63,15 @@ def test_the_defaults_are_those_the_design_promises() -> None:
     ],
 )
 def test_a_key_of_the_score_changes_no_other_keys_default(
-    given: dict[str, object], combine: str, incoming: bool
+    options: dict[str, object], combine: str, incoming: bool
 ) -> None:
-    score = load_policy.LoadPolicy.of({"score": given}).score
+    score = load_policy.LoadPolicy.of({"score": options}).score
     assert (score.combine, score.incoming_pod) == (combine, incoming)
 
 
 def test_the_default_weights_given_are_the_default_score() -> None:
-    given = load_policy.LoadPolicy.of({"score": {"weights": dict(load_policy.defaults().score.weights)}})
-    assert given == load_policy.defaults()
+    options = load_policy.LoadPolicy.of({"score": {"weights": dict(load_policy.defaults().score.weights)}})
+    assert options == load_policy.defaults()
 
 
 def test_the_score_before_is_a_preset() -> None:

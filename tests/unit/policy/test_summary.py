@@ -85,7 +85,7 @@ after 3 failed evictions in a row a workload is left alone for 2 minutes (and up
 }
 
 
-def said(key: str, **sections: object) -> tuple[str, ...]:
+def section_sentences(key: str, **sections: object) -> tuple[str, ...]:
     """The sentences of one section of a policy."""
     found = summary.read_back(load_policy.LoadPolicy.of(sections))
     return next(section.sentences for section in found if section.key == key)
@@ -93,7 +93,7 @@ def said(key: str, **sections: object) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("key", DEFAULTS)
 def test_the_defaults_read(key: str) -> None:
-    assert "\n".join(said(key)) == DEFAULTS[key].strip()
+    assert "\n".join(section_sentences(key)) == DEFAULTS[key].strip()
 
 
 def test_every_section_of_the_file_is_read_back_in_its_order() -> None:
@@ -266,15 +266,15 @@ CHANGES = [
 
 @pytest.mark.parametrize(("key", "sections", "sentence"), CHANGES, ids=[change[2][:60] for change in CHANGES])
 def test_a_setting_is_read_back_as(key: str, sections: dict[str, object], sentence: str) -> None:
-    assert sentence not in said(key)
-    assert sentence in said(key, **sections)
+    assert sentence not in section_sentences(key)
+    assert sentence in section_sentences(key, **sections)
 
 
 def test_a_metric_of_ones_own_is_called_by_its_name_and_quoted() -> None:
     own = {"name": "cpu_psi", "resource": "cpu", "statistic": "psi", "window": "1m", "query": "psi_ratio"}
     sections: dict[str, object] = {"metrics": [own], "filter": {"thresholds": {"cpu_psi": 0.1}}}
-    assert "cpu_psi is a ratio of CPU by a query of your own: psi_ratio" in said("metrics", **sections)
-    assert said("filter", **sections)[0] == (
+    assert "cpu_psi is a ratio of CPU by a query of your own: psi_ratio" in section_sentences("metrics", **sections)
+    assert section_sentences("filter", **sections)[0] == (
         "a node is skipped for new pods while its cpu_psi (CPU, own query) is over 10 %"
     )
 

@@ -46,7 +46,7 @@ def test_a_value_written_the_documented_way_is_read(read: _Read, written: object
 
 
 @pytest.mark.parametrize(
-    ("read", "written", "said"),
+    ("read", "written", "expected_message"),
     [
         (units.ratio, 65, 'did you mean "65%"'),
         (units.ratio, 1.2, 'did you mean "1.2%"'),
@@ -83,10 +83,12 @@ def test_a_value_written_the_documented_way_is_read(read: _Read, written: object
         (units.number, "1", "a number expected"),
     ],
 )
-def test_a_value_written_another_way_is_refused_with_what_was_expected(read: _Read, written: object, said: str) -> None:
+def test_a_value_written_another_way_is_refused_with_what_was_expected(
+    read: _Read, written: object, expected_message: str
+) -> None:
     with pytest.raises(pydantic_core.PydanticCustomError) as refused:
         read(written)
-    assert said in refused.value.message()
+    assert expected_message in refused.value.message()
 
 
 @pytest.mark.parametrize(
@@ -119,5 +121,5 @@ def test_whatever_is_written_the_result_is_a_finite_number_or_a_refusal(read: _R
 
 @given(written=_ANYTHING)
 def test_a_value_quoted_in_a_message_stays_on_one_short_line(written: object) -> None:
-    assert "\n" not in units.shown(written)
-    assert len(units.shown(written)) <= 64
+    assert "\n" not in units.quoted(written)
+    assert len(units.quoted(written)) <= 64

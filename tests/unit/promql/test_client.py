@@ -106,7 +106,7 @@ def test_a_range_is_asked_with_its_exact_ends(httpserver: pytest_httpserver.HTTP
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "expected", "said"),
+    ("status", "body", "expected", "message"),
     [
         pytest.param(200, "<html>Sign in</html>", errors.Garbage, "login page", id="a login page with status 200"),
         pytest.param(200, GOOD[:60], errors.Garbage, "truncated", id="JSON that breaks off"),
@@ -128,10 +128,10 @@ def test_every_bad_answer_has_its_error_and_its_next_step(
     status: int,
     body: str,
     expected: type[errors.PromqlError],
-    said: str,
+    message: str,
 ) -> None:
     httpserver.expect_request(PATH).respond_with_data(body, status=status)
-    with pytest.raises(expected, match=said) as caught:
+    with pytest.raises(expected, match=message) as caught:
         door.query("sum(up)")
     assert "/prefix" in str(caught.value)
     assert "`sum(up)`" in str(caught.value)
@@ -273,9 +273,9 @@ def test_a_measured_query_tells_what_it_cost_where_the_server_does(
     assert requests_seen(httpserver)[0].args["stats"] == "all"
 
 
-def through_somebody(status: int, body: str, asked: list[object]) -> client.Client:
+def through_somebody(status: int, body: str, entries: list[object]) -> client.Client:
     def fetch(path: str, query: tuple[tuple[str, str], ...]) -> proxied_transport.ProxyResponse:
-        asked.append((path, dict(query)["query"]))
+        entries.append((path, dict(query)["query"]))
         return proxied_transport.ProxyResponse(status, body.encode())
 
     return client.connect("http://prometheus.monitoring.svc:9090/prefix", fetch=fetch)

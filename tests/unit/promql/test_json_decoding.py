@@ -72,7 +72,7 @@ def test_a_matrix_keeps_its_points_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param(b"<html><title>Login</title>", "Login", id="a login page"),
         pytest.param(body(ROW % b"0.25")[:-20], "truncated", id="JSON that breaks off"),
@@ -83,8 +83,8 @@ def test_a_matrix_keeps_its_points_in_order() -> None:
         pytest.param(b"[1,2]", "Expected `object`", id="an array"),
     ],
 )
-def test_anything_else_is_garbage_and_says_what_came(text: bytes, said: str) -> None:
-    with pytest.raises(errors.Garbage, match=said):
+def test_anything_else_is_garbage_and_says_what_came(text: bytes, message: str) -> None:
+    with pytest.raises(errors.Garbage, match=message):
         json_decoding.vector(text)
 
 

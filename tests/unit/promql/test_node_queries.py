@@ -21,14 +21,14 @@ MEMORY_MAX = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("wanted", "expected"),
     [
         pytest.param(window("cpu", "avg", 300.0), CPU_AVG, id="an average asks for its own window"),
         pytest.param(window("memory", "max", 3600.0), MEMORY_MAX, id="a maximum is taken over averages"),
     ],
 )
-def test_a_window_has_one_expression_for_all_nodes(asked: node_queries.Window, expected: str) -> None:
-    assert node_queries.expression(asked) == expected
+def test_a_window_has_one_expression_for_all_nodes(wanted: node_queries.Window, expected: str) -> None:
+    assert node_queries.expression(wanted) == expected
 
 
 def test_a_selector_reaches_every_series_of_the_expression() -> None:
@@ -52,16 +52,16 @@ def test_the_step_overlaps_the_averages_and_bounds_the_cost(
 
 
 @pytest.mark.parametrize(
-    ("asked", "named"),
+    ("wanted", "named"),
     [
         pytest.param(window("disk", "avg", 300.0), "disk", id="a resource without series"),
         pytest.param(window("cpu", "mode", 300.0), "mode", id="a statistic that PromQL has not"),
         pytest.param(window("cpu", "avg", 0.0), "0.0", id="a window of nothing"),
     ],
 )
-def test_what_cannot_be_asked_is_named(asked: node_queries.Window, named: str) -> None:
+def test_what_cannot_be_asked_is_named(wanted: node_queries.Window, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        node_queries.expression(asked)
+        node_queries.expression(wanted)
 
 
 def test_a_duration_below_a_second_is_written_in_milliseconds() -> None:

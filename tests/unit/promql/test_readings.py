@@ -64,10 +64,10 @@ VALUES = st.one_of(st.floats(0, 2), st.sampled_from([math.nan, math.inf, -math.i
 LABELS = st.sampled_from(["a", "A:9100", "10.0.0.1:9100", "10.0.0.2", "b", "10.9.9.9:9100", ""])
 
 
-def one_by_one(found: list[tuple[str, float]]) -> tuple[dict[str, float], dict[str, str]]:
+def one_by_one(texts: list[tuple[str, float]]) -> tuple[dict[str, float], dict[str, str]]:
     """The rule, said of every key by itself."""
     every: dict[str, list[float]] = {}
-    for key, value in found:
+    for key, value in texts:
         every.setdefault(key, []).append(value)
     reasons = {key: readings.DOUBLE if len(each) > 1 else judge(each[0]) for key, each in every.items()}
     refused = {key: reason for key, reason in reasons.items() if reason is not None}

@@ -22,7 +22,7 @@ ADDRESSES = [
 ]
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error with the tracebacks of its causes."""
     return "".join(line for line in traceback.format_exception(error) if not line.lstrip().startswith("File "))
 
@@ -31,14 +31,14 @@ def told(error: BaseException) -> str:
 def test_of_an_address_the_password_is_never_told(address: str) -> None:
     with pytest.raises(errors.PromqlError) as refused:
         client.connect(address, timeout_seconds=60).query("up")
-    assert SECRET not in told(refused.value)
+    assert SECRET not in error_text(refused.value)
 
 
 @pytest.mark.parametrize("header", [f"Bearer {SECRET}", f": {SECRET}", f"A: {SECRET}\nB: c", f"Authorization={SECRET}"])
 def test_a_header_that_is_none_is_refused_unseen(header: str) -> None:
     with pytest.raises(errors.ConfigError, match="--prometheus-header") as refused:
         options.Connection(prometheus_header=(header,)).connect("http://127.0.0.1:1")
-    assert SECRET not in told(refused.value)
+    assert SECRET not in error_text(refused.value)
 
 
 @pytest.mark.parametrize("proxy", [f"http://me:{SECRET}@127.0.0.1:1", f"me:{SECRET}", f"http://me:{SECRET}"])
@@ -51,4 +51,4 @@ def test_a_proxy_of_the_environment_is_told_without_its_user(
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(errors.Unreachable) as refused:
         client.connect(f"{scheme}://192.0.2.1:9", timeout_seconds=60).query("up")
-    assert SECRET not in told(refused.value)
+    assert SECRET not in error_text(refused.value)

@@ -82,18 +82,20 @@ def test_prose_about_credentials_stays(capsys: pytest.CaptureFixture[str]) -> No
     assert prose in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (1, True)])
-def test_debug_lines_need_v(capsys: pytest.CaptureFixture[str], verbosity: int, shown: bool) -> None:
+@pytest.mark.parametrize(("verbosity", "is_logged"), [(0, False), (1, True)])
+def test_debug_lines_need_v(capsys: pytest.CaptureFixture[str], verbosity: int, is_logged: bool) -> None:
     logs.configure(verbosity=verbosity)
     logs.get("x").debug("details")
-    assert ("details" in capsys.readouterr().err) is shown
+    assert ("details" in capsys.readouterr().err) is is_logged
 
 
-@pytest.mark.parametrize(("verbosity", "shown"), [(1, False), (2, True)])
-def test_the_libraries_own_debug_lines_need_vv(capsys: pytest.CaptureFixture[str], verbosity: int, shown: bool) -> None:
+@pytest.mark.parametrize(("verbosity", "is_logged"), [(1, False), (2, True)])
+def test_the_libraries_own_debug_lines_need_vv(
+    capsys: pytest.CaptureFixture[str], verbosity: int, is_logged: bool
+) -> None:
     logs.configure(verbosity=verbosity)
     logging.getLogger("urllib3").debug("connection %s", "made")
-    assert ("connection made" in capsys.readouterr().err) is shown
+    assert ("connection made" in capsys.readouterr().err) is is_logged
 
 
 def test_an_exception_brings_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:

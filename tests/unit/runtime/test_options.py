@@ -41,7 +41,7 @@ def test_shared_options_arrive_as_one_value_beside_a_commands_own(policy: str) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([], "--policy"),
         (["--policy", "/nowhere/policy.yaml"], "/nowhere/policy.yaml"),
@@ -50,11 +50,11 @@ def test_shared_options_arrive_as_one_value_beside_a_commands_own(policy: str) -
     ],
     ids=["no policy", "no such policy", "a port that is none", "a format that is none"],
 )
-def test_bad_options_exit_2_and_name_what_is_wrong(policy: str, arguments: list[str], told: str) -> None:
+def test_bad_options_exit_2_and_name_what_is_wrong(policy: str, arguments: list[str], message: str) -> None:
     given = arguments if not arguments or "--policy" in arguments else ["--policy", policy, *arguments]
     result, seen = run(*given)
     assert (result.exit_code, seen) == (2, {})
-    assert told in result.output
+    assert message in result.output
 
 
 @pytest.mark.parametrize(

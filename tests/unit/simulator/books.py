@@ -53,17 +53,19 @@ def after(steps: float) -> float:
 
 
 def book(
-    made: scenario.Scenario, placed: Mapping[str, int], *, scraping: node_usage.Scraping | None = None
+    scenario_of: scenario.Scenario, placed: Mapping[str, int], *, scraping: node_usage.Scraping | None = None
 ) -> node_usage.UsageBook:
     """A book in which pods run from the start: name -> replica, on the node of the same number modulo the nodes."""
-    written = node_usage.UsageBook(made, scraping=scraping)
+    written = node_usage.UsageBook(scenario_of, scraping=scraping)
     for name, replica in placed.items():
-        written.placed(f"default/{name}", replica, made.machines[replica % len(made.machines)].name, START_SECONDS)
+        written.placed(
+            f"default/{name}", replica, scenario_of.machines[replica % len(scenario_of.machines)].name, START_SECONDS
+        )
     return written
 
 
-def leaving(made: scenario.Scenario, replica: int, at_seconds: float) -> scenario.Scenario:
+def leaving(scenario_of: scenario.Scenario, replica: int, at_seconds: float) -> scenario.Scenario:
     """The same with a replica that leaves at another time."""
-    changed = list(made.replicas)
+    changed = list(scenario_of.replicas)
     changed[replica] = dataclasses.replace(changed[replica], leaves_seconds=at_seconds)
-    return dataclasses.replace(made, replicas=tuple(changed))
+    return dataclasses.replace(scenario_of, replicas=tuple(changed))

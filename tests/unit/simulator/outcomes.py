@@ -32,36 +32,39 @@ def timeline(seed: int = 1, *, nodes: int = 12, steps: int = 288, spread_ratio: 
     return Timeline(START_SECONDS, 300.0, tuple(f"node-{at:02d}" for at in range(nodes)), cpu, memory)
 
 
-def outcome(variant: str = "plain", seed: int = 1, *, shown: Timeline | None = None, moves: int = 0) -> Outcome:
+def outcome(variant: str = "plain", seed: int = 1, *, load_timeline: Timeline | None = None, moves: int = 0) -> Outcome:
     """A run whose load figures are those of its timeline."""
-    shown = shown or timeline(seed)
-    cpu = figures.load(_points(shown, shown.cpu_ratio), shown.step_seconds)
-    memory = figures.load(_points(shown, shown.memory_ratio), shown.step_seconds)
+    load_timeline = load_timeline or timeline(seed)
+    cpu = figures.load(_points(load_timeline, load_timeline.cpu_ratio), load_timeline.step_seconds)
+    memory = figures.load(_points(load_timeline, load_timeline.memory_ratio), load_timeline.step_seconds)
     placed = figures.Effectiveness(0.41, 0.38, 61.5 + moves, 120.0 + moves, (61.5 + moves) / (120 + moves))
-    moved = tuple(_moved(shown, number) for number in range(moves))
-    explained = tuple(_explained(shown, number) for number in range(3 if variant != "plain" else 0))
+    moved = tuple(_moved(load_timeline, number) for number in range(moves))
+    explained = tuple(_explained(load_timeline, number) for number in range(3 if variant != "plain" else 0))
     found = figures.Figures(placed, cpu, memory, moves, 0, 120 + moves, 0)
-    return Outcome(variant, seed, found, shown, moved, explained, assumptions=("Memory is never reclaimed.",))
+    return Outcome(variant, seed, found, load_timeline, moved, explained, assumptions=("Memory is never reclaimed.",))
 
 
-def _points(shown: Timeline, ratios: outcome_types.Floats) -> dict[str, list[tuple[float, float]]]:
-    times = shown.start_seconds + np.arange(len(ratios)) * shown.step_seconds
+def _points(load_timeline: Timeline, ratios: outcome_types.Floats) -> dict[str, list[tuple[float, float]]]:
+    times = load_timeline.start_seconds + np.arange(len(ratios)) * load_timeline.step_seconds
     return {
         name: [(float(at), float(value)) for at, value in zip(times, column, strict=True) if not np.isnan(value)]
-        for name, column in zip(shown.nodes, ratios.T, strict=True)
+        for name, column in zip(load_timeline.nodes, ratios.T, strict=True)
     }
 
 
-def _moved(shown: Timeline, number: int) -> EvictedPod:
-    at_seconds = shown.start_seconds + (number + 1) * 3 * shown.step_seconds
-    node, target = shown.nodes[number % len(shown.nodes)], shown.nodes[(number + 1) % len(shown.nodes)]
+def _moved(load_timeline: Timeline, number: int) -> EvictedPod:
+    at_seconds = load_timeline.start_seconds + (number + 1) * 3 * load_timeline.step_seconds
+    node, target = (
+        load_timeline.nodes[number % len(load_timeline.nodes)],
+        load_timeline.nodes[(number + 1) % len(load_timeline.nodes)],
+    )
     metric = ("cpu_avg_5m", "memory_avg_5m")[number % 2]
     return EvictedPod(
         at_seconds, f"shop/web-{number}", "shop/Deployment/web", node, metric, 0.87, 0.8, 0.6, 0.74, target
     )
 
 
-def _explained(shown: Timeline, number: int) -> ScheduledPod:
+def _explained(load_timeline: Timeline, number: int) -> ScheduledPod:
     terms = {"cpu_avg_5m": 1.1, "memory_avg_5m": 2.2}
     rows: list[dict[str, object]] = [
         {
@@ -75,11 +78,11 @@ def _explained(shown: Timeline, number: int) -> ScheduledPod:
             "allowed": at % 5 != 4,
             "rejected": "cpu_avg_5m over 0.65" if at % 5 == 4 else None,
         }
-        for at, name in enumerate(shown.nodes)
+        for at, name in enumerate(load_timeline.nodes)
     ]
-    at_seconds = shown.start_seconds + number * 3600
+    at_seconds = load_timeline.start_seconds + number * 3600
     return ScheduledPod(
-        at_seconds, f"shop/web-{number}", shown.nodes[1], {"nodes": rows, "exempt": None, "degraded": []}
+        at_seconds, f"shop/web-{number}", load_timeline.nodes[1], {"nodes": rows, "exempt": None, "degraded": []}
     )
 
 
@@ -88,9 +91,9 @@ def variant(name: str = "policy.yaml") -> study.Variant:
     return study.Variant(name, policy(), "policy.yaml", "0123456789ab", POLICY_TEXT)
 
 
-def made(*outcomes: tuple[Outcome, ...], variants: tuple[study.Variant, ...] | None = None) -> study.Study:
+def study_of(*outcomes: tuple[Outcome, ...], variants: tuple[study.Variant, ...] | None = None) -> study.Study:
     """A study of outcomes, one tuple a variant; by default plain and the policy above."""
-    outcomes = outcomes or ((outcome(),), (outcome("policy.yaml", shown=timeline(spread_ratio=0.08), moves=9),))
+    outcomes = outcomes or ((outcome(),), (outcome("policy.yaml", load_timeline=timeline(spread_ratio=0.08), moves=9),))
     variants = variants or (study.PLAIN, variant())[: len(outcomes)]
     by_name = {one.name: results for one, results in zip(variants, outcomes, strict=True)}
     seeds = tuple(one.seed for one in outcomes[0])

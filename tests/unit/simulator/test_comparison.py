@@ -22,9 +22,9 @@ def with_p99(*ratios: float) -> list[figures.Figures]:
     return [dataclasses.replace(BASE, cpu=LOAD._replace(p99_ratio=ratio)) for ratio in ratios]
 
 
-def p99(found: comparison.Comparison) -> comparison.Line:
+def p99(compared: comparison.Comparison) -> comparison.Line:
     """The line of the p99 of CPU."""
-    return next(line for line in found.lines if line.figure.key == "cpu_p99_ratio")
+    return next(line for line in compared.lines if line.figure.key == "cpu_p99_ratio")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster import workload_objects
+from cluster.demo import arriving
 from simulator import contention
 from simulator.workloads import demo_plan, owner_profiles
 
@@ -53,7 +53,7 @@ def test_some_owners_leave_and_some_have_a_budget_that_allows_a_disruption(seed:
 
 def test_the_manifests_say_requests_use_and_budget() -> None:
     owner = next(o for o in demo_plan.plan(1).owners if o.min_available is not None)
-    budget, deployment = workload_objects.manifests(owner, "shop")
+    budget, deployment = arriving.manifests(owner, "shop")
     assert budget["spec"] == {"minAvailable": owner.min_available, "selector": {"matchLabels": {"app": owner.name}}}
     spec = deployment["spec"]
     assert isinstance(spec, dict)
@@ -66,5 +66,5 @@ def test_the_manifests_say_requests_use_and_budget() -> None:
 
 def test_an_owner_without_a_budget_is_a_deployment_only() -> None:
     owner = next(o for o in demo_plan.plan(1).owners if o.min_available is None)
-    (deployment,) = workload_objects.manifests(owner, "shop")
+    (deployment,) = arriving.manifests(owner, "shop")
     assert deployment["kind"] == "Deployment"

@@ -193,8 +193,8 @@ def test_missing_requests_are_said_and_ask_for_nothing() -> None:
     found = pods.build(recorded(*TWO, bare, pod("web-2", "u2", "b")), {})
     assert sorted(owner.requests.cpu_millicores for owner in found.owners) == [0.0, 500.0]
     assert "1 pods had no requests recorded and ask for nothing" in found.notes
-    (said,) = [note for note in pods.build(recorded(*TWO, bare), {}).notes if "requests" in note]
-    assert "every pod is replayed without requests" in said
+    (message,) = [note for note in pods.build(recorded(*TWO, bare), {}).notes if "requests" in note]
+    assert "every pod is replayed without requests" in message
 
 
 def test_a_renamed_node_is_one_machine_and_a_replaced_one_is_two() -> None:
@@ -277,9 +277,9 @@ def test_without_kube_state_metrics_nodes_and_pods_are_those_that_were_measured(
     past = rebuilding.rebuild(recorded(hosts, bare), "x")
     assert [(one.name, one.capacity.cpu_millicores) for one in past.scenario.machines] == [("10.0.0.1", 8000.0)]
     assert [(one.kind, one.name) for one in past.scenario.owners] == [("", "web-1")]
-    said = "\n".join(past.scenario.assumptions)
+    message = "\n".join(past.scenario.assumptions)
     for missing in ("kube_node_info", "kube_pod_info", "kube_pod_status_phase", "kube_pod_container_resource_requests"):
-        assert f"{missing} is not recorded" in said
+        assert f"{missing} is not recorded" in message
 
 
 def test_daemons_stay_on_their_nodes_and_classes_without_value_are_named() -> None:
@@ -297,17 +297,17 @@ def test_a_stretch_without_any_measurement_is_named() -> None:
     gap = [step for step in EVERY if step not in (4, 5, 6)]
     parts = node("a", "10.0.0.1")
     parts[Subject.NODE_CPU] = [series(0.4, gap, instance="10.0.0.1:9100")]
-    said = rebuilding.rebuild(recorded(parts, pod("web-1", "u1", "a")), "x").scenario.assumptions
+    message = rebuilding.rebuild(recorded(parts, pod("web-1", "u1", "a")), "x").scenario.assumptions
     assert any(
-        note.startswith("nothing was measured from 1970-01-21T20:20:00Z to 1970-01-21T20:35:00Z") for note in said
+        note.startswith("nothing was measured from 1970-01-21T20:20:00Z to 1970-01-21T20:35:00Z") for note in message
     )
 
 
-@pytest.mark.parametrize(("parts", "said"), [((), "no node is named"), (TWO, "no pod is named")])
+@pytest.mark.parametrize(("parts", "message"), [((), "no node is named"), (TWO, "no pod is named")])
 def test_an_empty_past_is_an_error_that_says_what_to_check(
-    parts: tuple[dict[Subject, list[door.Series]], ...], said: str
+    parts: tuple[dict[Subject, list[door.Series]], ...], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         rebuilding.rebuild(recorded(*parts), "x")
 
 

@@ -140,10 +140,10 @@ def test_a_trace_that_cannot_be_played_is_refused_by_name(
     assert str(path) in str(refused.value)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 30, 500, -1])
-def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path: pathlib.Path, kept: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 30, 500, -1])
+def test_a_file_that_was_cut_off_is_refused_by_name(tmp_path: pathlib.Path, length: int) -> None:
     path = write_trace(tmp_path / "trace.npz")
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(load_curves.TraceError, match="not a trace file") as refused:
         load_curves.read_trace(path)
     assert str(path) in str(refused.value)

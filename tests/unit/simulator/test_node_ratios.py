@@ -26,9 +26,9 @@ def over(cpu_millicores: float, policy: load_policy.LoadPolicy = POLICY) -> bool
     return windows.Windows(policy, prometheus, clock).any_node_over()
 
 
-@pytest.mark.parametrize(("cpu_millicores", "found"), [(0.5 * 8000, False), (0.56 * 8000, False), (0.6 * 8000, True)])
-def test_a_node_is_over_a_line_with_what_it_uses_itself(cpu_millicores: float, found: bool) -> None:
-    assert over(cpu_millicores) is found
+@pytest.mark.parametrize(("cpu_millicores", "is_over"), [(0.5 * 8000, False), (0.56 * 8000, False), (0.6 * 8000, True)])
+def test_a_node_is_over_a_line_with_what_it_uses_itself(cpu_millicores: float, is_over: bool) -> None:
+    assert over(cpu_millicores) is is_over
 
 
 def test_what_only_its_author_can_compute_counts_as_over() -> None:

@@ -55,7 +55,7 @@ def played(lives: list[Stay]) -> node_usage.UsageBook:
     return book
 
 
-def shown(lives: list[Stay], node: int, at_steps: float) -> contention.Shared:
+def shared_at(lives: list[Stay], node: int, at_steps: float) -> contention.Shared:
     """What a node shows at a time, straight from the formula."""
     step = math.floor(at_steps)
     there = [life.wishes[step] for life in lives if life.node == node and life.begins <= at_steps < life.ends]
@@ -71,7 +71,7 @@ def test_a_steps_mean_is_the_mean_of_what_the_formula_says_in_each_part_of_it(li
     book = played(lives)
     for node in range(NODES):
         for step in range(STEPS):
-            parts = [shown(lives, node, step + (tenth + 0.5) / 10).used for tenth in range(10)]
+            parts = [shared_at(lives, node, step + (tenth + 0.5) / 10).used for tenth in range(10)]
             cpu = np.mean([used.cpu_millicores for used in parts]) / books.NODE.cpu_millicores
             memory = np.mean([used.memory_bytes for used in parts]) / books.NODE.memory_bytes
             assert book.node_ratio("cpu")[step, node] == pytest.approx(cpu, abs=1e-6)

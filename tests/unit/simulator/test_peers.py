@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simulator.contention import Load
 from simulator.kernel import VirtualClock
-from simulator.peers import crane, formula, koordinator, port, trimaran
+from simulator.peers import crane, formula, koordinator, trimaran
 from simulator.peers.observations import Observations
 from simulator.scenario import Machine, Scenario, Usage
 from simulator.scheduling import extenders
@@ -43,17 +43,19 @@ def world(*steps: tuple[float, ...], at_seconds: float | None = None, step_secon
     return Observations(scenario, Written(*steps, tuple(99.0 for _ in names)), clock)
 
 
-def asked(seen: Observations, cpu_millicores: float = 0.0, memory_bytes: float = 0.0) -> formula.FormulaInput:
+def formula_input(
+    observations: Observations, cpu_millicores: float = 0.0, memory_bytes: float = 0.0
+) -> formula.FormulaInput:
     """A pod that asks all nodes for so much."""
-    rows = np.arange(len(seen.capacity))
-    return formula.FormulaInput(seen, rows, np.array([cpu_millicores, memory_bytes]), seen.bound())
+    rows = np.arange(len(observations.capacity))
+    return formula.FormulaInput(observations, rows, np.array([cpu_millicores, memory_bytes]), observations.bound())
 
 
-def bind(seen: Observations, name: str, node: str, cpu: str = "1000m", memory: str = "1Gi") -> None:
+def bind(observations: Observations, name: str, node: str, cpu: str = "1000m", memory: str = "1Gi") -> None:
     """A pod is bound now."""
     pending = builders.pod(name, cpu=cpu, memory=memory)
-    seen.pod_changed(None, pending)
-    seen.pod_changed(pending, builders.pod(name, node=node, cpu=cpu, memory=memory))
+    observations.pod_changed(None, pending)
+    observations.pod_changed(pending, builders.pod(name, node=node, cpu=cpu, memory=memory))
 
 
 def test_what_is_seen_are_whole_steps_that_are_over() -> None:
@@ -104,15 +106,15 @@ def test_crane_weighs_headroom_by_maxima_as_old_as_their_sync_periods() -> None:
     seen = world(*[(0.5,)] * 35, (0.75,), (0.25,), at_seconds=37 * STEP)
     # The last five minutes: 0.25; the hour as of 36 steps: 0.75; the day as of 36 steps: 0.75. Memory is half of it.
     headroom = 0.2 * (1 - 0.25) + 0.8 * (1 - 0.75) + 0.2 * (1 - 0.125) + 0.8 * (1 - 0.375)
-    assert crane.Crane().points(asked(seen)).tolist() == [math.trunc(100 * headroom / 2)]
+    assert crane.Crane().points(formula_input(seen)).tolist() == [math.trunc(100 * headroom / 2)]
     before = world(*[(0.5,)] * 35, (0.75,), at_seconds=36 * STEP - 1)
     old = 0.2 * (1 - 0.5) + 0.8 * (1 - 0.5) + 0.2 * (1 - 0.25) + 0.8 * (1 - 0.25)
-    assert crane.Crane().points(asked(before)).tolist() == [math.trunc(100 * old / 2)]
+    assert crane.Crane().points(formula_input(before)).tolist() == [math.trunc(100 * old / 2)]
 
 
 def test_a_metric_that_crane_does_not_have_adds_weight_and_no_points() -> None:
     seen = world((math.nan, 0.5), at_seconds=STEP)
-    assert crane.Crane().points(asked(seen)).tolist() == [0, math.trunc(100 * (0.5 + 0.75) / 2)]
+    assert crane.Crane().points(formula_input(seen)).tolist() == [0, math.trunc(100 * (0.5 + 0.75) / 2)]
 
 
 def test_crane_takes_ten_points_for_each_hot() -> None:
@@ -120,21 +122,23 @@ def test_crane_takes_ten_points_for_each_hot() -> None:
     for number in range(10):
         bind(seen, f"web-{number}", "a")
     seen._clock.move_to(START + STEP + 290)  # type: ignore[attr-defined]
-    assert crane.Crane().points(asked(seen)).tolist() == [math.trunc(62.5) - 20, math.trunc(62.5)]
+    assert crane.Crane().points(formula_input(seen)).tolist() == [math.trunc(62.5) - 20, math.trunc(62.5)]
 
 
 def test_cranes_hot_value_counts_what_was_bound_before_its_last_sync() -> None:
     seen = world((0.1, 0.1), at_seconds=STEP + 100)
     for number in range(5):
         bind(seen, f"web-{number}", "a")
-    assert crane.hot_value(asked(seen)).tolist() == [0, 0], "bound after the sync"
+    assert crane.hot_value(formula_input(seen)).tolist() == [0, 0], "bound after the sync"
     seen._clock.move_to(START + STEP + 240)  # type: ignore[attr-defined]
-    assert crane.hot_value(asked(seen)).tolist() == [1, 0], "five within five minutes; within the last minute, none"
+    assert crane.hot_value(formula_input(seen)).tolist() == [1, 0], (
+        "five within five minutes; within the last minute, none"
+    )
 
 
 def test_crane_rejects_over_its_limits_only() -> None:
     seen = world((0.66, 0.65, math.nan), (0.66, 0.65, math.nan), (0.66, 0.65, math.nan))
-    rejected = crane.Crane().rejected(asked(seen))
+    rejected = crane.Crane().rejected(formula_input(seen))
     over = np.any(list(rejected.values()), axis=0)
     assert over.tolist() == [True, False, False]
 
@@ -151,19 +155,19 @@ def test_target_load_packing_predicts_the_pod_and_those_not_seen_yet() -> None:
     seen = world((0.1, 0.1), at_seconds=STEP + 5)
     bind(seen, "web-1", "a", cpu="400m")
     # a: 10 % + 1.5 x 400m of 8 cores + 1.5 x 800m = 10 + 7.5 + 15 = 32.5 %; b: 25 %
-    assert trimaran.TargetLoadPacking().points(asked(seen, 800)).tolist() == [
+    assert trimaran.TargetLoadPacking().points(formula_input(seen, 800)).tolist() == [
         math.floor(60 * 32.5 / 40 + 40 + 0.5),
         math.floor(60 * 25 / 40 + 40 + 0.5),
     ]
     # A pod that asks for nothing is thought to use a core: 10 + 12.5 (+ 7.5 on a) %
-    assert trimaran.TargetLoadPacking().points(asked(seen)).tolist() == [85, math.floor(60 * 22.5 / 40 + 40.5)]
+    assert trimaran.TargetLoadPacking().points(formula_input(seen)).tolist() == [85, math.floor(60 * 22.5 / 40 + 40.5)]
 
 
 def test_risk_is_load_with_the_request_and_its_deviation_of_the_riskier_resource() -> None:
     seen = world((0.2, math.nan), (0.4, math.nan), (0.6, math.nan))
     deviation = float(np.std([0.2, 0.4, 0.6]))
     risk = (0.4 + 0.1 + deviation) / 2
-    assert trimaran.RiskBalancing().points(asked(seen, 800)).tolist() == [round(100 * (1 - risk)), 0]
+    assert trimaran.RiskBalancing().points(formula_input(seen, 800)).tolist() == [round(100 * (1 - risk)), 0]
 
 
 @given(st.floats(0, 3), st.floats(0, 3))
@@ -175,35 +179,35 @@ def test_risk_points_lie_between_nought_and_a_hundred(mean: float, deviation: fl
 def test_koordinator_estimates_the_pod_and_those_not_reported_yet() -> None:
     seen = world((0.25, 0.25), at_seconds=STEP + 5)
     bind(seen, "web-1", "a", cpu="1000m", memory="2Gi")
-    used = koordinator.used(asked(seen, 2000, 4 * GIB))
+    used = koordinator.used(formula_input(seen, 2000, 4 * GIB))
     assert used[0] == pytest.approx([2000 + 850 + 1700, 4 * GIB + 1.4 * GIB + 2.8 * GIB])
     assert used[1] == pytest.approx([2000 + 1700, 4 * GIB + 2.8 * GIB])
     assert koordinator.estimate(np.zeros(2)).tolist() == [250, 200 * 2**20]
     cpu, memory = math.floor(100 * (1 - 3700 / 8000)), math.floor(100 * (1 - 6.8 / 32))
-    assert koordinator.LoadAware().points(asked(seen, 2000, 4 * GIB))[1] == math.floor((cpu + memory) / 2)
+    assert koordinator.LoadAware().points(formula_input(seen, 2000, 4 * GIB))[1] == math.floor((cpu + memory) / 2)
 
 
 def test_koordinator_rejects_by_the_estimate_with_the_pod_and_lets_the_unmeasured_pass() -> None:
     seen = world((0.5, 0.45, math.nan))
-    over = np.any(list(koordinator.LoadAware().rejected(asked(seen, 2000)).values()), axis=0)
+    over = np.any(list(koordinator.LoadAware().rejected(formula_input(seen, 2000)).values()), axis=0)
     # 50 % + 85 % of 2 of 8 cores = 71 %; 45 % + 21 % = 66 %
     assert over.tolist() == [True, True, False]
-    assert not np.any(list(koordinator.LoadAware().rejected(asked(world((0.44,)), 2000)).values()))
+    assert not np.any(list(koordinator.LoadAware().rejected(formula_input(world((0.44,)), 2000)).values()))
 
 
 @pytest.mark.parametrize(
-    "one", [crane.Crane(), trimaran.TargetLoadPacking(), trimaran.RiskBalancing(), koordinator.LoadAware()]
+    "peer_formula", [crane.Crane(), trimaran.TargetLoadPacking(), trimaran.RiskBalancing(), koordinator.LoadAware()]
 )
 @given(loads=st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), min_size=3, max_size=3))
-def test_points_are_known_and_between_nought_and_a_hundred(one: formula.Formula, loads: list[float]) -> None:
+def test_points_are_known_and_between_nought_and_a_hundred(peer_formula: formula.Formula, loads: list[float]) -> None:
     seen = world(*[tuple(loads)] * 3)
-    points = one.points(asked(seen, 500, GIB))
+    points = peer_formula.points(formula_input(seen, 500, GIB))
     assert ((points >= 0) & (points <= 100)).all()
 
 
 def test_a_peer_answers_as_an_extender_with_points_of_a_hundred() -> None:
     seen = world((0.75, 0.25), (0.75, 0.25), (0.75, 0.25))
-    peer = port.Peer(crane.Crane(), seen, weight=3)
+    peer = formula.Peer(crane.Crane(), seen, weight=3)
     pending = builders.pod("web-1")
     found = peer.filter(pending, ["b", "a"])
     assert (peer.weight, found.passed) == (3, ["b"])
@@ -214,7 +218,7 @@ def test_a_peer_answers_as_an_extender_with_points_of_a_hundred() -> None:
 
 
 def test_a_peer_lets_a_daemon_sets_pod_pass_and_leaves_victims_alone() -> None:
-    peer = port.Peer(crane.Crane(), world((0.9,)), weight=1)
+    peer = formula.Peer(crane.Crane(), world((0.9,)), weight=1)
     agent = builders.pod("agent", owner=("DaemonSet", "agent"))
     assert peer.filter(agent, ["a"]).passed == ["a"]
     victims = {"a": extenders.Victims((), 0)}

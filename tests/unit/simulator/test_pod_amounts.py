@@ -27,11 +27,11 @@ def test_it_is_what_the_answers_say(
         made.ended(name, made.now_seconds)
     clock = clocks.ManualClock(books.after(at))
     prometheus = SimulatedPrometheus(made, clock)
-    told = prometheus.pod_amounts(expressions.PodMean(resource, 300.0), clock.now())
+    amounts_of = prometheus.pod_amounts(expressions.PodMean(resource, 300.0), clock.now())
     asked = usage_sync.ask(prometheus.query, resource, 300.0)
-    assert told is not None
-    assert told.of(NAMES).tolist() == pytest.approx(asked.amounts.of(NAMES).tolist(), rel=0, abs=0, nan_ok=True)
-    assert (len(told.known) == 0) == asked.empty
+    assert amounts_of is not None
+    assert amounts_of.of(NAMES).tolist() == pytest.approx(asked.amounts.of(NAMES).tolist(), rel=0, abs=0, nan_ok=True)
+    assert (len(amounts_of.known) == 0) == asked.empty
 
 
 def test_of_two_pods_of_one_name_in_a_window_nothing_is_told() -> None:
@@ -39,15 +39,15 @@ def test_of_two_pods_of_one_name_in_a_window_nothing_is_told() -> None:
     clock = clocks.ManualClock(books.after(2))
     prometheus = SimulatedPrometheus(made, clock)
 
-    def told(*names: str) -> list[float] | None:
+    def amounts_of(*names: str) -> list[float] | None:
         found = prometheus.pod_amounts(expressions.PodMean("cpu", 300.0), clock.now())
         return None if found is None else found.of(names).tolist()
 
-    assert told("default/web-0") == pytest.approx([0.8])
+    assert amounts_of("default/web-0") == pytest.approx([0.8])
     made.advance(clock.now())
     made.ended("default/web-0", clock.now())
     made.placed("default/web-0", 0, "node-1", clock.now())
     clock.advance(100.0)
-    assert told("default/web-0") is None
+    assert amounts_of("default/web-0") is None
     clock.advance(300.0)
-    assert told("default/web-0", "default/other") == pytest.approx([0.8, math.nan], nan_ok=True)
+    assert amounts_of("default/web-0", "default/other") == pytest.approx([0.8, math.nan], nan_ok=True)

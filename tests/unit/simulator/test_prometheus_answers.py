@@ -49,9 +49,9 @@ class Watched:
         return {one.labels.get("pod") or one.labels.get("instance", ""): one.value for one in samples}
 
 
-def watched(made: scenario.Scenario, placed: Mapping[str, int]) -> Watched:
+def watched(played: scenario.Scenario, placed: Mapping[str, int]) -> Watched:
     """Pods run from the start: name -> replica."""
-    return Watched(books.book(made, placed))
+    return Watched(books.book(played, placed))
 
 
 def test_an_average_follows_the_use_and_a_maximum_remembers_it() -> None:

@@ -26,12 +26,12 @@ def stage(request: pytest.FixtureRequest) -> prometheus_suite.Stage:
     book = books.book(made, {"web-0": 0, "web-1": 1}, scraping=scraping)
     virtual = kernel.Kernel(books.START_SECONDS)
 
-    def wait(condition: prometheus_suite.Answered, what: str, seen: collections.abc.Callable[[], object]) -> None:
+    def wait(condition: prometheus_suite.Answered, what: str, describe: collections.abc.Callable[[], object]) -> None:
         for _ in range(MOST_LOOKS):
             if condition():
                 return
             virtual.run(virtual.now_seconds + every_seconds)
-        raise AssertionError(f"never {what}; seen: {seen()}")
+        raise AssertionError(f"never {what}; last: {describe()}")
 
     door = SimulatedPrometheus(book, virtual.clock, selector='job="node-exporter"')
     return prometheus_suite.Stage(door, 2, averaging_seconds, wait, 'job="node-exporter"')

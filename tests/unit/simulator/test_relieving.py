@@ -34,8 +34,8 @@ STEPS = st.floats(0, 4)
 class Listening(SimulatedPrometheus):
     """One that notes what it is asked."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self.asked: list[str] = []
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
@@ -61,7 +61,7 @@ def used(reader: cluster_reader.Reader, policy: load_policy.LoadPolicy = POLICY)
     return reader.pod_usage(policy)(NAMES)
 
 
-def shown(
+def relief_of(
     reader: cluster_reader.Reader, *, ago_seconds: float | None, policy: load_policy.LoadPolicy = POLICY
 ) -> list[NodeUsage]:
     """What nodes show, of those that the apiserver lists: there are others in Prometheus for a while."""
@@ -81,17 +81,17 @@ def test_pods_use_what_the_answers_say(wishes: list[list[tuple[float, float]]], 
 @given(leaves=STEPS, at=STEPS, ago_seconds=st.one_of(st.none(), st.sampled_from([0.0, 300.0, 4000.0])))
 def test_nodes_show_what_the_answers_say(leaves: float, at: float, ago_seconds: float | None) -> None:
     told, asking, prometheus = readers([[(800.0, 3.2e9)] * 4] * 3, at, leaves=leaves)
-    found = shown(told, ago_seconds=ago_seconds)
+    found = relief_of(told, ago_seconds=ago_seconds)
     assert not prometheus.asked
-    assert found == shown(asking, ago_seconds=ago_seconds)
+    assert found == relief_of(asking, ago_seconds=ago_seconds)
 
 
 def test_it_asks_for_what_only_its_author_can_compute() -> None:
     told, asking, prometheus = readers([[(800.0, 3.2e9)] * 4] * 3, 2.0, policy=OWN)
     with pytest.raises(errors.BadQuery, match="author:knows"):
-        shown(asking, ago_seconds=None, policy=OWN)
+        relief_of(asking, ago_seconds=None, policy=OWN)
     with pytest.raises(errors.BadQuery, match="author:knows"):
-        shown(told, ago_seconds=None, policy=OWN)
+        relief_of(told, ago_seconds=None, policy=OWN)
     assert prometheus.asked == ["author:knows"] * 2
 
 

@@ -33,18 +33,18 @@ class Drawn:
         return scenario.Scenario(f"seed {seed}", 0.0, 300.0, STEPS, (), (), (), usage)
 
 
-def pretended(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+def pretended(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
     """A run that does nothing but tell."""
     nothing = outcomes.timeline().cpu_ratio[0]
     for step in range(1, STEPS + 1):
         report(Progress(step, STEPS, step * 300.0, nothing, nothing, step, 0, 0))
-    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(given.name,))
+    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(run_source.name,))
 
 
-def failing(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+def failing(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
     """One of the runs fails; the others go on for as long as they may."""
     if variant.policy is not None:
-        raise ValueError(f"{given.name}: no such node")
+        raise ValueError(f"{run_source.name}: no such node")
     nothing = outcomes.timeline().cpu_ratio[0]
     while True:
         report(Progress(1, STEPS, 300.0, nothing, nothing, 0, 0, 0))
@@ -52,10 +52,10 @@ def failing(given: scenario.Scenario, variant: study.Variant, seed: int, report:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
-    told: list[tuple[str, int, int]] = []
+    turns: list[tuple[str, int, int]] = []
 
     def watch(variant: str, seed: int, progress: Progress) -> None:
-        told.append((variant, seed, progress.steps_done))
+        turns.append((variant, seed, progress.steps_done))
 
     done = runs.run(Drawn(), VARIANTS, (5, 3), workers=workers, watch=watch, simulate=pretended)
     assert list(done) == [variant.name for variant in VARIANTS]
@@ -64,7 +64,7 @@ def test_outcomes_are_by_variant_in_the_order_of_seeds(workers: int) -> None:
             (name, 5, ("seed 5",)),
             (name, 3, ("seed 3",)),
         ]
-    first = [step for variant, seed, step in told if (variant, seed) == ("plain", 5)]
+    first = [step for variant, seed, step in turns if (variant, seed) == ("plain", 5)]
     assert first == sorted(first)
     assert len(first) <= runs.REPORTS
     assert not children()
@@ -76,32 +76,32 @@ def test_a_run_that_fails_ends_the_others_and_says_why() -> None:
     assert not children()
 
 
-def telling(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+def telling(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
     """A run that says what it was given and which process it was in, and tells its last step once."""
     nothing = outcomes.timeline().cpu_ratio[0]
     report(Progress(STEPS, STEPS, STEPS * 300.0, nothing, nothing, seed, 0, 0))
-    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(given.name, str(os.getpid())))
+    return dataclasses.replace(outcomes.outcome(variant.name, seed), assumptions=(run_source.name, str(os.getpid())))
 
 
-def noted(told: list[tuple[int, int]], turn: int, _name: str, seed: int, _progress: Progress) -> None:
+def noted(turns: list[tuple[int, int]], turn: int, _name: str, seed: int, _progress: Progress) -> None:
     """In which turn a seed's report came."""
-    told.append((turn, seed))
+    turns.append((turn, seed))
 
 
 def test_a_crew_keeps_its_processes_and_knows_its_sources_by_name() -> None:
-    given = {name: runs.Fixed(dataclasses.replace(Drawn().scenario(1), name=name)) for name in ("early", "late")}
-    told: list[tuple[int, int]] = []
+    run_source = {name: runs.Fixed(dataclasses.replace(Drawn().scenario(1), name=name)) for name in ("early", "late")}
+    turns: list[tuple[int, int]] = []
     processes = set[str]()
-    with runs.crew(given, workers=2, simulate=telling) as hired:
+    with runs.crew(run_source, workers=2, simulate=telling) as hired:
         for turn in range(12):
             source = ("early", "late")[turn % 2]
             seeds = (2 * turn, 2 * turn + 1)
-            done = hired.run(source, VARIANTS, seeds, functools.partial(noted, told, turn))
+            done = hired.run(source, VARIANTS, seeds, functools.partial(noted, turns, turn))
             assert [(one.seed, one.assumptions[0]) for one in done["plain"]] == [(seed, source) for seed in seeds]
             processes |= {one.assumptions[1] for several in done.values() for one in several}
     assert str(os.getpid()) not in processes
     assert 1 <= len(processes) <= 2
-    assert all(seed // 2 == turn for turn, seed in told)  # a report that comes late is nobody's
+    assert all(seed // 2 == turn for turn, seed in turns)  # a report that comes late is nobody's
     assert not children()
 
 
@@ -118,19 +118,19 @@ def test_whoever_leaves_a_crew_leaves_no_process(workers: int) -> None:
 
 
 def test_one_scenario_serves_all_seeds() -> None:
-    given = Drawn().scenario(1)
-    assert runs.Fixed(given).scenario(7) is given
+    run_source = Drawn().scenario(1)
+    assert runs.Fixed(run_source).scenario(7) is run_source
 
 
-def killed(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+def killed(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
     """The system takes the memory of one of the runs."""
     os.kill(os.getpid(), signal.SIGKILL)
-    return pretended(given, variant, seed, report)
+    return pretended(run_source, variant, seed, report)
 
 
-def wrong(given: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
+def wrong(run_source: scenario.Scenario, variant: study.Variant, seed: int, report: runs.Report) -> Outcome:
     """A mistake of ours."""
-    raise AssertionError(f"{given.name}: not like this")
+    raise AssertionError(f"{run_source.name}: not like this")
 
 
 def test_a_worker_that_the_system_kills_is_named_as_that() -> None:

@@ -26,13 +26,13 @@ POLICY = load_policy.defaults()
 def no_errors(caplog: pytest.LogCaptureFixture) -> collections.abc.Iterator[None]:
     """Services outlive what goes wrong in them: here it is told by their logs."""
     yield
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == []
+    is_named = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert is_named == []
 
 
-def lived(given: scenario.Scenario, **changes: Any) -> outcome.Outcome:
+def lived(played: scenario.Scenario, **changes: Any) -> outcome.Outcome:
     """What came of a scenario under the default policy."""
-    return world.run(given, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))
+    return world.run(played, dataclasses.replace(world.Setup(POLICY, seed=1), **changes))
 
 
 @pytest.fixture(scope="module")
@@ -123,28 +123,30 @@ def test_without_prometheus_answers_are_neutral() -> None:
 
 def test_who_leaves_together_with_the_node_is_none_that_found_no_node() -> None:
     """As in a recorded past, where pods were last seen when their node was: nobody wants their successors."""
-    given = worlds.misleading()
+    played = worlds.misleading()
     ends = worlds.START + 10 * worlds.STEP
-    leaving = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in given.machines[:3])
-    replicas = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in given.replicas)
-    found = lived(dataclasses.replace(given, machines=(*leaving, *given.machines[3:]), replicas=replicas), policy=None)
+    leaving = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in played.machines[:3])
+    replicas = tuple(dataclasses.replace(one, leaves_seconds=ends) for one in played.replicas)
+    found = lived(
+        dataclasses.replace(played, machines=(*leaving, *played.machines[3:]), replicas=replicas), policy=None
+    )
     assert (found.figures.pods_bound, found.unplaced) == (15, ())
 
 
 def test_who_waits_in_vain_until_it_leaves_found_no_node() -> None:
-    given = worlds.misleading()
-    large = dataclasses.replace(given.owners[0], requests=Load(9000.0, 1.0))
-    replicas = tuple(dataclasses.replace(one, leaves_seconds=worlds.START + 3600.0) for one in given.replicas)
-    found = lived(dataclasses.replace(given, owners=(large, *given.owners[1:]), replicas=replicas), policy=None)
+    played = worlds.misleading()
+    large = dataclasses.replace(played.owners[0], requests=Load(9000.0, 1.0))
+    replicas = tuple(dataclasses.replace(one, leaves_seconds=worlds.START + 3600.0) for one in played.replicas)
+    found = lived(dataclasses.replace(played, owners=(large, *played.owners[1:]), replicas=replicas), policy=None)
     assert len(found.unplaced) == 3
 
 
-@pytest.mark.parametrize(("statistic", "said"), [("mine", True), ("avg", False)])
-def test_a_metric_that_the_simulation_cannot_know_is_named(statistic: str, said: bool) -> None:
+@pytest.mark.parametrize(("statistic", "is_named"), [("mine", True), ("avg", False)])
+def test_a_metric_that_the_simulation_cannot_know_is_named(statistic: str, is_named: bool) -> None:
     own = {"name": "load1", "resource": "cpu", "statistic": statistic, "window": "5m", "query": "node_load1"}
     policy = load_policy.LoadPolicy.of({"metrics": [own], "score": {"weights": {"load1": 1.0}}})
     found = lived(worlds.misleading(hours=0.5), policy=policy)
-    assert any("What the queries of load1 would give is not known" in one for one in found.assumptions) is said
+    assert any("What the queries of load1 would give is not known" in one for one in found.assumptions) is is_named
 
 
 def test_where_no_placement_was_judged_there_is_no_ratio() -> None:
@@ -191,8 +193,8 @@ def test_what_does_not_fit_waits_and_is_placed_when_room_is_made() -> None:
         scenario.Replica(owner, ordinal, worlds.START + begin, scenario.NEVER, 0)
         for (owner, ordinal), begin in zip(((0, 0), (0, 1), (1, 0), (2, 0)), begins, strict=True)
     )
-    given = dataclasses.replace(base, machines=base.machines[:1], owners=(low, high, huge), replicas=replicas)
-    found = lived(given)
+    played = dataclasses.replace(base, machines=base.machines[:1], owners=(low, high, huge), replicas=replicas)
+    found = lived(played)
     assert found.figures.pods_bound == 3  # two of low priority, then the one that made room for itself
     assert found.figures.pods_pending == 2  # the successor of the one that gave way, and the huge one
     assert sorted(one.split("/")[1].split("-")[0] for one in found.unplaced) == ["huge", "low"]
@@ -226,9 +228,9 @@ def test_assumptions_say_what_a_run_in_steps_changes(crowded: outcome.Outcome) -
 
 
 def test_who_was_there_when_a_recorded_past_began_starts_where_it_was_and_its_successor_anywhere() -> None:
-    given = worlds.misleading()
-    stood = tuple(dataclasses.replace(replica, node="node-4") for replica in given.replicas)
-    past = dataclasses.replace(given, replicas=stood)
+    played = worlds.misleading()
+    stood = tuple(dataclasses.replace(replica, node="node-4") for replica in played.replicas)
+    past = dataclasses.replace(played, replicas=stood)
     found = lived(past, policy=None)
     node = found.timeline.nodes.index("node-4")
     assert found.timeline.cpu_ratio[2, node] == pytest.approx(1.0)

@@ -24,24 +24,24 @@ def run(directory: pathlib.Path, cluster: clusters.Cluster, *words: str) -> clic
         return click.testing.CliRunner().invoke(cli.__main__.main, ["doctor", "--kubeconfig", str(kubeconfig), *words])
 
 
-def found(result: click.testing.Result) -> dict[str, dict[str, Any]]:
+def findings_by_name(result: click.testing.Result) -> dict[str, dict[str, Any]]:
     """The checks by name, from -o json."""
     return {one["check"]: one for one in json.loads(result.stdout)["checks"]}
 
 
 def test_prometheus_and_extenders_are_found_and_asked_through_the_apiserver(tmp_path: pathlib.Path) -> None:
     result = run(tmp_path, clusters.Cluster(), "-o", "json")
-    said = found(result)
-    assert list(said) == list(checks.CHECKS)
-    assert "http://prometheus.monitoring.svc:9090 answers (found by label" in said["prometheus"]["seen"]
-    assert said["query cost"]["seen"] == "6 queries, 1.50 s, 6,000 samples read, every 30 s"
-    assert said["nodes matched"]["seen"].startswith("2 of 2 nodes matched")
-    assert said["scrape interval"]["seen"].startswith("node series are scraped every 15 s")
-    assert said["extender views"]["seen"] == "2 replicas answer, all with the same view (aaaaaaaa)"
-    assert said["extender asked"]["seen"].startswith("kube-scheduler asks: 24 requests, last at")
-    assert said["clocks"]["verdict"] == "ok"
+    message = findings_by_name(result)
+    assert list(message) == list(checks.CHECKS)
+    assert "http://prometheus.monitoring.svc:9090 answers (found by label" in message["prometheus"]["seen"]
+    assert message["query cost"]["seen"] == "6 queries, 1.50 s, 6,000 samples read, every 30 s"
+    assert message["nodes matched"]["seen"].startswith("2 of 2 nodes matched")
+    assert message["scrape interval"]["seen"].startswith("node series are scraped every 15 s")
+    assert message["extender views"]["seen"] == "2 replicas answer, all with the same view (aaaaaaaa)"
+    assert message["extender asked"]["seen"].startswith("kube-scheduler asks: 24 requests, last at")
+    assert message["clocks"]["verdict"] == "ok"
     assert result.exit_code == 4, "no policy to compare with is all that is unknown"
-    assert [name for name, one in said.items() if one["verdict"] != "ok"] == ["policy in force"]
+    assert [name for name, one in message.items() if one["verdict"] != "ok"] == ["policy in force"]
     assert result.stderr.endswith("19 checks: 18 ok, 1 unknown\n")
 
 
@@ -49,9 +49,9 @@ def test_the_policy_of_the_deployed_config_map_is_judged_by(tmp_path: pathlib.Pa
     cluster = clusters.Cluster()
     path = f"{clusters.PREFIX}/evenload-system/configmaps/evenload-policy"
     cluster.single[path] = {"data": {"policy.yaml": HEAD + "descheduler: {coolNodes: 7}\n"}}
-    said = found(run(tmp_path, cluster, "-o", "json"))
-    assert "descheduler.coolNodes is 7" in said["policy rules"]["seen"]
-    assert "ConfigMap evenload-system/evenload-policy is " in said["policy in force"]["seen"]
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))
+    assert "descheduler.coolNodes is 7" in message["policy rules"]["seen"]
+    assert "ConfigMap evenload-system/evenload-policy is " in message["policy in force"]["seen"]
 
 
 def test_a_deployed_policy_that_is_invalid_is_bad_input(tmp_path: pathlib.Path) -> None:
@@ -86,74 +86,76 @@ def test_the_guard_is_tried_by_dry_runs_as_the_accounts_that_it_holds(tmp_path: 
     cluster = clusters.Cluster()
     pod = builders.pod_body("descheduler-0", namespace="evenload-system")
     cluster.lists["/api/v1/pods"] = [pod]
-    said = found(run(tmp_path, cluster, "-o", "json"))["guard"]
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))["guard"]
     account = "system:serviceaccount:evenload-system:evenload-{}".format
     assert cluster.impersonated == [account("descheduler"), account("annotator"), account("descheduler")]
-    assert said["verdict"] == "ok"
-    assert "refused in a dry run: an eviction of evenload-system/descheduler-0 by evenload-descheduler" in said["seen"]
+    assert message["verdict"] == "ok"
+    assert (
+        "refused in a dry run: an eviction of evenload-system/descheduler-0 by evenload-descheduler" in message["seen"]
+    )
     cluster.guard_holds = False
-    said = found(run(tmp_path, cluster, "-o", "json"))["guard"]
-    assert said["verdict"] == "fail"
-    assert "was not refused: the guard does not hold this account" in said["seen"]
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))["guard"]
+    assert message["verdict"] == "fail"
+    assert "was not refused: the guard does not hold this account" in message["seen"]
 
 
 def test_views_that_differ_for_a_moment_are_asked_again(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     cluster.views["extender-1"] = ["sha256:bbbbbbbbbb", "sha256:aaaaaaaaaa"]
-    assert found(run(tmp_path, cluster, "-o", "json"))["extender views"]["verdict"] == "ok"
+    assert findings_by_name(run(tmp_path, cluster, "-o", "json"))["extender views"]["verdict"] == "ok"
 
 
 def test_an_annotation_that_the_heartbeat_does_not_vouch_for_names_its_node(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     text = load_annotation.encode(load_annotation.Reading(cluster.since_seconds, {"cpu_avg_5m": 0.9}))
     cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][load_annotation.KEY] = text
-    said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
-    assert said["verdict"] == "warn"
-    assert "does not vouch for what node-2 carries" in said["seen"]
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))["annotator"]
+    assert message["verdict"] == "warn"
+    assert "does not vouch for what node-2 carries" in message["seen"]
 
 
 def test_a_missing_heartbeat_is_a_failure_of_the_annotator(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     del cluster.single[f"{clusters.PREFIX}/evenload-system/configmaps/evenload-heartbeat"]
-    said = found(run(tmp_path, cluster, "-o", "json"))["annotator"]
-    assert said["verdict"] == "fail"
-    assert "no annotator ever finished a sync here" in said["seen"]
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))["annotator"]
+    assert message["verdict"] == "fail"
+    assert "no annotator ever finished a sync here" in message["seen"]
 
 
 def test_what_may_not_be_read_is_unknown_and_leads_to_the_rights(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     cluster.forbidden = {"/apis/policy/v1/poddisruptionbudgets", f"{clusters.PROMETHEUS}/query"}
     cluster.allowed = False
-    said = found(run(tmp_path, cluster, "-o", "json"))
-    assert said["disruption budgets"]["verdict"] == "unknown"
-    assert "you may not GET" in said["disruption budgets"]["seen"]
-    assert said["prometheus"]["verdict"] == "fail"
-    assert "403" in said["prometheus"]["seen"]
-    assert said["metrics"]["seen"] == "Prometheus was not reached"
-    assert said["your rights"]["verdict"] == "warn"
-    assert said["service rights"]["verdict"] == "fail"
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))
+    assert message["disruption budgets"]["verdict"] == "unknown"
+    assert "you may not GET" in message["disruption budgets"]["seen"]
+    assert message["prometheus"]["verdict"] == "fail"
+    assert "403" in message["prometheus"]["seen"]
+    assert message["metrics"]["seen"] == "Prometheus was not reached"
+    assert message["your rights"]["verdict"] == "warn"
+    assert message["service rights"]["verdict"] == "fail"
 
 
 def test_no_extender_anywhere_is_said(tmp_path: pathlib.Path) -> None:
     cluster = clusters.Cluster()
     cluster.lists["/apis/discovery.k8s.io/v1/namespaces/evenload-system/endpointslices"] = []
-    said = found(run(tmp_path, cluster, "-o", "json"))
-    assert "none behind Service evenload-system/evenload-extender" in said["extender views"]["seen"]
-    assert said["extender asked"]["verdict"] == "unknown"
+    message = findings_by_name(run(tmp_path, cluster, "-o", "json"))
+    assert "none behind Service evenload-system/evenload-extender" in message["extender views"]["seen"]
+    assert message["extender asked"]["verdict"] == "unknown"
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff", b"[" * 5000])
 def test_another_server_at_an_extenders_url_is_named(tmp_path: pathlib.Path, body: bytes) -> None:
     with scripted_http.serving(lambda exchange: exchange.answer(body)) as other:
         result = run(tmp_path, clusters.Cluster(), "--extender", other.url, "-o", "json")
-    one = found(result)["extender views"]
+    one = findings_by_name(result)["extender views"]
     assert one["verdict"] == "fail"
     assert one["seen"].startswith(f"{other.url} answers, but not as an extender of this version: ")
 
 
 def test_a_watch_age_without_its_label_costs_no_answer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "EXPOSITION", f"{clusters.EXPOSITION}evenload_kube_watch_age_seconds 3\n")
-    assert found(run(tmp_path, clusters.Cluster(), "-o", "json"))["extender views"]["verdict"] == "ok"
+    assert findings_by_name(run(tmp_path, clusters.Cluster(), "-o", "json"))["extender views"]["verdict"] == "ok"
 
 
 def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib.Path) -> None:
@@ -165,17 +167,17 @@ def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         pytest.param(["--extender", "here"], "no base URL", id="an extender without a scheme"),
         pytest.param(["--prometheus", "here"], "is not usable", id="a Prometheus without a scheme"),
         pytest.param(["--prometheus-token-file", "/none"], "cannot be read", id="a token file that is not there"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_bad_input(tmp_path: pathlib.Path, words: list[str], said: str) -> None:
+def test_an_option_that_cannot_be_used_is_bad_input(tmp_path: pathlib.Path, words: list[str], message: str) -> None:
     result = run(tmp_path, clusters.Cluster(), *words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_help_of_the_whole_command_does_not_import_it() -> None:

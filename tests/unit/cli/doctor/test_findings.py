@@ -11,7 +11,7 @@ GONE = findings.Finding(findings.Verdict.UNKNOWN, "gone", "", unreachable=True)
 
 
 @pytest.mark.parametrize(
-    ("seen", "code"),
+    ("verdicts", "code"),
     [
         pytest.param([OK, OK], Exit.OK, id="all well"),
         pytest.param([OK, UNKNOWN], Exit.PARTIAL, id="one could not be looked at"),
@@ -20,8 +20,8 @@ GONE = findings.Finding(findings.Verdict.UNKNOWN, "gone", "", unreachable=True)
         pytest.param([FAIL, GONE], Exit.UNREACHABLE, id="a server that gave no answer"),
     ],
 )
-def test_the_exit_code_is_that_of_the_gravest(seen: list[findings.Finding], code: Exit) -> None:
-    assert findings.exit_code(seen) is code
+def test_the_exit_code_is_that_of_the_gravest(verdicts: list[findings.Finding], code: Exit) -> None:
+    assert findings.exit_code(verdicts) is code
 
 
 def test_several_findings_become_the_gravest_with_all_that_is_not_ok() -> None:

@@ -62,7 +62,7 @@ def beat(*, age_seconds: float = 10.0, policy: str = HASH) -> heartbeat.Heartbea
 
 
 def metric(
-    one: metrics.Metric = metrics.BUILT_IN[0],
+    definition: metrics.Metric = metrics.BUILT_IN[0],
     *,
     values: dict[str, float] | None = None,
     refused: dict[str, str] | None = None,
@@ -74,7 +74,7 @@ def metric(
     """A metric with a value for both nodes."""
     found = dict.fromkeys(NAMES, 0.4) if values is None else values
     answer = readings.NodeValues(found, refused or {}, unmatched)
-    return facts.MetricFacts(one, "up", answer, "", seconds, samples, known_ratio)
+    return facts.MetricFacts(definition, "up", answer, "", seconds, samples, known_ratio)
 
 
 def every_metric(**fields: Any) -> tuple[facts.MetricFacts, ...]:

@@ -17,9 +17,9 @@ def at(text: str) -> float:
     return clock.from_rfc3339(text)
 
 
-def replicas(given: sizing.Sizing, when: str, nodes: sizing.Nodes = NO_NODES) -> int:
+def replicas(options: sizing.Sizing, when: str, nodes: sizing.Nodes = NO_NODES) -> int:
     """The number at a moment."""
-    return sizing.planned(given, nodes, at(when)).replicas
+    return sizing.planned(options, nodes, at(when)).replicas
 
 
 def week() -> sizing.Sizing:

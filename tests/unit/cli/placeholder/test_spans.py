@@ -7,7 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from cli.placeholder import spans
-from policy.schema import descheduler_section, time_windows
+from descheduler import run_schedule
+from policy.schema import descheduler_section
 
 MINUTE_OF_WEEK = st.integers(0, spans.WEEK_MINUTES - 1)
 
@@ -53,7 +54,7 @@ def test_without_a_last_day_it_is_a_window_of_the_policy(days: set[str], begins:
     monday_seconds = 4 * 86400  # 1970-01-05
     hypothesis.assume(begins != ends % spans.DAY_MINUTES)  # a policy refuses what is empty or a whole day
     span = spans.parse(f"{','.join(sorted(days))} {texts[0]}-{texts[1]}=1")
-    assert span.holds(at) is time_windows.is_open([window], monday_seconds + at * 60)
+    assert span.holds(at) is run_schedule.is_open([window], monday_seconds + at * 60)
 
 
 REFUSED = {

@@ -9,7 +9,7 @@ from tests.unit.simulator import outcomes
 
 
 def test_names_stay() -> None:
-    found = document.of(outcomes.made())
+    found = document.of(outcomes.study_of())
     assert list(found) == [
         *("title", "settings", "seeds", "baseline", "variants", "figures", "runs", "findings", "assumptions")
     ]
@@ -29,7 +29,7 @@ def test_names_stay() -> None:
 
 
 def test_a_run_has_its_evictions_with_time_and_reason() -> None:
-    found = json.loads(json.dumps(document.of(outcomes.made())))
+    found = json.loads(json.dumps(document.of(outcomes.study_of())))
     assert [(run["variant"], run["seed"], len(run["evictions"])) for run in found["runs"]] == [
         ("plain", 1, 0),
         ("policy.yaml", 1, 9),

@@ -65,7 +65,7 @@ class Reader(html.parser.HTMLParser):
 def hostile() -> study.Study:
     """A study in which everything that a cluster or a file names is an attack."""
     shown = dataclasses.replace(outcomes.timeline(nodes=3, steps=12), nodes=(HOSTILE, "b", "c"))
-    found = outcomes.outcome("policy.yaml", shown=shown, moves=2)
+    found = outcomes.outcome("policy.yaml", load_timeline=shown, moves=2)
     moved = tuple(dataclasses.replace(one, pod=HOSTILE, workload=HOSTILE, landed_on=HOSTILE) for one in found.moved)
     explained = tuple(dataclasses.replace(one, pod=HOSTILE, node=HOSTILE) for one in found.explained)
     bad = dataclasses.replace(
@@ -73,23 +73,25 @@ def hostile() -> study.Study:
         assumptions=(HOSTILE,),
     )  # fmt: skip
     variants = (study.PLAIN, study.Variant(HOSTILE, outcomes.policy(), HOSTILE, HOSTILE, HOSTILE))
-    made = outcomes.made((outcomes.outcome(shown=shown),), (bad,), variants=variants)
-    return dataclasses.replace(made, title=HOSTILE, facts={HOSTILE: HOSTILE})
+    compared = outcomes.study_of((outcomes.outcome(load_timeline=shown),), (bad,), variants=variants)
+    return dataclasses.replace(compared, title=HOSTILE, facts={HOSTILE: HOSTILE})
 
 
-def seeds(*given: int, moves: int = 4) -> study.Study:
+def seeds(*numbers: int, moves: int = 4) -> study.Study:
     """Both variants on several seeds."""
-    plain = tuple(outcomes.outcome(seed=seed) for seed in given)
+    plain = tuple(outcomes.outcome(seed=seed) for seed in numbers)
     ours = tuple(
-        outcomes.outcome("policy.yaml", seed, shown=outcomes.timeline(seed, spread_ratio=0.08), moves=moves)
-        for seed in given
+        outcomes.outcome("policy.yaml", seed, load_timeline=outcomes.timeline(seed, spread_ratio=0.08), moves=moves)
+        for seed in numbers
     )
-    return outcomes.made(plain, ours)
+    return outcomes.study_of(plain, ours)
 
 
-@pytest.mark.parametrize("made", [outcomes.made(), seeds(1, 2, 3), hostile()], ids=["one seed", "three", "hostile"])
-def test_the_page_is_whole_and_every_reference_leads_somewhere(made: study.Study) -> None:
-    read = Reader(page.render(made))
+@pytest.mark.parametrize(
+    "compared", [outcomes.study_of(), seeds(1, 2, 3), hostile()], ids=["one seed", "three", "hostile"]
+)
+def test_the_page_is_whole_and_every_reference_leads_somewhere(compared: study.Study) -> None:
+    read = Reader(page.render(compared))
     assert len(set(read.ids)) == len(read.ids)
     links = {link.removeprefix("#") for link in read.values("href")}
     described = {one for value in read.values("aria-labelledby") for one in value.split()}
@@ -112,9 +114,9 @@ def test_whatever_a_cluster_names_is_shown_as_it_is() -> None:
 
 
 def test_every_chart_is_told_in_words_and_every_figure_is_in_the_table() -> None:
-    made = seeds(1, 2, 3)
-    read = Reader(page.render(made))
-    for line in made.comparison.lines:
+    compared = seeds(1, 2, 3)
+    read = Reader(page.render(compared))
+    for line in compared.comparison.lines:
         assert line.figure.name in read.text
         assert line.text("policy.yaml") in read.text
     assert read.text.count("In words: ") == 4
@@ -123,7 +125,7 @@ def test_every_chart_is_told_in_words_and_every_figure_is_in_the_table() -> None
 
 
 def test_an_eviction_on_the_chart_leads_to_its_line_with_the_reason() -> None:
-    read = Reader(page.render(outcomes.made()))
+    read = Reader(page.render(outcomes.study_of()))
     marks = [link for link in read.values("href") if "-eviction-" in link]
     assert len(marks) == len(set(marks)) == 9
     assert "cpu_avg_5m 87 %, over 80 %" in read.text
@@ -133,12 +135,12 @@ def test_an_eviction_on_the_chart_leads_to_its_line_with_the_reason() -> None:
 def test_an_eviction_below_the_line_says_until_where_relief_goes_on() -> None:
     ours = outcomes.outcome("policy.yaml", moves=1)
     below = dataclasses.replace(ours.moved[0], value=0.65)
-    read = Reader(page.render(outcomes.made((outcomes.outcome(),), (dataclasses.replace(ours, moved=(below,)),))))
+    read = Reader(page.render(outcomes.study_of((outcomes.outcome(),), (dataclasses.replace(ours, moved=(below,)),))))
     assert "cpu_avg_5m 65 %, relieving until 60 %, begun over 80 %" in read.text
 
 
 def test_a_policy_is_shown_with_its_hash_and_text() -> None:
-    read = Reader(page.render(outcomes.made()))
+    read = Reader(page.render(outcomes.study_of()))
     assert "policy.yaml: policy.yaml, hash 0123456789ab" in read.text
     assert "descheduler: {mode: Enforce}" in read.text
 
@@ -147,8 +149,8 @@ def test_a_hundred_nodes_over_a_week_are_under_two_megabytes() -> None:
     shown = outcomes.timeline(nodes=100, steps=2016)
     rough = np.random.default_rng(2).random(shown.cpu_ratio.shape).astype(np.float32)  # the worst for a heat map
     shown = dataclasses.replace(shown, cpu_ratio=rough, memory_ratio=rough)
-    ours = outcomes.outcome("policy.yaml", shown=shown, moves=2000)
-    text = page.render(outcomes.made((outcomes.outcome(shown=shown),), (ours,)))
+    ours = outcomes.outcome("policy.yaml", load_timeline=shown, moves=2000)
+    text = page.render(outcomes.study_of((outcomes.outcome(load_timeline=shown),), (ours,)))
     assert len(text.encode()) < 2_000_000
     read = Reader(text)
     assert "2000 evictions, the first 500 shown" in read.text
@@ -156,7 +158,7 @@ def test_a_hundred_nodes_over_a_week_are_under_two_megabytes() -> None:
 
 
 def test_a_run_without_evictions_and_decisions_says_so() -> None:
-    read = Reader(page.render(outcomes.made((outcomes.outcome(),))))
+    read = Reader(page.render(outcomes.study_of((outcomes.outcome(),))))
     assert "Nothing was evicted." in read.text
     assert "No decision was recorded." in read.text
 

@@ -45,7 +45,7 @@ def followed(changes: list[tuple[int, str, bool]]) -> tuple[State, dict[int, obj
     return state, known
 
 
-def shown(state: State) -> dict[str, object]:
+def state_fields(state: State) -> dict[str, object]:
     """All that a decision reads."""
     columns = state.columns
     asked = builders.pod("asks", labels={"app": "web"})
@@ -71,20 +71,20 @@ def test_following_changes_comes_to_the_same_as_being_told_what_is_there(changes
         fresh.node_changed(None, node)
     for one in known.values():
         fresh.pod_changed(None, one)
-    assert shown(state) == shown(fresh)
+    assert state_fields(state) == state_fields(fresh)
 
 
 @given(CHANGES, st.integers(0, 3))
 def test_what_is_taken_away_and_put_back_leaves_no_trace(changes: list[tuple[int, str, bool]], row: int) -> None:
     state, _ = followed(changes)
-    before = shown(state)
+    before = state_fields(state)
     there = state.pods_on(f"n{row}")
     with state.with_pods([pod(9, "", leaving=False)], "n1"):
         for one in there:
             state.take_away(one)
         for one in there:
             state.put(one)
-    assert shown(state) == before
+    assert state_fields(state) == before
 
 
 def test_an_annotation_does_not_make_the_columns_anew_and_a_label_does() -> None:

@@ -4,7 +4,8 @@ import datetime
 
 import pytest
 
-from policy.schema import descheduler_section, time_windows
+from descheduler import run_schedule
+from policy.schema import descheduler_section
 
 
 def _window(**keys: object) -> descheduler_section.Window:
@@ -42,12 +43,12 @@ OFFICE = _window(**{"from": "08:00", "to": "17:00", "timeZone": "Europe/Berlin"}
 def test_a_window_is_open_by_its_own_clock_and_calendar(
     window: descheduler_section.Window, moment: str, is_open: bool
 ) -> None:
-    assert time_windows.is_open([window], _at(moment)) is is_open
+    assert run_schedule.is_open([window], _at(moment)) is is_open
 
 
 def test_no_window_at_all_means_always() -> None:
-    assert time_windows.is_open([], 0.0)
+    assert run_schedule.is_open([], 0.0)
 
 
 def test_one_open_window_is_enough() -> None:
-    assert time_windows.is_open([NIGHT, OFFICE], _at("2026-11-20T09:00+00:00"))
+    assert run_schedule.is_open([NIGHT, OFFICE], _at("2026-11-20T09:00+00:00"))
