@@ -81,9 +81,11 @@ DENIAL = {"code": 429, "message": "too many evictions of this today"}
 EVACUATION = {"code": 429, "message": 'Eviction triggered evacuation of VMI "shop/vm"'}
 
 
-def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end(site: Site, item: Webhook) -> None:
+def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end(
+    site: Site, installed_webhook: Webhook
+) -> None:
     """As KubeVirt's webhook answers; the controller that ends the pod later is this test."""
-    item.answer = lambda _: EVACUATION
+    installed_webhook.answer = lambda _: EVACUATION
     started(site)
 
     def ends(result: str) -> list[str]:
@@ -91,7 +93,7 @@ def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end
 
     (pod, *_) = waiting.eventually(lambda: ends("in_progress"), LIMIT, "an eviction in progress")
     site.first.more_runs(3)
-    assert item.asked.count(pod) == 1, "it is not asked for again while it goes on"
+    assert installed_webhook.asked.count(pod) == 1, "it is not asked for again while it goes on"
     site.judged(site.first, "in_flight")
     site.door.delete(kinds.PODS, pod, namespace=NAMESPACE)
     waiting.eventually(
@@ -109,9 +111,9 @@ def test_an_eviction_that_a_controller_carries_out_itself_is_followed_to_its_end
     ],
 )
 def test_a_webhook_that_denies_one_workload_with_429_does_not_keep_the_other(
-    site: Site, watcher: Watcher, item: Webhook, denial: dict[str, object]
+    site: Site, watcher: Watcher, installed_webhook: Webhook, denial: dict[str, object]
 ) -> None:
-    item.answer = of_its_first(denial)
+    installed_webhook.answer = of_its_first(denial)
     started(site)
     waiting.eventually(
         lambda: watcher.left, LIMIT, "a pod of the other workload to leave", lambda: site.rows(site.first)
@@ -125,10 +127,10 @@ def test_a_webhook_that_denies_one_workload_with_429_does_not_keep_the_other(
 
 
 def test_an_eviction_that_is_never_answered_keeps_its_own_workload_and_no_other(
-    site: Site, watcher: Watcher, item: Webhook
+    site: Site, watcher: Watcher, installed_webhook: Webhook
 ) -> None:
     hold = threading.Event()
-    item.answer = of_its_first(DENIAL, hold)
+    installed_webhook.answer = of_its_first(DENIAL, hold)
     started(site)
     try:
         waiting.eventually(
@@ -179,7 +181,7 @@ def shed(site: Site) -> Iterator[None]:
         api.delete(f"{FLOW}/prioritylevelconfigurations/no-seat")
 
 
-def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Site, item: Webhook) -> None:
+def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Site, installed_webhook: Webhook) -> None:
     first, second = site.door.list(kinds.PODS, namespace=NAMESPACE).items[:2]
     hold = threading.Event()
 
@@ -189,10 +191,10 @@ def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Sit
     def beside_another() -> EvictionAnswer | None:
         """The answer while another eviction has the only seat; a level without seats lets one request through."""
         hold.clear()
-        item.asked.clear()
+        installed_webhook.asked.clear()
         with futures.ThreadPoolExecutor(1) as pool:
             held = pool.submit(ask, first)
-            waiting.eventually(lambda: item.asked, LIMIT, "the first to be held")
+            waiting.eventually(lambda: installed_webhook.asked, LIMIT, "the first to be held")
             answer = ask(second)
             hold.set()
             held.result()
@@ -202,14 +204,14 @@ def test_what_flow_control_refuses_is_told_from_what_a_webhook_refuses(site: Sit
         if pod == first.name:
             hold.wait()
 
-    item.answer = wait_for_the_first
+    installed_webhook.answer = wait_for_the_first
     door = config.connect(permissions.kubeconfig(site.cluster, "descheduler"))
     with contextlib.closing(door), shed(site):
         answer = waiting.eventually(beside_another, LIMIT, "flow control to refuse")
         assert answer is not None
         assert (answer.status, answer.of_flow_control, answer.of_budget) == (429, True, False), answer
-        assert second.name not in item.asked, "nothing has looked at the pod"
-    item.answer = lambda _: DENIAL
+        assert second.name not in installed_webhook.asked, "nothing has looked at the pod"
+    installed_webhook.answer = lambda _: DENIAL
     with contextlib.closing(config.connect(permissions.kubeconfig(site.cluster, "descheduler"))) as door:
         answer = ask(first)
         assert (answer.status, answer.of_flow_control, answer.of_budget) == (429, False, False), answer
