@@ -19,7 +19,6 @@ from annotator.collect.last_good_values import EMPTY, LastGoodValues, NodeSet
 from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts, owner_means
-from annotator.placements.counted import Pod
 from annotator.placements.pod_index import PodIndex
 from annotator.publish import resuming, write_plan
 from annotator.publish.node_annotations import NodeAnnotationCache
@@ -27,6 +26,7 @@ from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.door import KubeDoor
 from kube.objects import Node
+from kube.pods.pod_view import PodView
 from policy import metrics as load_metrics
 from policy.contract import heartbeat, owner_usage
 from policy.metrics import Metric
@@ -54,7 +54,7 @@ class World(NamedTuple):
     """The cluster as a sync finds it; pods by "namespace/name". Neither the mapping nor what is in it ever changes."""
 
     nodes: Sequence[Node]
-    pods: Mapping[str, Pod]
+    pods: Mapping[str, PodView]
 
 
 class Rulebook(NamedTuple):

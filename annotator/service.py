@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 from annotator import node_sync, usage_sync
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts, lookback, tally
-from annotator.placements.counted import Pod
 from kube import kinds, policy_events
 from kube.cache import reflector, watch_status
 from kube.door import KubeDoor
@@ -26,6 +25,7 @@ from kube.http import client_metrics, undecodable
 from kube.objects import Node
 from kube.pods import compact
 from kube.pods.left_out import PodsLeftOut
+from kube.pods.pod_view import PodView
 from policy.schema.load_policy import LoadPolicy
 from runtime import clock, health, loop, ops_server, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
@@ -34,7 +34,7 @@ IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill,
 LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries and many patches) before we count as stuck
 
 
-OnChange = Callable[[Pod | None, Pod | None], None]  # old and new: None before it came, and after it went
+OnChange = Callable[[PodView | None, PodView | None], None]  # old and new: None before it came, and after it went
 
 
 class Pods(Protocol):
@@ -50,7 +50,7 @@ class Pods(Protocol):
         """One turn without threads, see the reflector."""
         ...
 
-    def snapshot(self) -> Mapping[str, Pod]:
+    def snapshot(self) -> Mapping[str, PodView]:
         """All of them at one moment; the mapping never changes."""
         ...
 
@@ -133,7 +133,7 @@ class Service:
         if self._news is not None:
             self._news.tell()
 
-    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+    def on_pod(self, old: PodView | None, new: PodView | None) -> None:
         """Judge a scheduling result by what is known of the nodes at this moment.
 
         In a lapse of leadership it waits: the next sync judges it, or leaves it to whoever leads then.

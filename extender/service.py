@@ -17,11 +17,12 @@ import prometheus_client
 
 from extender import deadline, metrics
 from extender.http import app, fast_path, tls
-from extender.state import cluster_view, digests, node_cache, placements, pod_cache
+from extender.state import cluster_view, digests, node_cache, placements
 from extender.verbs import decision_log, explain
 from kube import door, errors, kinds, objects, policy_events
 from kube.cache import reflector, watch_status
 from kube.http import client_metrics, undecodable
+from kube.pods import compact
 from kube.pods.left_out import PodsLeftOut
 from policy.contract import heartbeat, owner_usage
 from policy.schema import load_policy
@@ -75,7 +76,7 @@ class Service:
         reading = functools.partial(reflector.Reflector, kube, clock=ticking, rng=rng)
         many = functools.partial(reading, direct=True, cached_start=True)
         self.nodes = many(kinds.NODES, on_change=self.view.nodes.node_changed)
-        self.pods = many(pod_cache.PODS, field_selector=LIVING, on_change=self._pod_changed)
+        self.pods = many(compact.PODS, field_selector=LIVING, on_change=self._pod_changed)
         config_map = functools.partial(reading, kinds.CONFIG_MAPS, namespace=namespace)
         self._heartbeats = config_map(field_selector=HEARTBEAT_ONLY, on_change=self._heartbeat_changed)
         self._usage = config_map(field_selector=USAGE_ONLY, on_change=self._usage_changed)
@@ -214,9 +215,9 @@ class Service:
             checks.append(health.Check("certificate", lambda: None, lambda: _certificate(security)))
         return checks
 
-    def _pod_changed(self, old: pod_cache.Pod | None, new: pod_cache.Pod | None) -> None:
+    def _pod_changed(self, old: compact.Pod | None, new: compact.Pod | None) -> None:
         self._pods_left_out.changed(old, new)
-        if old is None or new is None or not pod_cache.counts_alike(old, new):
+        if old is None or new is None or not compact.counts_alike(old, new):
             self.view.pod_changed(old, new, self._clock.now())
 
     def _heartbeat_changed(self, _old: objects.ConfigMap | None, new: objects.ConfigMap | None) -> None:
@@ -253,7 +254,7 @@ def read_once(kube: door.KubeDoor, view: cluster_view.ClusterView, *, namespace:
     """Fill a view from one list of each kind, without watching; KubeError when the apiserver cannot be asked."""
     for node in kube.list(kinds.NODES).items:
         view.nodes.node_changed(None, node)
-    for pod in kube.list(pod_cache.PODS, field_selector=LIVING).items:
+    for pod in kube.list(compact.PODS, field_selector=LIVING).items:
         view.pod_changed(None, pod, now_seconds)
     view.nodes.heartbeat_changed(_data(kube, heartbeat.CONFIG_MAP, namespace), now_seconds)
     view.usage_changed(_data(kube, owner_usage.CONFIG_MAP, namespace), now_seconds)

@@ -11,9 +11,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from annotator.placements import counted
-from annotator.placements.counted import Pod
 from kube.pods import pod_view
+from kube.pods.pod_view import PodView
 from policy.rules import hotspots
 from policy.rules.hotspots import Binding
 from policy.schema.load_policy import HotSpot
@@ -22,7 +21,7 @@ PRESETS: Final = ("order", "soak")  # of placeholders: docs/how-to/hold-room.md
 STATES: Final = ("placed", "waiting")
 
 
-def binding(pod: Pod) -> Binding | None:
+def binding(pod: PodView) -> Binding | None:
     """The pod's placement, or None when it is not placed or does not count."""
     if not pod.node_name or pod.finished or pod.deleting or not is_placed_by_load(pod):
         return None
@@ -30,22 +29,22 @@ def binding(pod: Pod) -> Binding | None:
     return None if at_seconds is None else Binding(pod.node_name, pod.uid, at_seconds)
 
 
-def waiting(pods: Iterable[Pod]) -> int:
+def waiting(pods: Iterable[PodView]) -> int:
     """How many pods have no node yet: a node patch makes the scheduler try such pods again."""
     without = [pod for pod in pods if not pod.node_name]
     return len([pod for pod in without if not (pod.finished or pod.deleting)])
 
 
-def placeholders(pods: Iterable[Pod]) -> Mapping[tuple[str, str], int]:
+def placeholders(pods: Iterable[PodView]) -> Mapping[tuple[str, str], int]:
     """How many placeholders of each preset have a node, and how many wait for one: by (preset, state).
 
     Those of `soak` wait until there is room anyway and want no node for it; all others are there to order one.
     """
     living = [pod for pod in pods if pod_view.is_placeholder(pod) and not (pod.finished or pod.deleting)]
-    return collections.Counter((PRESETS[counted.preset(pod) == "soak"], STATES[not pod.node_name]) for pod in living)
+    return collections.Counter((PRESETS[pod_view.preset(pod) == "soak"], STATES[not pod.node_name]) for pod in living)
 
 
-def scheduling_result(old: Pod | None, new: Pod | None, *, since_seconds: float) -> Binding | None:
+def scheduling_result(old: PodView | None, new: PodView | None, *, since_seconds: float) -> Binding | None:
     """The placement that a watch event tells of for the first time, if it was made at or after `since_seconds`.
 
     A pod first seen already bound counts when its binding is young enough: the watch may join the two events. The
@@ -84,6 +83,6 @@ def hot_counts(placed: Iterable[tuple[str, float]], hot_spots: Sequence[HotSpot]
     return Hot({node: sorted(each) for node, each in times.items()}, hot_spots, now_seconds)
 
 
-def is_placed_by_load(pod: Pod) -> bool:
+def is_placed_by_load(pod: PodView) -> bool:
     """Whether the scheduler chooses a node for such a pod, and for its own sake."""
     return not (pod_view.is_placeholder(pod) or pod.is_daemonset or pod.is_from_node)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from annotator.placements.counted import Pod
 from annotator.placements.effectiveness import Levels
 from annotator.placements.owner_means import PodUsage
 from kube.objects import Node
+from kube.pods.pod_view import PodView
 from policy.rules.hotspots import Binding
 
 SPAN_SECONDS: Final = 3600.0
@@ -28,7 +28,7 @@ class Look(NamedTuple):
 
     levels: Levels
     usage: PodUsage
-    pods: Mapping[str, Pod]  # by uid
+    pods: Mapping[str, PodView]  # by uid
     nodes: Mapping[str, Node]
 
 
@@ -96,7 +96,7 @@ class LookBack:
         return LookbackTally(len(known), stayed, len(ended) - len(known))
 
 
-def _used(pod: Pod | None, node: Node, cpu_millicores: float, memory_bytes: float) -> tuple[float, float] | None:
+def _used(pod: PodView | None, node: Node, cpu_millicores: float, memory_bytes: float) -> tuple[float, float] | None:
     """Returns a pod's use of its node, ratios of CPU and memory; None where one of the amounts is not known."""
     if pod is None or pod.finished:
         return 0.0, 0.0

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from annotator.placements import hot_counts
-from annotator.placements.counted import Pod
 from kube.pods import pod_view
+from kube.pods.pod_view import PodView
 from policy.contract import owner_usage
 
 Numbers = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ NOBODY: Final = -1  # the owner of a pod that counts for none
 SPARE_ROWS: Final = 1024
 
 
-def owner_key(pod: Pod) -> str:
+def owner_key(pod: PodView) -> str:
     """The key of the pod's owner; "" for a pod whose like is never placed, and for a bare one."""
     owner = pod.owner
     if owner is None or not hot_counts.is_placed_by_load(pod):
@@ -39,10 +39,10 @@ class PodIndex:
     """
 
     def __init__(self) -> None:
-        self.pods: Mapping[str, Pod] = {}
+        self.pods: Mapping[str, PodView] = {}
         self._begin_anew({})
 
-    def _begin_anew(self, pods: Mapping[str, Pod]) -> None:
+    def _begin_anew(self, pods: Mapping[str, PodView]) -> None:
         """Rows for these pods and for as many more: rows and owners of pods that are gone are forgotten here only."""
         room = 2 * len(pods) + SPARE_ROWS
         self.names: list[str] = []  # by row
@@ -54,13 +54,13 @@ class PodIndex:
         self._ready_since_seconds = np.full(room, np.inf)  # of those with an owner that neither end nor have
         self._numbers: dict[str, int] = {}
         self._rows: dict[str, int] = {}
-        self.by_uid: dict[str, Pod] = {}
-        self._placeholders: dict[str, Pod] = {}
-        self._unbound: dict[str, Pod] = {}
+        self.by_uid: dict[str, PodView] = {}
+        self._placeholders: dict[str, PodView] = {}
+        self._unbound: dict[str, PodView] = {}
         for name, pod in pods.items():
             self._note(name, pod)
 
-    def follow(self, pods: Mapping[str, Pod]) -> None:
+    def follow(self, pods: Mapping[str, PodView]) -> None:
         """Take over what changed since the last mapping."""
         before, self.pods = self.pods, pods
         changed = itertools.compress(pods, map(operator.is_not, pods.values(), map(before.get, pods)))
@@ -77,12 +77,12 @@ class PodIndex:
             self._note(name, pod)
 
     @property
-    def placeholders(self) -> Iterable[Pod]:
+    def placeholders(self) -> Iterable[PodView]:
         """Those that hold room for others, or wait for it."""
         return self._placeholders.values()
 
     @property
-    def unbound(self) -> Iterable[Pod]:
+    def unbound(self) -> Iterable[PodView]:
         """Those that have no node."""
         return self._unbound.values()
 
@@ -104,7 +104,7 @@ class PodIndex:
         """The owners that have a pod which neither has ended nor is ending."""
         return frozenset([owner_key(pod) for pod in self.pods.values() if not (pod.finished or pod.deleting)]) - {""}
 
-    def _note(self, name: str, pod: Pod) -> None:
+    def _note(self, name: str, pod: PodView) -> None:
         row, owner, scheduled_seconds = len(self.names), owner_key(pod), pod.scheduled_at_seconds
         self.names.append(name)
         self._nodes.append(pod.node_name)
@@ -129,7 +129,7 @@ class PodIndex:
             self.owners.append(owner)
         return number
 
-    def _forget(self, name: str, pod: Pod) -> None:
+    def _forget(self, name: str, pod: PodView) -> None:
         row = self._rows.pop(name)
         self.owner[row], self._ready_since_seconds[row] = NOBODY, np.inf
         self._scheduled_seconds[row], self._placed_seconds[row] = -np.inf, -np.inf

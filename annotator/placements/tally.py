@@ -1,10 +1,10 @@
 """Every scheduling result is judged once: at its moment, or a little later where that moment had no leader.
 
-`annotator.service` hands in what its Pod watch tells, and calls `begin` and `settle` around each sync. Two threads, so
-there is a lock. What was placed while nobody led is found in the cluster: the pods bound since the last renewal of the
-Lease before ours. Such results, and those of a process that has not read anything yet, wait for the first levels and
-are judged by them if they were read soon enough; else they are counted as left out, never forgotten. Who loses its
-Lease and leads again finds what it judged itself after its last renewal: that is remembered, and not judged again.
+`annotator.service` hands in the changes of its Pod watch, and calls `begin` and `settle` around each sync. Two threads,
+so there is a lock. Placements without a leader are found in the cluster: the pods bound since the last renewal of the
+previous Lease. Such results, and those of a process that has not read anything yet, wait for the first levels and are
+judged by them if they were read soon enough; else they are counted as left out. After regaining the Lease a replica
+skips the placements that it judged after its last renewal.
 """
 
 import threading
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from annotator.placements import effectiveness, hot_counts, lookback
-from annotator.placements.counted import Pod
+from kube.pods.pod_view import PodView
 from policy.rules.hotspots import Binding
 
 # Averages over five minutes that were read so long after a placement show at most a tenth of what the pod uses.
@@ -34,7 +34,7 @@ class Results:
         self.tally = effectiveness.Tally()
         self.stayed = lookback.LookbackTally()
 
-    def begin(self, pods: Callable[[], Iterable[Pod]], *, since_seconds: float, now_seconds: float) -> None:
+    def begin(self, pods: Callable[[], Iterable[PodView]], *, since_seconds: float, now_seconds: float) -> None:
         """Judge from now on, and take up what was placed since a moment; nothing if that has begun already.
 
         `pods` is asked while the watch has to wait: a pod is either in its answer or will be told of after it.

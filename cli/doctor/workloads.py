@@ -10,7 +10,7 @@ from cli.doctor.findings import Finding
 from kube.objects import DisruptionBudget, Pod
 from kube.pods import compact, pod_view
 
-SOAK = "soak"  # of lean_pods.PRESET_ANNOTATION; order is the default
+SOAK = "soak"  # of compact.PRESET_ANNOTATION; order is the default
 
 
 def decoded(facts: Facts) -> Finding:

@@ -24,7 +24,7 @@ from policy.contract import filter_opt_out
 
 SORTS: Final = 8192  # latest ones, each of an owner
 SORTS_BYTES: Final = 16 * 2**20  # of JSON, remembered: 8,000 of usual specs
-LABELS: Final = "labels"  # what `left_out` can say, besides lean_pods.OWNER and what `pod_bounds.exceeded` finds
+LABELS: Final = "labels"  # what `left_out` can say, besides compact.OWNER and what `pod_bounds.exceeded` finds
 QOS_CLASSES: Final = {name: name for name in ("", "Guaranteed", "Burstable", "BestEffort")}
 _NOTHING: Final = msgspec.Raw()
 

@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline
-from extender.state import countable_pods, expected_load_table, node_cache, pending_pods, placements, usage_estimates
+from extender.state import expected_load_table, node_cache, pending_pods, placements, usage_estimates
 from kube import objects
+from kube.pods import pod_view
+from kube.pods.pod_view import PodView
 from policy import metrics
 from policy.contract import freshness, owner_usage
 from policy.rules import expected_load, filtering, hotspots, scoring
@@ -208,7 +210,7 @@ class ClusterView:
         self,
         policy: load_policy.LoadPolicy,
         content_hash: str,
-        pods: collections.abc.Callable[[], collections.abc.Iterable[countable_pods.Countable]],
+        pods: collections.abc.Callable[[], collections.abc.Iterable[PodView]],
         now_seconds: float,
     ) -> None:
         """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew.
@@ -227,9 +229,7 @@ class ClusterView:
             coming.succeed(self.placements, at_seconds)
             self.placements, self._coming, self._in_force = coming, None, in_force
 
-    def pod_changed(
-        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
-    ) -> None:
+    def pod_changed(self, old: PodView | None, new: PodView | None, now_seconds: float) -> None:
         """A change from the Pod watch."""
         at_seconds = moment(now_seconds)
         with self._lock:
@@ -239,7 +239,7 @@ class ClusterView:
         if new is not None and winner is not None:
             self.assume(new, winner.node, winner.at_seconds)
 
-    def assume(self, pod: countable_pods.Countable, node: str, now_seconds: float) -> None:
+    def assume(self, pod: PodView, node: str, now_seconds: float) -> None:
         """Take `node` for the pod's until the watch knows better: now, if the watch has the pod without a node, else
         when it brings it. What the question says of the pod is not used.
         """
@@ -247,7 +247,7 @@ class ClusterView:
         with self._lock:
             waiting, loads = self._unbound.find(pod), self.nodes.loads()
             if waiting is None:  # not yet there, or bound since the answer was sent
-                if countable_pods.counts(pod) and not self.placements.knows(pod.uid):
+                if pod_view.counts_as_load(pod) and not self.placements.knows(pod.uid):
                     self._unbound.expect(pod, node, at_seconds)
             elif node in loads.index:
                 cpu, memory = loads.per_allocatable[loads.index[node]].tolist()

@@ -10,9 +10,9 @@ has the lock.
 import functools
 from typing import Final, NamedTuple
 
-from extender.state import countable_pods
 from extender.state.placements import ASSUMED_SECONDS
 from kube.api import identifiers
+from kube.pods.pod_view import PodView
 
 WINNERS_KEPT: Final = 1024  # 200 pods a second for ASSUMED_SECONDS
 LONGEST_KEY: Final = identifiers.LONGEST_LABEL + len("/") + identifiers.LONGEST_NAME  # no uid, no name is longer
@@ -30,19 +30,19 @@ class UnboundPods:
     """Pods without a node by uid, and winners by the uid of a pod that the watch has not brought."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, countable_pods.Countable] = {}
+        self._pods: dict[str, PodView] = {}
         self._winners: dict[str, Winner] = {}
 
     def awaited(self, now_seconds: float) -> int:
         """How many pods of answers of the last ASSUMED_SECONDS the watch has not brought."""
         return sum(map(functools.partial(_is_recent, now_seconds=now_seconds), self._winners.values()))
 
-    def find(self, pod: countable_pods.Countable) -> countable_pods.Countable | None:
+    def find(self, pod: PodView) -> PodView | None:
         """The watch's own version of a question's pod, if it waits for a node there; uid, namespace and name agree."""
         watched = self._pods.get(pod.uid)
         return watched if watched is not None and watched.key == pod.key else None
 
-    def expect(self, pod: countable_pods.Countable, node: str, at_seconds: float) -> None:
+    def expect(self, pod: PodView, node: str, at_seconds: float) -> None:
         """Keep a winner until the watch brings its pod; the oldest goes when there are too many."""
         if max(map(len, (pod.uid, pod.key, node))) > LONGEST_KEY:
             return
@@ -51,9 +51,7 @@ class UnboundPods:
         if len(self._winners) > WINNERS_KEPT:
             del self._winners[next(iter(self._winners))]
 
-    def changed(
-        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
-    ) -> Winner | None:
+    def changed(self, old: PodView | None, new: PodView | None, now_seconds: float) -> Winner | None:
         """Follow a change from the Pod watch. The winner of an answer about the pod, if it came a moment ago."""
         if old is not None and (new is None or new.uid != old.uid):
             self._pods.pop(old.uid, None)

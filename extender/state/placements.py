@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from extender import deadline
-from extender.state import countable_pods, expected_load_table, usage_estimates
+from extender.state import expected_load_table, usage_estimates
 from extender.state.expected_load_table import Placement
+from kube.pods import pod_view
+from kube.pods.pod_view import PodView
 from policy.contract import freshness, owner_usage
 from policy.rules import expected_load, hotspots
 from policy.schema import load_policy
@@ -59,7 +61,7 @@ class PlacementTable:
         self._ends: list[float] = []  # a heap of the moments in `_ending`
         self._ending: dict[float, set[str]] = {}  # by moment the nodes whose rows are to be written again then
 
-    def count_anew(self, pods: collections.abc.Iterable[countable_pods.Countable], now_seconds: float) -> None:
+    def count_anew(self, pods: collections.abc.Iterable[PodView], now_seconds: float) -> None:
         """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
         for pod in pods:
             with self._lock:
@@ -98,9 +100,7 @@ class PlacementTable:
             with self._lock:
                 self._estimate_anew(node, now_seconds)
 
-    def pod_changed(
-        self, old: countable_pods.Countable | None, new: countable_pods.Countable | None, now_seconds: float
-    ) -> None:
+    def pod_changed(self, old: PodView | None, new: PodView | None, now_seconds: float) -> None:
         """A change from the Pod watch; it confirms, moves or denies what was assumed. `new` None: the pod is gone."""
         with self._lock:
             if self._told is not None:
@@ -111,13 +111,11 @@ class PlacementTable:
             if new is not None:
                 self._put(new, now_seconds)
 
-    def assume(
-        self, pod: countable_pods.Countable, node: str, now_seconds: float, *, per_allocatable: expected_load.Load
-    ) -> None:
+    def assume(self, pod: PodView, node: str, now_seconds: float, *, per_allocatable: expected_load.Load) -> None:
         """Take `node` for the pod's for ASSUMED_SECONDS or until the watch knows better, if its requests and those of
         what counts there fit: `per_allocatable` is 1 / allocatable, 0 where that is unknown.
         """
-        if not countable_pods.counts(pod):
+        if not pod_view.counts_as_load(pod):
             return
         with self._lock:
             known = self._pods.get(pod.uid)
@@ -195,7 +193,7 @@ class PlacementTable:
         for node in moved & self._by_node.keys() if moved else ():
             self._write_row(node, self._latest_seconds)
 
-    def _put(self, pod: countable_pods.Countable, now_seconds: float) -> None:
+    def _put(self, pod: PodView, now_seconds: float) -> None:
         if not pod.node_name:
             if pod.deleting or pod.finished:
                 self._remove(pod.uid, now_seconds)
@@ -203,12 +201,12 @@ class PlacementTable:
         at_seconds = self._bound_at_seconds(pod, now_seconds)
         # Most pods are past every window: nothing more is read of them.
         past = not self._windows or at_seconds + self._windows[-1] <= now_seconds
-        if past or not countable_pods.counts(pod):
+        if past or not pod_view.counts_as_load(pod):
             self._remove(pod.uid, now_seconds)
         else:
             self._add(self._placement(pod, pod.node_name, at_seconds, now_seconds), now_seconds)
 
-    def _placement(self, pod: countable_pods.Countable, node: str, at_seconds: float, now_seconds: float) -> Placement:
+    def _placement(self, pod: PodView, node: str, at_seconds: float, now_seconds: float) -> Placement:
         key = usage_estimates.estimate_key(pod)
         load = self._estimates.of(key, now_seconds).load
         return Placement(hotspots.Binding(node, pod.uid, at_seconds), load, key)
@@ -232,7 +230,7 @@ class PlacementTable:
         if shows:
             self._write_row(node, now_seconds)
 
-    def _bound_at_seconds(self, pod: countable_pods.Countable, now_seconds: float) -> float:
+    def _bound_at_seconds(self, pod: PodView, now_seconds: float) -> float:
         """The PodScheduled transition; without one, or with one from a clock that is wrong, when we first saw the pod
         there, so that it ages all the same.
         """

@@ -9,9 +9,9 @@ import collections.abc
 import dataclasses
 from typing import Final, NamedTuple
 
-from extender.state import countable_pods
 from kube import objects
 from kube.api import identifiers
+from kube.pods.pod_view import PodView
 from policy.contract import owner_usage
 from policy.rules import expected_load
 from policy.schema import load_policy
@@ -31,12 +31,12 @@ class EstimateKey(NamedTuple):
     request: expected_load.Load
 
 
-def estimate_key(pod: countable_pods.Countable) -> EstimateKey:
+def estimate_key(pod: PodView) -> EstimateKey:
     """Returns the key of an estimate: the pod's requests and owner."""
     return EstimateKey(owner_of(pod), request_of(pod))
 
 
-def request_of(pod: countable_pods.Countable) -> expected_load.Load:
+def request_of(pod: PodView) -> expected_load.Load:
     """Returns a pod's requests; unreadable ones count as none, as the apiserver admits none of them."""
     try:
         requests = pod.requests
@@ -45,7 +45,7 @@ def request_of(pod: countable_pods.Countable) -> expected_load.Load:
     return expected_load.Load(min(requests.cpu_millicores, LARGEST_AMOUNT), min(requests.memory_bytes, LARGEST_AMOUNT))
 
 
-def owner_of(pod: countable_pods.Countable) -> str:
+def owner_of(pod: PodView) -> str:
     """The key of the pod's controlling owner, "" for a bare pod and where a question names what cannot be an owner."""
     owner = pod.owner
     if owner is None or not (owner.is_possible and identifiers.is_namespace(pod.namespace)):

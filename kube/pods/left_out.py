@@ -1,30 +1,23 @@
 """Pods of which a part is not kept because it is too long or cannot be: how many there are, and which.
 
-`kube.pods.compact` and `extender.state.pod_cache` leave such parts out while they decode. The services that watch pods
+`kube.pods.compact` leaves such parts out while it decodes. The services that watch pods
 hand every change to `PodsLeftOut` and list its `check` and its metric; the descheduler gives such pods a verdict
 instead. Anyone who may create pods can make any number of them: one log line is written when the first comes.
 """
 
 import collections
 import collections.abc
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client import core, registry
 
+from kube.pods import compact
+from kube.pods.pod_view import PodView
 from runtime import health, logs
 
 log = logs.get(__name__)
 
 SHOWN: Final = 3
-
-
-class Pod(Protocol):
-    """A pod of a watch."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def left_out(self) -> str: ...
 
 
 class PodsLeftOut(registry.Collector):
@@ -33,7 +26,7 @@ class PodsLeftOut(registry.Collector):
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}  # by "namespace/name"
 
-    def changed(self, old: Pod | None, new: Pod | None) -> None:
+    def changed(self, old: PodView | None, new: PodView | None) -> None:
         """A change from the watch; `new` None: the pod is gone."""
         if old is not None and old.left_out and (new is None or not new.left_out):
             self._parts.pop(old.key, None)
@@ -64,6 +57,6 @@ class PodsLeftOut(registry.Collector):
         text = "Pods of which a part is too long or impossible and not kept; they count without it."
         family = core.GaugeMetricFamily("evenload_pods_left_out", text, labels=["part"])
         counts = collections.Counter(self._parts.copy().values())
-        for part in ("owner", "containers", *sorted(counts.keys() - {"owner", "containers"})):
+        for part in (compact.OWNER, compact.CONTAINERS, *sorted(counts.keys() - {compact.OWNER, compact.CONTAINERS})):
             family.add_metric([part], counts[part])
         yield family

@@ -1,7 +1,7 @@
 """Fields of a pod that counting reads: a Protocol for compact and for whole pods.
 
-`annotator.placements.counted` and `extender.state.countable_pods` add what only they read. Their watches decode little
-more than this; a request of kube-scheduler's and a simulation bring whole pods (`kube.objects.Pod`).
+A watch decodes `kube.pods.compact.Pod`; a request of kube-scheduler's and a simulation bring whole pods
+(`kube.objects.Pod`). A function that takes a `PodView` may be given either.
 """
 
 from collections.abc import Mapping
@@ -11,27 +11,21 @@ from kube import objects
 from kube.pods import compact
 
 
-class Labelled(Protocol):
-    """Whatever has labels."""
-
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-
-
-class Ranked(Labelled, Protocol):
-    """Whatever has labels and a priority."""
-
-    @property
-    def priority(self) -> int: ...
-
-
-class Pod(Ranked, Protocol):
-    """A pod that never changes: whoever changes it puts another object in its place."""
+class PodView(Protocol):
+    """A pod that never changes: a changed pod is another object."""
 
     @property
     def uid(self) -> str: ...
     @property
+    def key(self) -> str: ...
+    @property
     def namespace(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+    @property
+    def priority(self) -> int: ...
     @property
     def node_name(self) -> str: ...
     @property
@@ -45,17 +39,35 @@ class Pod(Ranked, Protocol):
     @property
     def owner(self) -> objects.OwnerReference | None: ...
     @property
+    def requests(self) -> objects.Resources: ...
+    @property
     def scheduled_at_seconds(self) -> float | None: ...
+    @property
+    def ready_since_seconds(self) -> float | None: ...
+    @property
+    def left_out(self) -> str: ...
 
 
-def is_placeholder(pod: Ranked) -> bool:
-    """Whether it only holds room for bursts: nobody counts or evicts it, and its room may be preempted.
+def is_placeholder(pod: PodView) -> bool:
+    """Returns whether the pod only holds room for bursts: it is never counted or evicted, and may be preempted.
 
-    Its label alone is any tenant's to set. Below 0 every ordinary pod may preempt it.
+    The label alone is any tenant's to set. Below priority 0 every ordinary pod may preempt it.
     """
     return claims_placeholder(pod) and pod.priority < 0
 
 
-def claims_placeholder(pod: Labelled) -> bool:
-    """Whether its label says that it is a placeholder, whatever its priority."""
+def claims_placeholder(pod: PodView) -> bool:
+    """Returns whether the label says that the pod is a placeholder, whatever its priority."""
     return pod.labels.get(compact.PLACEHOLDER_LABEL) == "true"
+
+
+def preset(pod: PodView) -> str:
+    """Returns the preset of a placeholder, from its annotation; "" without one."""
+    return pod.annotations.get(compact.PRESET_ANNOTATION, "")
+
+
+def counts_as_load(pod: PodView) -> bool:
+    """Returns whether the scheduler's placement of the pod brings load: it has not ended and is not ending, and it is
+    neither a DaemonSet's, nor a static pod, nor a placeholder.
+    """
+    return not (pod.finished or pod.deleting or pod.is_daemonset or pod.is_from_node or is_placeholder(pod))

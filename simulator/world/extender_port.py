@@ -15,10 +15,11 @@ import msgspec
 
 from extender import protocol
 from extender.service import Service
-from extender.state import pod_cache, usage_estimates
+from extender.state import usage_estimates
 from extender.state.cluster_view import Candidates
 from extender.verbs import explain, verbs
 from kube.objects import Pod
+from kube.pods import compact
 from policy.contract import owner_usage
 from runtime.clock import Clock
 from simulator.scheduling.extenders import FilterResult, Victims
@@ -54,7 +55,7 @@ class DirectExtender:
         if old is None or new is None:
             if old is not None or (new is not None and new.node_name):  # what waits for a node counts nowhere
                 self._news.append((old, new))
-        elif not pod_cache.counts_alike(old, new):
+        elif not compact.counts_alike(old, new):
             self._news.append((old, new))
 
     def usage_changed(self, published: owner_usage.Published) -> None:

@@ -12,9 +12,8 @@ import pytest
 import cluster
 from annotator.placements import hot_counts
 from descheduler.snapshot import interned_pods
-from extender.state import countable_pods, pod_cache
 from kube import config, door, errors, kinds, objects
-from kube.pods import compact
+from kube.pods import compact, pod_view
 from tests.e2e import bodies, waiting
 
 pytestmark = pytest.mark.cluster
@@ -77,11 +76,10 @@ def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.Ku
     assert whole.keys() == HOSTILE.keys(), "what the apiserver refuses needs no bound"
     assert len(whole["owners-without-end"].metadata.owner_references) == 8000
     assert len(whole["a-long-name"].owner.name) == 1_200_000
-    for kind in (compact.PODS, pod_cache.PODS):
-        kept = by_name(api, kind, home)
-        assert {name for name, pod in kept.items() if pod.left_out == "owner"} == IMPOSSIBLE
-        assert all(pod.owner is None for name, pod in kept.items() if name in IMPOSSIBLE)
-        assert max(len(repr(pod)) for pod in kept.values()) < 2000
+    watched = by_name(api, compact.PODS, home)
+    assert {name for name, pod in watched.items() if pod.left_out == "owner"} == IMPOSSIBLE
+    assert all(pod.owner is None for name, pod in watched.items() if name in IMPOSSIBLE)
+    assert max(len(repr(pod)) for pod in watched.values()) < 2000
     run = by_name(api, interned_pods.PODS, home)
     assert {name for name, pod in run.items() if pod.left_out} == {"a-long-name", "a-long-uid", "terms"}
     assert max(len(repr(pod)) for pod in run.values()) < 4000
@@ -89,10 +87,10 @@ def test_an_apiserver_takes_it_all_and_only_bounded_values_are_kept(api: door.Ku
 
 @pytest.mark.parametrize("name", ["a-forged-daemon-set", "a-forged-source", "a-forged-placeholder"])
 def test_a_forged_exemption_is_none(api: door.KubeDoor, home: str, name: str) -> None:
-    seen: pod_cache.Pod = by_name(api, pod_cache.PODS, home)[name]
+    seen: compact.Pod = by_name(api, compact.PODS, home)[name]
     asked: objects.Pod = by_name(api, kinds.PODS, home)[name]
-    assert countable_pods.counts(seen)
-    assert countable_pods.counts(asked)
+    assert pod_view.counts_as_load(seen)
+    assert pod_view.counts_as_load(asked)
     assert hot_counts.is_placed_by_load(by_name(api, compact.PODS, home)[name])
 
 

@@ -16,16 +16,16 @@ import pytest
 
 from annotator.placements import pod_index
 from descheduler.snapshot import interned_pods
-from extender.state import countable_pods, pod_cache, usage_estimates
+from extender.state import usage_estimates
 from kube import objects
-from kube.pods import compact
+from kube.pods import compact, pod_view
 from tests import builders
 
 WRITTEN_BYTES = 64 * 1024
 PODS = 8
 MOST_BYTES_A_POD = 4096
 NUMBERS = itertools.count(1)  # no pod of any test is like another
-FORMS: list[type[objects.Identified]] = [compact.Pod, pod_cache.Pod, interned_pods.Pod]
+FORMS: list[type[objects.Identified]] = [compact.Pod, interned_pods.Pod]
 
 
 def reference(number: int, name: str, **fields: Any) -> builders.Body:
@@ -109,10 +109,9 @@ def texts(write: Callable[[builders.Body, int], None]) -> list[bytes]:
 
 def use(pod: objects.Identified) -> None:
     """What the services ask of a pod of their watch."""
-    if isinstance(pod, pod_cache.Pod):
-        countable_pods.counts(pod)
+    if isinstance(pod, compact.Pod):
+        pod_view.counts_as_load(pod)
         usage_estimates.estimate_key(pod)
-    elif isinstance(pod, compact.Pod):
         pod_index.owner_key(pod)
 
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from bench import answers, contestants, fleet, table
-from extender.state import pod_cache
 from kube import objects
+from kube.pods import compact
 
 
 def leg(ours_ms: float, reference_ms: float) -> answers.Leg:
@@ -50,7 +50,7 @@ def test_every_pod_of_a_leg_waits_in_the_cluster_as_the_client_asks_about_it() -
     body = fleet.pod("asked-about", "x", random.Random(1), 1_700_000_000.0)
     key, stored = fleet.waiting(body, names[0])
     assert key == "/registry/pods/default/bench-4000-5-0-0"
-    on_watch = msgspec.json.decode(msgspec.json.encode(stored), type=pod_cache.Pod)
+    on_watch = msgspec.json.decode(msgspec.json.encode(stored), type=compact.Pod)
     asked_about = msgspec.json.decode(msgspec.json.encode(body), type=objects.Pod)
     assert (on_watch.uid, on_watch.key, on_watch.node_name) == (names[0], "default/bench-4000-5-0-0", "")
     assert on_watch.requests == asked_about.requests

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extender import protocol
-from extender.state import cluster_view, pod_cache, usage_estimates
+from extender.state import cluster_view, usage_estimates
 from kube import objects
+from kube.pods import compact
 from policy.contract import heartbeat, load_annotation
 from policy.rules import expected_load
 from policy.schema import load_policy
@@ -78,9 +79,9 @@ def bound(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> 
     return builders.decoded(bound_body(name, node_name, at_seconds, **fields), objects.Pod)
 
 
-def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> pod_cache.Pod:
+def watch_sees(name: str, node_name: str, at_seconds: float = NOW, **fields: Any) -> compact.Pod:
     """The same as our watch keeps it."""
-    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), pod_cache.Pod)
+    return builders.decoded(bound_body(name, node_name, at_seconds, **fields), compact.Pod)
 
 
 def bound_body(

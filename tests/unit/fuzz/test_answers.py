@@ -11,7 +11,6 @@ import pytest
 from hypothesis import strategies as st
 
 from descheduler.snapshot import interned_pods
-from extender.state import pod_cache
 from kube import errors, kinds, objects
 from kube.http import decoding
 from kube.pods import compact
@@ -35,7 +34,6 @@ DEEP = b'{"kind":"x","metadata":' + b'{"name":' * 5000 + b"1" + b"}" * 5000 + b"
 KINDS: list[kinds.Kind[Any]] = [
     kinds.PODS,
     compact.PODS,
-    pod_cache.PODS,
     interned_pods.PODS,
     kinds.NODES,
     kinds.BUDGETS,

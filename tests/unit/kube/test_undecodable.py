@@ -12,7 +12,6 @@ import prometheus_client
 import pytest
 
 from descheduler.snapshot import interned_pods
-from extender.state import pod_cache
 from kube import config, errors, kinds, objects
 from kube.http import client, client_metrics, decoding, undecodable
 from kube.pods import compact
@@ -20,7 +19,7 @@ from tests import builders, clocks, scripted_http
 from tests.scripted_http import Exchange
 
 TIMES = builders.IMPOSSIBLE_TIMES
-POD_KINDS = [kinds.PODS, compact.PODS, pod_cache.PODS, interned_pods.PODS]
+POD_KINDS = [kinds.PODS, compact.PODS, interned_pods.PODS]
 
 
 def _bad_condition(body: builders.Body, time: str = TIMES[0]) -> None:
@@ -204,10 +203,9 @@ def test_a_watch_goes_on_and_reports_the_node_as_gone(wire: Wire) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", [compact.PODS, pod_cache.PODS], ids=lambda kind: kind.type.__module__)
-def test_a_watched_pod_is_counted_in_part(wire: Wire, kind: kinds.Kind[Any]) -> None:
+def test_a_watched_pod_is_counted_in_part(wire: Wire) -> None:
     wire.streams(("MODIFIED", bad_pod("a", version=9, node="node-7")), ("DELETED", bad_pod("a", version=10)))
-    first, last = wire.door.watch(kind, resource_version="7")
+    first, last = wire.door.watch(compact.PODS, resource_version="7")
     assert (first.type, first.resource_version, first.object and first.object.node_name) == ("MODIFIED", "9", "node-7")
     assert (last.type, last.resource_version, last.object and last.object.uid) == ("DELETED", "10", "uid-a")
     assert wire.door.undecodable.line() == "all decoded"

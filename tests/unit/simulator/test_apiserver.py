@@ -8,7 +8,6 @@ import pytest
 from hypothesis import strategies
 
 from descheduler.snapshot import interned_pods
-from extender.state import pod_cache
 from kube import errors, kinds, objects
 from kube.cache import reflector
 from kube.pods import compact
@@ -123,7 +122,6 @@ def test_every_kind_of_pod_that_a_service_watches_says_the_same_of_one() -> None
     (whole,) = door.list(kinds.PODS).items
     every = [
         door.list(compact.PODS).items[0],
-        door.list(pod_cache.PODS).items[0],
         door.list(interned_pods.PODS).items[0],
     ]
     assert {(pod.uid, pod.key, pod.owner) for pod in every} == {(whole.uid, whole.key, whole.owner)}

@@ -1,0 +1,169 @@
+"""Every form of a pod answers like the whole pod, and equal values are one."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from annotator.placements import hot_counts, pod_index
+from descheduler.snapshot import interned_pods
+from extender.state import usage_estimates
+from kube import objects
+from kube.pods import compact, pod_view
+from tests import builders
+
+FORMS: tuple[type[pod_view.PodView], ...] = (compact.Pod, interned_pods.Pod)
+FIELDS = (
+    "uid",
+    "key",
+    "namespace",
+    "priority",
+    "node_name",
+    "finished",
+    "deleting",
+    "is_daemonset",
+    "is_from_node",
+    "owner",
+    "scheduled_at_seconds",
+    "ready_since_seconds",
+)
+FUNCTIONS = (
+    pod_view.is_placeholder,
+    pod_view.counts_as_load,
+    usage_estimates.estimate_key,
+    hot_counts.binding,
+    hot_counts.is_placed_by_load,
+    pod_index.owner_key,
+)
+SOAK = {"evenload.io/placeholder-preset": "soak", "other": "x"}
+CLAIM = {compact.PLACEHOLDER_LABEL: "true"}
+MIRROR, SOURCE = {"kubernetes.io/config.mirror": "x"}, {"kubernetes.io/config.source": "file"}
+
+
+def two_containers(body: builders.Body) -> None:
+    """Three containers, an init container, a sidecar, and overhead."""
+    requests = [{"cpu": "100m", "memory": "64Mi"}, {"cpu": 1}, {"memory": "1Gi", "nvidia.com/gpu": "1"}]
+    body["spec"]["containers"] = [
+        {"name": str(at), "resources": {"requests": each}} for at, each in enumerate(requests)
+    ]
+    starts = [{"name": "big", "resources": {"requests": {"cpu": "3"}}}]
+    starts += [{"name": "side", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}}]
+    body["spec"].update(initContainers=starts, overhead={"cpu": "50m"})
+
+
+def forged(body: builders.Body) -> None:
+    """A kind of that name in a group of one's own."""
+    body["metadata"]["ownerReferences"][0]["apiVersion"] = "x.example/v1"
+
+
+def metadata(**fields: object) -> builders.Mutator:
+    return lambda body: body["metadata"].update(fields)
+
+
+BODIES: dict[str, builders.Body] = {
+    **builders.pod_stages(),
+    "bound": builders.pod_body("p", node="n"),
+    "pending": builders.pod_body("p"),
+    "of a DaemonSet": builders.pod_body("p", node="n", owner=("DaemonSet", "agent")),
+    "with a forged owner": builders.pod_body("p", node="n", owner=("DaemonSet", "agent"), mutate=forged),
+    "bare": builders.pod_body("p", node="n", owner=None),
+    "a mirror of a static pod": builders.mirror_body(),
+    "an annotation of static pods": builders.pod_body("p", node="n", annotations=SOURCE),
+    "an annotation of mirrors": builders.pod_body("p", node="n", annotations=MIRROR),
+    "an owner and annotations of mirrors": builders.pod_body(
+        "p", node="n", owner=("Node", "n"), annotations=MIRROR | SOURCE
+    ),
+    "a placeholder": builders.pod_body("p", node="n", mutate=builders.placeholder),
+    "a placeholder of the preset soak": builders.pod_body("p", annotations=SOAK, mutate=builders.placeholder),
+    "a placeholder's label only": builders.pod_body("p", node="n", labels=CLAIM),
+    "no placeholder, says the label": builders.pod_body("p", node="n", labels={compact.PLACEHOLDER_LABEL: "false"}),
+    "failed": builders.pod_body("p", node="n", phase="Failed"),
+    "succeeded": builders.pod_body("p", node="n", phase="Succeeded"),
+    "being deleted": builders.pod_body("p", node="n", mutate=metadata(deletionTimestamp=builders.SCHEDULED)),
+    "without conditions": builders.pod_body("p", node="n", mutate=lambda body: body["status"].update(conditions=[])),
+    "several containers": builders.pod_body("p", node="n", mutate=two_containers),
+    "pod-level requests": builders.pod_body(
+        "p", mutate=lambda body: body["spec"].update(resources={"requests": {"cpu": "7"}})
+    ),
+    "no requests": builders.pod_body("p", mutate=lambda body: body["spec"].update(containers=[{"name": "main"}])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_form_answers_like_the_whole_pod(form: type[Any], body: builders.Body) -> None:
+    pod, whole = builders.decoded(body, form), builders.decoded(body, objects.Pod)
+    assert {name: getattr(pod, name) for name in FIELDS} == {name: getattr(whole, name) for name in FIELDS}
+    assert [function(pod) for function in FUNCTIONS] == [function(whole) for function in FUNCTIONS]
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_compact_pod_has_the_version_and_the_preset(body: builders.Body) -> None:
+    pod, whole = builders.decoded(body, compact.Pod), builders.decoded(body, objects.Pod)
+    assert (pod.resource_version, pod_view.preset(pod)) == (whole.resource_version, pod_view.preset(whole))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__module__)
+def test_a_field_of_the_wrong_type_is_an_error(form: type[Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="nodeName"):
+        builders.decoded({"spec": {"nodeName": 7}}, form)
+
+
+def test_an_unreadable_quantity_of_a_compact_pod_is_no_request() -> None:
+    odd = builders.decoded(builders.pod_body("p", cpu="a lot"), compact.Pod)
+    assert odd.requests == objects.NOTHING
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_compact_pod_has_no_label_but_the_placeholders(value: str) -> None:
+    labels = {compact.PLACEHOLDER_LABEL: value}
+    assert builders.lean_pod("p", labels={"app": "web", **labels}).labels == labels
+    assert builders.lean_pod("p", labels={"app": "web"}).labels == {}
+
+
+def test_compact_pods_of_one_workload_share_their_values() -> None:
+    first, second = (builders.lean_pod(name, node="n") for name in ("a", "b"))
+    assert first.metadata.owner_references is second.metadata.owner_references
+    assert first.spec is second.spec
+    assert first.requests is second.requests
+    assert (first.status.conditions, first.spec.containers, first.spec.affinity) == ((), (), None)
+
+
+def test_an_invalid_time_of_a_compact_pod_is_refused() -> None:
+    def spoilt(body: builders.Body) -> None:
+        body["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"}]
+
+    with pytest.raises(msgspec.ValidationError):
+        builders.lean_pod("p", mutate=spoilt)
+
+
+COUNTED_OTHERWISE = [
+    "pending",
+    "of a DaemonSet",
+    "bare",
+    "a mirror of a static pod",
+    "a placeholder",
+    "a placeholder's label only",
+    "succeeded",
+    "being deleted",
+    "several containers",
+    "no requests",
+]
+
+
+@pytest.mark.parametrize("name", COUNTED_OTHERWISE)
+def test_pods_that_count_otherwise_are_not_alike(name: str) -> None:
+    bound = builders.decoded(BODIES["bound"], compact.Pod)
+    assert not compact.counts_alike(bound, builders.decoded(BODIES[name], compact.Pod))
+
+
+def test_a_phase_an_annotation_and_other_conditions_leave_a_pod_alike() -> None:
+    def started(body: builders.Body) -> None:
+        body["metadata"]["resourceVersion"] = "77"
+        body["status"]["conditions"] = [one for one in body["status"]["conditions"] if one["type"] == "PodScheduled"]
+
+    pending = builders.decoded(builders.pod_body("p", node="n", phase="Pending", mutate=started), compact.Pod)
+    running = builders.decoded(builders.pod_body("p", node="n", annotations={"a": "b"}), compact.Pod)
+    assert compact.counts_alike(pending, running)
+    again = builders.decoded(builders.pod_body("p", node="n", mutate=metadata(uid="another")), compact.Pod)
+    assert not compact.counts_alike(running, again)
