@@ -21,7 +21,7 @@ from annotator.metrics import Telemetry
 from annotator.publish import node_writer
 from kube import config, kinds, lease, policy_events
 from kube import errors as kube_errors
-from kube.door import KubeDoor
+from kube.door import KubeDoor, KubeReader
 from kube.pods import compact
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
@@ -88,9 +88,9 @@ def main(
         election = _election(door, options, wall, rng) if leader_elect and not options.once else None
         leads = election.is_leader if election else lambda: True
         writer = node_writer.Writer(door, telemetry, clock=wall, stop=stop, leads=leads, dry_run=dry_run)
-        annotator = node_sync.Annotator(prometheus, writer, settings, clock=wall, telemetry=telemetry)
+        annotator = node_sync.Annotator(prometheus, door, writer, settings, clock=wall, telemetry=telemetry)
         if options.once:
-            raise SystemExit(_once(annotator, writer, policy, output))
+            raise SystemExit(_once(annotator, door, writer, policy, output))
         telemetry.export_leadership(leads)
         news = policy_events.PolicyEventPublisher(policy, door, policy_events.speaker("annotator", options), clock=wall)
         running = service.Service(
@@ -110,10 +110,14 @@ def main(
 
 
 def _once(
-    annotator: node_sync.Annotator, writer: node_writer.Writer, policy: Reloading[LoadPolicy], output: str
+    annotator: node_sync.Annotator,
+    door: KubeReader,
+    writer: node_writer.Writer,
+    policy: Reloading[LoadPolicy],
+    output: str,
 ) -> Exit:
-    pods = {pod.key: pod for pod in writer.list(compact.PODS).items}
-    world = node_sync.World(writer.list(kinds.NODES).items, pods)
+    pods = {pod.key: pod for pod in door.list(compact.PODS).items}
+    world = node_sync.World(door.list(kinds.NODES).items, pods)
     outcome = annotator.sync(world, node_sync.Rulebook(policy.current, policy.content_hash))
     for text in dry_run_report.lines(outcome, writer, output):
         click.echo(terminal.escaped_lines(text))

@@ -24,7 +24,7 @@ from annotator.publish import resuming, write_plan
 from annotator.publish.node_annotations import NodeAnnotationCache
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
-from kube.door import KubeDoor
+from kube.door import KubeReader, KubeWriter
 from kube.objects import Node
 from kube.pods.pod_view import PodView
 from policy import metrics as load_metrics
@@ -95,7 +95,8 @@ class Annotator:
     def __init__(
         self,
         prometheus: PrometheusDoor,
-        kube: KubeDoor,
+        kube: KubeReader,
+        writer: KubeWriter,
         settings: Settings,
         *,
         clock: clock.Clock,
@@ -103,6 +104,7 @@ class Annotator:
     ) -> None:
         self._prometheus = prometheus
         self._kube = kube
+        self._writer = writer
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
@@ -236,7 +238,7 @@ class Annotator:
             now_seconds=now_seconds,
             again=self._cooled,
         )
-        results = write_plan.write(self._kube, patches, writers=self._settings.writers)
+        results = write_plan.write(self._writer, patches, writers=self._settings.writers)
         for node, uid, row, _ in patches:
             if results[node].result == write_plan.WRITTEN:
                 self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
@@ -258,7 +260,7 @@ class Annotator:
 
     def publish_usage(self, published: owner_usage.Published) -> None:
         """Bring owners' means to the extenders; as with `publish`. Raises KubeError."""
-        usage_sync.write(self._kube, self._settings.namespace, published)
+        usage_sync.write(self._writer, self._settings.namespace, published)
 
     def _beat(
         self, vouched: write_plan.HeartbeatContent, rules: Rulebook, now_seconds: float
@@ -267,7 +269,7 @@ class Annotator:
         texts, excluded = vouched
         data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), self._digester.digest(texts), excluded)
         try:
-            write_plan.beat(self._kube, self._settings.namespace, data)
+            write_plan.beat(self._writer, self._settings.namespace, data)
         except kube_errors.KubeError as error:
             self._telemetry.heartbeats.labels("failed").inc()
             self._complaints.update("heartbeat not written", error, namespace=self._settings.namespace)

@@ -20,7 +20,7 @@ from annotator.placements import owner_means
 from annotator.placements.pod_index import PodIndex
 from kube import errors as kube_errors
 from kube import kinds
-from kube.door import KubeDoor
+from kube.door import KubeWriter
 from policy import metrics as load_metrics
 from policy.contract import owner_usage
 from policy.schema.load_policy import LoadPolicy
@@ -63,7 +63,7 @@ def invalid_reason(resource: str, amount: float) -> str | None:
     return owner_usage.invalid_reason(amount, owner_usage.MOST_MEMORY_BYTES)
 
 
-def write(kube: KubeDoor, namespace: str, published: owner_usage.Published) -> None:
+def write(kube: KubeWriter, namespace: str, published: owner_usage.Published) -> None:
     """Bring means to the extenders: replace the ConfigMap, or create it the first time."""
     body = {
         "apiVersion": "v1",

@@ -65,8 +65,8 @@ class EvictionAnswer(NamedTuple):
         return self.status == errors.TOO_MANY_REQUESTS and self.reason == errors.FLOW_CONTROL
 
 
-class KubeDoor(Protocol):
-    """The Kubernetes API as Evenload uses it."""
+class KubeReader(Protocol):
+    """Reads of the Kubernetes API."""
 
     def list(
         self,
@@ -99,6 +99,10 @@ class KubeDoor(Protocol):
     def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
         """One object; NotFound."""
 
+
+class KubeWriter(Protocol):
+    """Writes of single objects."""
+
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
         """Create from a whole body; Conflict when it exists. Never repeated by itself."""
 
@@ -125,6 +129,10 @@ class KubeDoor(Protocol):
         dry_run: bool = False,
     ) -> None:
         """Put a whole body; Conflict when its metadata.resourceVersion is no longer the newest."""
+
+
+class KubeDoor(KubeReader, KubeWriter, Protocol):
+    """The Kubernetes API as Evenload uses it."""
 
     def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
         """Delete; with `uid` only that very object (Conflict otherwise); NotFound."""

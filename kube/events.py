@@ -33,11 +33,8 @@ class Reason(enum.StrEnum):
     """Why an Event was written: public names, read aloud in review, never changed."""
 
     NODE_OVERLOADED = "NodeOverloaded"  # a pod was evicted (or would be), because its node is over its line
-    NODE_RELIEVED = "NodeRelieved"  # a node came under its target
     EVICTION_BLOCKED_BY_PDB = "EvictionBlockedByPDB"  # a budget allows none now
-    EVICTION_RATE_LIMITED = "EvictionRateLimited"  # a cap of the policy is reached
     EVICTION_LOOP = "EvictionLoop"  # the replacement came back to the node it left
-    EVICTION_FAILED = "EvictionFailed"  # the apiserver refused for another reason
     NO_FITTING_NODE = "NoFittingNode"  # an overloaded node, and nowhere for its pods to go
     REPLACEMENTS_NOT_READY = "ReplacementsNotReady"  # nothing more leaves: too many evicted pods are not replaced
     NODE_LOAD_NOT_FALLING = "NodeLoadNotFalling"  # evictions lowered a node's load by less than half of the expected

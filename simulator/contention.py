@@ -8,7 +8,6 @@ can be integrated exactly.
 """
 
 import math
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -154,11 +153,6 @@ def replica(seed: int, ordinal: int) -> Replica:
     """Replica `ordinal` of owner `seed`: level exp(N(0, .15)), lag 0, 1 or 2 steps; the same on every run."""
     rng = np.random.default_rng((abs(seed), 2, ordinal))
     return Replica(float(np.exp(rng.normal(0.0, REPLICA_LEVEL_SPREAD))), int(rng.integers(REPLICA_LAGS)))
-
-
-def seed_of(text: str) -> int:
-    """A stable seed for a name."""
-    return zlib.crc32(text.encode())
 
 
 def usage(profile: Profile, curve: load_curves.Curve, which: Replica, trace_seconds: float) -> Load:

@@ -1,6 +1,6 @@
 """Every write of the annotator passes here: only as the leader, paced, counted, and in a dry run without effect.
 
-`annotator.__main__` puts a `Writer` between the real door and `annotator.node_sync`; reads pass it unchanged. It adds:
+`annotator.__main__` puts a `Writer` between the real door and `annotator.node_sync`. It adds:
 
 * the fence: a replica that lost its Lease, or was told to stop, in the middle of a sync writes nothing more;
 * the pace: writes begin evenly, at most `WRITES_PER_SECOND`; a 429 (the apiserver's priority and fairness) holds all
@@ -18,7 +18,7 @@ from prometheus_client import Counter
 
 from annotator.metrics import Telemetry
 from kube import errors
-from kube.door import EvictionAnswer, KubeDoor, Listing, Watch
+from kube.door import KubeWriter
 from kube.kinds import Kind
 from kube.objects import Identified
 from runtime import clock as clocks
@@ -68,11 +68,11 @@ class Pace:
 
 
 class Writer:
-    """A KubeDoor for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
+    """A KubeWriter for the cycle, see above. `leads` is asked before every write; `stop` ends waiting and writing."""
 
     def __init__(
         self,
-        door: KubeDoor,
+        door: KubeWriter,
         telemetry: Telemetry,
         *,
         clock: clocks.Clock,
@@ -90,7 +90,7 @@ class Writer:
         self.done: list[Write] = []  # of a dry run only: a service would collect them for ever
 
     def create(self, kind: Kind[T], body: Mapping[str, object], *, namespace: str = "", dry_run: bool = False) -> None:
-        """See KubeDoor."""
+        """See KubeWriter."""
         metadata = body.get("metadata")
         name = str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
         dry = dry_run or self.dry_run
@@ -106,7 +106,7 @@ class Writer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> None:
-        """See KubeDoor."""
+        """See KubeWriter."""
         dry = dry_run or self.dry_run
         where = {"namespace": namespace, "subresource": subresource}
         self._write(kind, name, body, lambda: self._door.merge_patch(kind, name, body, **where, dry_run=dry))
@@ -121,65 +121,10 @@ class Writer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> None:
-        """See KubeDoor."""
+        """See KubeWriter."""
         dry = dry_run or self.dry_run
         where = {"namespace": namespace, "subresource": subresource}
         self._write(kind, name, body, lambda: self._door.replace(kind, name, body, **where, dry_run=dry))
-
-    def delete(self, kind: Kind[T], name: str, *, namespace: str = "", uid: str = "", dry_run: bool = False) -> None:
-        """See KubeDoor."""
-        dry = dry_run or self.dry_run
-        self._write(kind, name, {}, lambda: self._door.delete(kind, name, namespace=namespace, uid=uid, dry_run=dry))
-
-    def evict(
-        self, *, namespace: str, name: str, uid: str, resource_version: str = "", dry_run: bool
-    ) -> EvictionAnswer:
-        """Not the annotator's business."""
-        raise NotAllowedError(f"the annotator evicts nothing, and was asked to evict {namespace}/{name}")
-
-    def get(self, kind: Kind[T], name: str, *, namespace: str = "") -> T:
-        """See KubeDoor."""
-        return self._door.get(kind, name, namespace=namespace)
-
-    def list(
-        self,
-        kind: Kind[T],
-        *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-        from_cache: bool = False,
-    ) -> Listing[T]:
-        """See KubeDoor."""
-        return self._door.list(
-            kind,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            limit=limit,
-            from_cache=from_cache,
-        )
-
-    def watch(
-        self,
-        kind: Kind[T],
-        *,
-        resource_version: str,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: float = 300,
-    ) -> Watch[T]:
-        """See KubeDoor."""
-        return self._door.watch(
-            kind,
-            resource_version=resource_version,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
 
     def _write(self, kind: Kind[T], name: str, body: Mapping[str, object], send: Callable[[], None]) -> None:
         try:

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from annotator.collect.last_good_values import Held, LastGoodValues
 from kube import errors, kinds
-from kube.door import KubeDoor
+from kube.door import KubeReader
 from policy.contract import freshness, heartbeat, load_annotation
 from runtime import logs
 
 log = logs.get(__name__)
 
 
-def last_heartbeat(door: KubeDoor, namespace: str) -> heartbeat.Heartbeat | None:
+def last_heartbeat(door: KubeReader, namespace: str) -> heartbeat.Heartbeat | None:
     """The heartbeat as it stands; None when there is none or it cannot be read, and then only young readings count."""
     try:
         return heartbeat.decode(door.get(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, namespace=namespace).data)

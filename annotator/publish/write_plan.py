@@ -24,7 +24,7 @@ from annotator.placements.hot_counts import Hot
 from annotator.publish import crane_keys, node_writer
 from annotator.publish.node_annotations import AnnotationColumns, Row
 from kube import errors, kinds
-from kube.door import KubeDoor
+from kube.door import KubeWriter
 from kube.objects import Node
 from policy.contract import freshness, heartbeat, load_annotation, node_thresholds
 from policy.contract.load_annotation import Reading
@@ -209,7 +209,7 @@ class WriteResult(NamedTuple):
     error: errors.KubeError | None = None
 
 
-def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, WriteResult]:
+def write(door: KubeWriter, patches: Sequence[Patch], *, writers: int = WRITERS) -> dict[str, WriteResult]:
     """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
 
     A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
@@ -226,7 +226,7 @@ def write(door: KubeDoor, patches: Sequence[Patch], *, writers: int = WRITERS) -
         return {patch.node: written for patch, written in zip(patches, done, strict=True)}
 
 
-def _write_one(door: KubeDoor, patch: Patch, stop: threading.Event) -> WriteResult:
+def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteResult:
     if stop.is_set():
         return WriteResult(SKIPPED)
     try:
@@ -278,7 +278,7 @@ def confirmed_seconds(book: LastGoodValues, *, now_seconds: float) -> float:
     return min(book.oldest_by_metric().values(), default=now_seconds)
 
 
-def beat(door: KubeDoor, namespace: str, data: Mapping[str, str]) -> None:
+def beat(door: KubeWriter, namespace: str, data: Mapping[str, str]) -> None:
     """Write the heartbeat ConfigMap, creating it the first time; raises KubeError."""
     try:
         door.merge_patch(kinds.CONFIG_MAPS, heartbeat.CONFIG_MAP, {"data": dict(data)}, namespace=namespace)

@@ -188,12 +188,6 @@ class Ledger:
             found = reader.execute("SELECT max(at_seconds) FROM set_asides").fetchone()[0]
         return None if found is None else float(found)
 
-    def last_summary(self) -> str:
-        """The newest run's summary, "" before the first."""
-        with self._file.reading() as reader:
-            found = reader.execute("SELECT summary FROM runs ORDER BY at_seconds DESC, rowid DESC LIMIT 1").fetchone()
-        return str(found[0]) if found else ""
-
     def _failing(self, mode: str) -> list[Row]:
         """All rows, oldest first, of workloads that failed ever: a breaker that is open until reset outlives any
         window.

@@ -69,13 +69,6 @@ class Rules(NamedTuple):
         return self._replace(rules=every, columns=_columns(every), limits=_limits(every)) if awake else self
 
 
-class Verdict(NamedTuple):
-    """One node's verdict: `reasons` lists every rule it breaks, in their order; the first one is its reason."""
-
-    allowed: bool
-    reasons: tuple[str, ...]
-
-
 class Verdicts(NamedTuple):
     """The verdicts over all nodes of a request.
 
@@ -114,11 +107,6 @@ class Verdicts(NamedTuple):
             for own in np.flatnonzero(self.own[rejected, first]).tolist():
                 found[own] = self._reason(rejected[own], int(first[own]))
         return list(zip(rejected.tolist(), found, strict=True))
-
-    def verdict(self, node: int) -> Verdict:
-        """Everything about the node in row `node`, for explain."""
-        reasons = [self._reason(node, at) for at in range(len(self.rules)) if self.broken[node, at]]
-        return Verdict(bool(self.allowed[node]), tuple(reasons))
 
     def _reason(self, node: int, at: int) -> str:
         rule = self.rules[at]

@@ -83,11 +83,6 @@ class Breakdown:
         """One integer 0..10 per node, in the order asked."""
         return self.ranking.scores
 
-    @property
-    def any_degraded(self) -> bool:
-        """Whether the decision as a whole is degraded."""
-        return bool(self.degraded.any())
-
 
 def weighing(score: load_policy.Score, in_force: collections.abc.Sequence[metrics.Metric]) -> Weighing:
     """Compile a policy's score for the columns `in_force`; a metric without a weight has weight 0."""

@@ -78,7 +78,7 @@ def annotator(around: Surroundings, ends: handing.HandoverPoints | None = None) 
     writer = node_writer.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
     made = node_sync.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
-    inner = made(prometheus, writer, settings, clock=around.clock, telemetry=telemetry)
+    inner = made(prometheus, around.kube, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
         inner,
         around.kube,

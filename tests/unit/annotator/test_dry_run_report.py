@@ -27,7 +27,7 @@ def synced(*, dry_run: bool, refused: str = "") -> tuple[sync_outcome.Outcome, n
     telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), clock.now)
     writer = node_writer.Writer(kube, telemetry, clock=clock, stop=threading.Event(), dry_run=dry_run)
     settings = node_sync.Settings("ours", identity.SeriesLabels())
-    annotator = node_sync.Annotator(prometheus, writer, settings, clock=clock, telemetry=telemetry)
+    annotator = node_sync.Annotator(prometheus, kube, writer, settings, clock=clock, telemetry=telemetry)
     nodes = [builders.node("node-1"), builders.node("node-2", address="10.0.0.2")]
     return annotator.sync(node_sync.World(nodes, {}), node_sync.Rulebook(POLICY, "hash")), writer
 

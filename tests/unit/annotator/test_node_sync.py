@@ -38,7 +38,7 @@ class Bench:
         telemetry = metrics.Telemetry(self.registry, self.clock.now)
         settings = node_sync.Settings("ours", identity.SeriesLabels())
         self.annotator = node_sync.Annotator(
-            self.prometheus, self.kube, settings, clock=self.clock, telemetry=telemetry
+            self.prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=telemetry
         )
         self.texts: dict[str, str] = {}
         self.names = [f"node-{index}" for index in range(1, nodes + 1)]

@@ -35,7 +35,9 @@ class Bench:
         self.registry = prometheus_client.CollectorRegistry()
         told = metrics.Telemetry(self.registry, self.clock.now)
         settings = node_sync.Settings("ours", labels)
-        self.annotator = node_sync.Annotator(self.door, self.kube, settings, clock=self.clock, telemetry=told)
+        self.annotator = node_sync.Annotator(
+            self.door, self.kube, self.kube, settings, clock=self.clock, telemetry=told
+        )
         self.texts: dict[str, str] = {}
 
     def _answer(self, request: werkzeug.Request) -> werkzeug.Response:

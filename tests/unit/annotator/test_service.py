@@ -37,7 +37,7 @@ class Bench:
         self.telemetry = metrics.Telemetry(self.registry, self.clock.now)
         settings = node_sync.Settings("ours", identity.SeriesLabels())
         self.annotator = node_sync.Annotator(
-            self.prometheus, self.kube, settings, clock=self.clock, telemetry=self.telemetry
+            self.prometheus, self.kube, self.kube, settings, clock=self.clock, telemetry=self.telemetry
         )
         given = options.ServiceOptions(self.file, namespace="ours")
         self.service = service.Service(

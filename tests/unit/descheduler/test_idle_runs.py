@@ -15,7 +15,7 @@ from kube import kinds
 from promql import errors
 from runtime import clock
 from tests import builders
-from tests.unit.descheduler import scenes
+from tests.unit.descheduler import ledger_files, scenes
 from tests.unit.descheduler.scenes import GIB, NOW, Scene
 from tests.unit.descheduler.test_plan_invariants import COOL_RATIOS, HOT_RATIOS, RATIOS, clusters
 from tests.unit.descheduler.worlds import World
@@ -50,7 +50,7 @@ def left_behind(here: World) -> list[object]:
         if not sample.name.endswith("_created")
     }
     told, called = here.ledger.events(), (here.door.created, here.door.evictions, here.door.patches)
-    return [here.ledger.rows(Query()), here.ledger.last_summary(), told, called, exported]
+    return [here.ledger.rows(Query()), ledger_files.last_summary(here.ledger_path), told, called, exported]
 
 
 def move_on(here: World, scene: Scene, step: dict[str, Any], number: int) -> None:

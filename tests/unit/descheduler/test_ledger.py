@@ -18,7 +18,7 @@ from descheduler.ledger.rows import Query, RecordedEvent, Row, Run
 from descheduler.planning.plans import Eviction
 from descheduler.planning.predictions import LOOK_BACKS
 from descheduler.snapshot.eviction_history import Failures, FlowHistory, Measured, PendingReplacement
-from tests.unit.descheduler import scenes
+from tests.unit.descheduler import ledger_files, scenes
 from tests.unit.descheduler.scenes import NOW
 
 DAY = 86400.0
@@ -297,10 +297,10 @@ def test_queries(ledger: Ledger, query: Query, names: list[str]) -> None:
     assert [row.pod for row in ledger.rows(query)] == names
 
 
-def test_a_run_that_evicts_nothing_says_why(ledger: Ledger) -> None:
+def test_a_run_that_evicts_nothing_says_why(ledger: Ledger, tmp_path: pathlib.Path) -> None:
     plan = scenes.Scene().node("hot", memory=0.9).node("cool").pod("bare", "hot", owner=None).plan()
     ledger.record_run(run(), plan, plan.summary(verb="evicted"))
-    assert ledger.last_summary() == "0 evicted: 1 protected"
+    assert ledger_files.last_summary(tmp_path / "ledger.sqlite") == "0 evicted: 1 protected"
 
 
 NO_DATABASE = b"this is not a database, and long enough to look like one" * 200

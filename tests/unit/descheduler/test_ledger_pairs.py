@@ -20,7 +20,7 @@ from descheduler.ledger import sql_schema
 from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RecordedEvent
-from tests.unit.descheduler import test_ledger
+from tests.unit.descheduler import ledger_files, test_ledger
 from tests.unit.descheduler.scenes import NOW
 
 ROUNDS = 6
@@ -131,7 +131,7 @@ def test_an_older_schema_is_migrated_once_and_keeps_its_rows(pair: Pair, tmp_pat
         shutil.copy(tmp_path / "older", path)
         assert [one["error"] for one in pair.open(path)] == ["", ""]
         ledger = whole(path)
-        assert (both(ledger), ledger.last_summary()) == (True, "the first version")
+        assert (both(ledger), ledger_files.last_summary(path)) == (True, "the first version")
         ledger.close()
 
 
@@ -185,5 +185,5 @@ def test_a_migration_that_a_full_disk_ends_leaves_the_older_schema(tmp_path: pat
         assert full.execute("PRAGMA user_version").fetchone() == (1,)
         assert full.execute("SELECT name FROM sqlite_schema WHERE name = 'events'").fetchall() == []
     ledger = whole(path)
-    assert ledger.last_summary() == "the first version"
+    assert ledger_files.last_summary(path) == "the first version"
     ledger.close()

@@ -14,7 +14,7 @@ from kube import errors as kube_errors
 from kube.door import EvictionAnswer
 from promql import errors as promql_errors
 from promql.door import Answer
-from tests.unit.descheduler import doors, scenes
+from tests.unit.descheduler import doors, ledger_files, scenes
 from tests.unit.descheduler.worlds import World
 
 BY_GUARD = "ValidatingAdmissionPolicy 'evenload-guard-evictions' with binding 'evenload-guard-evictions' denied: no"
@@ -32,7 +32,7 @@ def test_a_run_evicts_records_and_tells(tmp_path: pathlib.Path) -> None:
     assert report.summary == "1 evicted: 1 over a cap"
     assert [name for name, _, _ in here.door.evictions] == ["default/web-0"]
     assert [row.result for row in here.ledger.rows(Query())] == ["evicted"]
-    assert here.ledger.last_summary() == report.summary
+    assert ledger_files.last_summary(tmp_path / "ledger.sqlite") == report.summary
     assert here.metric("evenload_evictions_total", mode="Enforce", result="evicted", metric="memory_avg_5m") == 1
     assert here.metric("evenload_eviction_candidates", verdict="chosen") == 1
 
@@ -192,7 +192,10 @@ def test_a_run_whose_snapshot_is_too_old_ends_before_its_next_eviction_and_says_
     assert report is not None
     assert (len(report.plan.evictions), len(here.door.evictions)) == (2, evicted)
     said = "cut short: the snapshot is 31 s old, 30 s allowed (limits.maxSnapshotAge)"
-    assert (said in report.summary, said in here.ledger.last_summary()) == (evicted == 1, evicted == 1)
+    assert (said in report.summary, said in ledger_files.last_summary(tmp_path / "ledger.sqlite")) == (
+        evicted == 1,
+        evicted == 1,
+    )
     cut = here.metric("evenload_descheduler_runs_cut_short_total", reason="snapshot_age")
     assert cut == (1 if evicted == 1 else 0)
 

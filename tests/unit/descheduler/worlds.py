@@ -97,7 +97,8 @@ class World:
         self.policy = Reloading(path, loader.load, clock=self.clock)
         self.door = doors.FakeDoor()
         self.prometheus = FakePrometheus(scene, self.policy.load())
-        self.ledger = Ledger(directory / "ledger.sqlite").open()
+        self.ledger_path = directory / "ledger.sqlite"
+        self.ledger = Ledger(self.ledger_path).open()
         self.leads = self.holds_lease = True
         self.stopping = threading.Event()
         self.registry = CollectorRegistry()

@@ -96,11 +96,8 @@ def test_no_note_is_over_the_limit_of_the_api(character: str) -> None:
 def test_reasons_are_pinned() -> None:
     assert {str(one) for one in events.Reason} == {
         "NodeOverloaded",
-        "NodeRelieved",
         "EvictionBlockedByPDB",
-        "EvictionRateLimited",
         "EvictionLoop",
-        "EvictionFailed",
         "NoFittingNode",
         "NodeLoadNotFalling",
         "ReplacementsNotReady",
@@ -131,7 +128,7 @@ def test_repeats_are_held_back_for_five_minutes_where_asked(
     other = objects.Reference(kind="Pod", name="web-2", namespace="shop")
     assert write(events.Reason.NO_FITTING_NODE)
     assert not write(events.Reason.NO_FITTING_NODE)
-    assert write(events.Reason.EVICTION_RATE_LIMITED)
+    assert write(events.Reason.EVICTION_BLOCKED_BY_PDB)
     assert write(events.Reason.NO_FITTING_NODE, other)
     clock.advance(301)
     assert write(events.Reason.NO_FITTING_NODE)

@@ -79,14 +79,14 @@ def test_an_unusable_metric_loses_its_weight_and_the_node_is_degraded() -> None:
     assert breakdown.own_base.tolist() == pytest.approx([6.0, 6.0])
     assert breakdown.degraded.tolist() == [True, False]
     assert math.isnan(breakdown.terms[0, 0])
-    assert breakdown.any_degraded
+    assert breakdown.degraded.any()
 
 
 def test_a_metric_without_weight_may_be_missing_without_degrading() -> None:
     weighing = _weighing(weights={"cpu_avg_5m": 1})
     breakdown = _scored([0.4, *[NAN] * 5], weighing=weighing)
     assert breakdown.scores.tolist() == [6]
-    assert not breakdown.any_degraded
+    assert not breakdown.degraded.any()
 
 
 def test_a_node_without_a_usable_metric_gets_the_median_base_of_the_others() -> None:
