@@ -10,7 +10,6 @@ if __name__ == "__main__":
     interrupts.exit_on_interrupt()
 
 import random
-import socket
 import threading
 
 import click
@@ -37,14 +36,7 @@ from runtime.reloading import Reloading
 
 DEFAULT_PORT = 8901
 LEASE = "evenload-annotator"
-CODES: dict[type[Exception], Exit] = {
-    PolicyError: Exit.BAD_INPUT,
-    OSError: Exit.BAD_INPUT,
-    UnicodeDecodeError: Exit.BAD_INPUT,
-    kube_errors.ConfigError: Exit.BAD_INPUT,
-    promql_errors.ConfigError: Exit.BAD_INPUT,
-    kube_errors.KubeError: Exit.UNREACHABLE,
-}
+REPORTED = (PolicyError, OSError, UnicodeDecodeError, kube_errors.KubeError, promql_errors.ConfigError)
 
 
 @click.command()
@@ -72,7 +64,7 @@ def main(
         raise click.UsageError("--dry-run and -o say what one sync does: give them together with --once")
     logs.configure(logging_format=options.logging_format, verbosity=options.verbosity)
     wall, registry = clock.WallClock(), CollectorRegistry()
-    with exit_codes.reported(CODES):
+    with exit_codes.reported(*REPORTED):
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         rng = random.Random()  # noqa: S311 - jitter, not secrets
@@ -129,10 +121,8 @@ def _once(
 def _election(
     door: KubeDoor, service_options: options.ServiceOptions, wall: clock.Clock, rng: random.Random
 ) -> lease.Election:
-    # Host and port: no two living processes share them (the listener is bound before the campaign begins), and one that
-    # was killed finds its own Lease again after its restart instead of waiting for it to run out.
     _, port = options.listen_address(service_options.listen, DEFAULT_PORT)
-    identity = f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
+    identity = lease.identity(port, rng)
     return lease.Election(door, namespace=service_options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
 
 

@@ -1,27 +1,18 @@
-"""The nodes, followed from sync to sync: what is made of all of them is made anew when one of them changes.
+"""The nodes from sync to sync: names, directory and rules of all of them are made again when one of them changes.
 
 `annotator.node_sync` shows it the nodes of every sync and asks for the rest: their names and uids, the directory by
 which series are matched, the rules of what is worth a write. Where nodes do change, as they do with every patch, their
 names and addresses mostly stay.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from annotator.collect.last_good_values import NodeSet
 from annotator.diagnostics import matching
 from annotator.publish import write_plan
-from kube.objects import Address, Node
+from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
 from promql.queries import identity
-
-
-def directory(nodes: Iterable[Node], before: identity.Directory | None = None) -> identity.Directory:
-    """The names and addresses of the cluster's nodes, for matching series."""
-    addressed = (
-        identity.NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds)
-        for node in nodes
-    )
-    return identity.build(addressed, before)
 
 
 class NodeIndex:
@@ -30,17 +21,15 @@ class NodeIndex:
     def __init__(self, *, crane: bool) -> None:
         self._crane = crane
         self._fleet = NodeSet.of(())
-        self._addressed: list[tuple[str, tuple[Address, ...]]] = []
-        self._directory = directory(())
+        self._followed = identity.NodeDirectory()
+        self._directory = self._followed.follow(())
         self._ruled: tuple[LoadPolicy, NodeSet, write_plan.Rules] | None = None
 
     def follow(self, nodes: Sequence[Node]) -> tuple[NodeSet, identity.Directory]:
         """These nodes with their directory."""
         if nodes is not self._fleet.nodes:
             self._fleet = NodeSet.of(nodes)
-            addressed = [(node.metadata.name, node.status.addresses) for node in nodes]
-            if addressed != self._addressed:
-                self._addressed, self._directory = addressed, directory(nodes, self._directory)
+            self._directory = self._followed.follow(nodes)
         return self._fleet, self._directory
 
     @property

@@ -166,7 +166,7 @@ def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepar
     for metric in usage.metrics_read(policy):
         hot = metric.name == "memory_avg_5m"
         ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
-        source.answer(cluster_reader.expression(metric, ""), zip(instances, ratios, strict=True))
+        source.answer(node_queries.of_metric(metric), zip(instances, ratios, strict=True))
     windows = cluster_reader.pod_windows(policy)
     pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(settings.pods)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))

@@ -57,7 +57,7 @@ def main() -> None:
 @output.option("table", "json", "yaml", "name")
 def show(no_headers: bool, output_format: str, **where: str) -> None:
     """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
-    with exit_codes.reported(http_client.ERRORS):
+    with exit_codes.reported(http_client.HttpError):
         service = descheduler_client.service(**where)
         found = _breakers(service)
     if output_format in ("json", "yaml"):
@@ -86,7 +86,7 @@ def reset(workload: str | None, everybody: bool, **where: str) -> None:
     """
     if bool(workload) == everybody:
         output.fail("give a workload or --all, one of both")
-    with exit_codes.reported(http_client.ERRORS):
+    with exit_codes.reported(http_client.HttpError):
         service = descheduler_client.service(**where)
         uid = "" if workload is None else _meant(_breakers(service), workload).workload_uid
         service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", b"")

@@ -84,7 +84,7 @@ def main(
     """
     if dry_run and output_format != "table":
         output.fail("--dry-run prints the table: it has no keys to print as Secrets")
-    with exit_codes.reported({certs_plan.Refused: exit_codes.Exit.BAD_INPUT, OSError: exit_codes.Exit.BAD_INPUT}):
+    with exit_codes.reported(certs_plan.Refused, OSError):
         wanted = certs_plan.DesiredCertificates(
             leaves(namespace, service, hosts, (*clients, *known_clients(directory))),
             days,

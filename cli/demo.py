@@ -49,7 +49,7 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
         html=html,
         output_format=output_format,
     )
-    with exit_codes.reported({ValueError: exit_codes.Exit.BAD_INPUT}):
+    with exit_codes.reported(ValueError):
         told = studies.facts(source.scenario(seed), wish)
     screen = output.console(stderr=True)
     output.say(f"{told['pods']} pods come to {nodes} nodes in {hours} hours, twice: without Evenload and with it")

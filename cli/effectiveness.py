@@ -22,14 +22,6 @@ from runtime import clock, exit_codes
 STEPS: Final = 96  # of a picture: a week in steps of 1h45m
 SHORTEST_STEP_SECONDS: Final = 60.0
 WHOLE_RATIO: Final = 0.95  # of the span with data, from which on it counts as covered
-_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
-    kube_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    kube_errors.KubeError: exit_codes.Exit.UNREACHABLE,
-    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    errors.PromqlError: exit_codes.Exit.UNREACHABLE,
-    plotting.NotInstalled: exit_codes.Exit.BAD_INPUT,
-    OSError: exit_codes.Exit.BAD_INPUT,
-}
 _MEANINGS: Final = {
     "cpu_utilization_total_avg": "mean 5m CPU use of the chosen nodes, at scheduling",
     "memory_utilization_total_avg": "mean 5m memory use of the chosen nodes, at scheduling",
@@ -74,7 +66,7 @@ def main(since: float, selector: str, png: Path | None, no_headers: bool, output
       evenload effectiveness --since 24h -o json | jq .figures.effective_schedule_ratio
       evenload effectiveness --since 30d --png effectiveness.png
     """
-    with exit_codes.reported(_CODES):
+    with exit_codes.reported(kube_errors.KubeError, errors.PromqlError, plotting.NotInstalled, OSError):
         door = prometheus_finding.connect(**options)
         report = _report(door, since, selector)
         _print(report, output_format, no_headers=no_headers)

@@ -11,9 +11,9 @@ from typing import Final, Literal, NamedTuple
 
 from cli.common.api_types import MISSING, percent
 from cli.eviction_rows import Row
+from descheduler.ledger.rows import DONE
 from runtime import clock
 
-DONE: Final = ("evicted", "evicted_unconfirmed")
 HEADERS: Final = (
     "of",
     "evicted",

@@ -22,11 +22,6 @@ from runtime import clock, exit_codes
 WATCH_SECONDS: Final = 2.0
 FIRST_PAGE: Final = 500
 EVENT_HEADERS: Final = ("age", "type", "reason", "object", "note")
-_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
-    **http_client.ERRORS,
-    plotting.NotInstalled: exit_codes.Exit.BAD_INPUT,
-    OSError: exit_codes.Exit.BAD_INPUT,
-}
 Json = dict[str, Any]
 GROUPS: Final[dict[str, collections.abc.Callable[[shown.Row], str]]] = {
     "node": lambda row: row.node,
@@ -87,7 +82,7 @@ def main(
     _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
-    with exit_codes.reported(_CODES):
+    with exit_codes.reported(http_client.HttpError, plotting.NotInstalled, OSError):
         service = descheduler_client.service(**options)
         if events:
             _print_events(service, wish)

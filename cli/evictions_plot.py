@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from cli.common import plotting
 from cli.eviction_rows import Row
+from descheduler.ledger.rows import DONE
 from runtime import clock
 
 MOST_LANES: Final = 16
 WIDTH_INCHES, LANE_INCHES, MARGIN_INCHES = 12.0, 1.3, 1.2
-DONE: Final = ("evicted", "evicted_unconfirmed")
 PRETENDED: Final = ("observed", "dry_run")
 LOOK_BACKS_SECONDS: Final = (0.0, 300.0, 1800.0)
 

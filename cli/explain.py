@@ -19,12 +19,6 @@ from kube import config, errors, kinds
 from runtime import exit_codes
 
 DEFAULT_WEIGHT: Final = 2  # of the stanza we ship (deploy/scheduler/extender-stanza.yaml)
-_ERRORS: Final[dict[type[Exception], exit_codes.Exit]] = {
-    **http_client.ERRORS,
-    errors.KubeError: exit_codes.Exit.BAD_INPUT,
-    errors.Unreachable: exit_codes.Exit.UNREACHABLE,
-    errors.ServerError: exit_codes.Exit.UNREACHABLE,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
     """
     asked = ExplainRequest(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
     service = http_client.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
-    with exit_codes.reported(_ERRORS):
+    with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
         story = (None if now else decided(service, asked)) or explained(service, asked)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]

@@ -50,7 +50,7 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> No
       evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
     """
     service = http_client.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
-    with exit_codes.reported(http_client.ERRORS):
+    with exit_codes.reported(http_client.HttpError):
         body = service.get("/nodes")
         found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
     nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])

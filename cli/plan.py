@@ -112,7 +112,7 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
       evenload plan --verdict no_destination -o wide
       evenload plan -o json | jq '.nodes[].candidates[] | select(.verdict == "budget").pod'
     """
-    with exit_codes.reported(http_client.ERRORS):
+    with exit_codes.reported(http_client.HttpError):
         service = descheduler_client.service(**where)
         body = service.get("/plan")
         found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])

@@ -19,7 +19,7 @@ from kube import errors as kube_errors
 from promql import errors
 from promql.http import options as promql_options
 from promql.http.client import Client
-from runtime import clock, exit_codes
+from runtime import clock
 from simulator.history import past_file, reader, rebuilding
 from simulator.history.queries import Selectors, Subject
 from simulator.history.reader import Cache, Recorded, Span
@@ -29,15 +29,7 @@ from simulator.results.outcome import Timeline
 from simulator.scenario import Scenario
 
 CACHE: Final = pathlib.Path("~/.cache/evenload/history")
-CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
-    kube_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    kube_errors.KubeError: exit_codes.Exit.UNREACHABLE,
-    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    errors.PromqlError: exit_codes.Exit.UNREACHABLE,
-    past_file.HistoryError: exit_codes.Exit.BAD_INPUT,
-    ValueError: exit_codes.Exit.BAD_INPUT,
-    OSError: exit_codes.Exit.BAD_INPUT,
-}
+REPORTED: Final = (kube_errors.KubeError, errors.PromqlError, past_file.HistoryError, ValueError, OSError)
 _FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
 
 

@@ -25,11 +25,6 @@ _SHAPE: Final = ("nodes", "days", "pods", "rule", "cpu_fill", "memory_fill", "re
 _OF_TRACES: Final = {"days", "pods", "rule", "request_fill"}
 _SHARE: Final = click.FloatRange(0.05, 0.95)
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
-_BAD: Final[dict[type[Exception], exit_codes.Exit]] = {
-    ValueError: exit_codes.Exit.BAD_INPUT,
-    past_file.HistoryError: exit_codes.Exit.BAD_INPUT,
-    OSError: exit_codes.Exit.BAD_INPUT,
-}
 
 
 @click.command("simulate", context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,7 +54,7 @@ def main(trace: pathlib.Path | None, history: pathlib.Path | None, **options: An
     asked = {name: options.pop(name) for name in _SHAPE}
     asked = {name: value for name, value in asked.items() if value is not None}
     wish = studies.prepared(**options)
-    with exit_codes.reported(_BAD):
+    with exit_codes.reported(ValueError, past_file.HistoryError, OSError):
         source = _source(trace, history, asked)
         scenario = source.scenario(wish.seeds[0])
     file = trace or history

@@ -27,7 +27,6 @@ from simulator.results.study import PLAIN, Study, Variant
 from simulator.scenario import Scenario
 from simulator.workers import WorkerLost
 
-LOST: Final[dict[type[Exception], exit_codes.Exit]] = {WorkerLost: exit_codes.Exit.BAD_INPUT}
 WIDE: Final = 240  # columns where there is no terminal: a table there is read by a pager or a program
 _DAY_SECONDS: Final = 86_400.0
 
@@ -148,7 +147,7 @@ def facts(scenario: Scenario, wish: Wish) -> dict[str, object]:
 
 def played(title: str, source: runs.Source, wish: Wish, watch: runs.Watch, fields: Mapping[str, object]) -> Study:
     """Everything that was asked for, run; `watch` sees it go on, `fields` are the study's facts."""
-    with exit_codes.reported(LOST):
+    with exit_codes.reported(WorkerLost):
         outcomes = runs.run(
             source, wish.variants, wish.seeds, workers=wish.workers, watch=watch, simulate=wish.simulation
         )

@@ -25,10 +25,10 @@ from simulator.tuning.fitting import FittedPolicy
 from simulator.tuning.goal import Aim, Goal, Score
 from simulator.tuning.searching import NotInstalled, Settings, Trial
 from simulator.tuning.space import Part
+from simulator.workers import WorkerLost
 from simulator.workloads import splitting
 from simulator.world import setup
 
-_CODES: Final = {**recorded_history.CODES, **studies.LOST, NotInstalled: exit_codes.Exit.BAD_INPUT}
 _NAME: Final = "tuned"
 _LEARNED, _HELD = "learned", "held"
 _VARIED: Final = (Part.FILTER.value, Part.SCORE.value, Part.DESCHEDULER.value)
@@ -109,7 +109,7 @@ def main(policy: str | None, out: pathlib.Path | None, **options: Any) -> None:
     start = studies.given_or_shipped(policy)
     asked = _TuneRequest(**{field.name: options.pop(field.name) for field in dataclasses.fields(_TuneRequest)})
     _refuse(asked, options)
-    with exit_codes.reported(_CODES):
+    with exit_codes.reported(*recorded_history.REPORTED, WorkerLost, NotInstalled):
         halves = _generated(asked) if asked.generated else _past(asked, options)
         found = _fit(start, halves, asked)
     said = _remarks(found, halves, start)

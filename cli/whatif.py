@@ -35,7 +35,7 @@ def main(**options: Any) -> None:
       evenload whatif --history week.npz --policy tried.yaml -o json
     """
     wish = studies.prepared(**{name: options.pop(name) for name in _PLAYED})
-    with exit_codes.reported(recorded_history.CODES):
+    with exit_codes.reported(*recorded_history.REPORTED):
         past = recorded_history.obtained(**options)
     scenario = recorded_history.with_measured(past)
     with studies.watched(wish) as watch:

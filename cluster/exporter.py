@@ -45,13 +45,7 @@ def main(
     """Serve node_exporter and cAdvisor series for all nodes of a cluster from what its pods say they use."""
     logs.configure(logging_format=logging_format, verbosity=verbose)
     clock = clocks.WallClock()
-    known = {
-        errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-        load_curves.TraceError: exit_codes.Exit.BAD_INPUT,
-        errors.Unreachable: exit_codes.Exit.UNREACHABLE,
-        OSError: exit_codes.Exit.BAD_INPUT,
-    }
-    with exit_codes.reported(known):
+    with exit_codes.reported(errors.ConfigError, errors.Unreachable, load_curves.TraceError, OSError):
         curves = contention.curves(load_curves.read_trace(trace) if trace else ())
         fleet = exporter_fleet.Fleet(contention.Clock(clock.now(), speed), curves)
         exporter = exporter_http.Exporter(fleet, exporter_text.Page(node_label=node_label, max_cpus=max_cpus), clock)

@@ -9,7 +9,6 @@ import dataclasses
 import gc
 import random
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,17 +44,8 @@ log = logs.get(__name__)
 
 LEASE = "evenload-descheduler"
 LATE_SECONDS = 300.0
-CODES: dict[type[Exception], Exit] = {
-    PolicyError: Exit.BAD_INPUT,
-    OSError: Exit.BAD_INPUT,
-    UnicodeDecodeError: Exit.BAD_INPUT,
-    LedgerError: Exit.BAD_INPUT,
-    kube_errors.ConfigError: Exit.BAD_INPUT,
-    kube_errors.KubeError: Exit.UNREACHABLE,
-    promql_errors.ConfigError: Exit.BAD_INPUT,
-    promql_errors.PromqlError: Exit.UNREACHABLE,
-    promql_errors.Partial: Exit.PARTIAL,
-}
+REPORTED = (PolicyError, OSError, UnicodeDecodeError, LedgerError, kube_errors.KubeError, promql_errors.PromqlError)
+CODES: dict[type[Exception], Exit] = {promql_errors.Partial: Exit.PARTIAL}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +66,7 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = command_line.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
-    with exit_codes.reported(CODES), contextlib.closing(Ledger(command_line.ledger_path)) as ledger:
+    with exit_codes.reported(*REPORTED, codes=CODES), contextlib.closing(Ledger(command_line.ledger_path)) as ledger:
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         asking = command_line.connection.connect(options.prometheus)
@@ -89,7 +79,8 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
         stop = loop.stop_on_signals(signal.SIGTERM) if options.once else loop.stop_on_signals()
-        identity = _identity(command_line, rng)
+        _, port = service_options.listen_address(options.listen, command_line.default_port)
+        identity = lease.identity(port, rng, once=options.once)
         election = lease.Election(door, namespace=options.namespace, name=LEASE, identity=identity, clock=wall, rng=rng)
         enforces = policy.current.descheduler.mode == "Enforce"
         elects = command_line.leader_elect and (enforces or not options.once)
@@ -123,18 +114,6 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
         _serve(parts, registry, command_line, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
-
-
-def _identity(options: CommandLine, rng: random.Random) -> str:
-    """Host and port: no two living processes share them (the listener is bound before the campaign begins).
-
-    So a process that was killed finds its own Lease again after its restart instead of waiting for it to run out. A run
-    of `--once` has no listener and may share a pod with a service: it has a name of its own.
-    """
-    if options.options.once:
-        return f"{socket.gethostname()}:once-{rng.randrange(16**6):06x}"
-    _, port = service_options.listen_address(options.options.listen, options.default_port)
-    return f"{socket.gethostname()}:{port or format(rng.randrange(16**6), '06x')}"
 
 
 def _serve(

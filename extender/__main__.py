@@ -25,14 +25,7 @@ from policy.loading import loader
 from policy.schema import problems, units
 from runtime import clock, exit_codes, logs, options, reloading
 
-_CODES: dict[type[Exception], exit_codes.Exit] = {
-    OSError: exit_codes.Exit.BAD_INPUT,
-    UnicodeDecodeError: exit_codes.Exit.BAD_INPUT,
-    problems.PolicyError: exit_codes.Exit.BAD_INPUT,
-    tls.TlsError: exit_codes.Exit.BAD_INPUT,
-    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    errors.KubeError: exit_codes.Exit.UNREACHABLE,
-}
+REPORTED = (problems.PolicyError, OSError, UnicodeDecodeError, tls.TlsError, errors.KubeError)
 
 
 LONGEST_DEADLINE_SECONDS = 5.0  # kube-scheduler's own httpTimeout where its configuration gives none
@@ -71,7 +64,7 @@ def main(
     policy_file: service.PolicyFile = reloading.Reloading(
         options.policy, loader.load, clock=ticking, describe=loader.describe
     )
-    with exit_codes.reported(_CODES):
+    with exit_codes.reported(*REPORTED):
         security = _security(tls.chosen(tls_cert, tls_key, client_ca, client_names), client_names)
         policy_file.load()
         kube = config.connect(options.kubeconfig, options.context)

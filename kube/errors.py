@@ -19,7 +19,9 @@ The client raises them; nothing of urllib3 or of the kubernetes package leaks. C
 """
 
 import math
-from typing import Final
+from typing import ClassVar, Final
+
+from runtime.exit_codes import Exit
 
 TOO_MANY_REQUESTS: Final = 429
 BUDGET_CAUSE: Final = "DisruptionBudget"  # policyv1.DisruptionBudgetCause: which of the many 429s is a budget's
@@ -32,9 +34,13 @@ FLOW_CONTROL: Final = "FlowControl"
 class KubeError(Exception):
     """Anything this door raises."""
 
+    exit_code: ClassVar = Exit.UNREACHABLE
+
 
 class ConfigError(KubeError):
     """The configuration cannot be used; the text names the file, what was expected and the next step."""
+
+    exit_code: ClassVar = Exit.BAD_INPUT
 
 
 class InvalidPath(KubeError):

@@ -13,6 +13,7 @@ Lease are for people; no decision reads another's clock, and one that no clock c
 import contextlib
 import math
 import random
+import socket
 import threading
 from collections.abc import Callable, Iterator
 
@@ -28,6 +29,17 @@ log = logs.get(__name__)
 RETRY_JITTER_RATIO = 0.2
 NEVER = float("-inf")
 GIVE_BACK_SECONDS = 5.0
+
+
+def identity(listen_port: int, rng: random.Random, *, once: bool = False) -> str:
+    """Returns the holder's name of this process: host and port, because no two living processes share them (the
+    listener is bound before the campaign begins). So a process that was killed finds its own Lease after its restart
+    instead of waiting for it to run out. A run of `once` has no listener and may share a pod with a service: it has a
+    random name, and so has a process whose port is chosen by the system (0).
+    """
+    if once:
+        return f"{socket.gethostname()}:once-{rng.randrange(16**6):06x}"
+    return f"{socket.gethostname()}:{listen_port or format(rng.randrange(16**6), '06x')}"
 
 
 class Election:

@@ -16,15 +16,22 @@ raises them; annotator and descheduler catch `PromqlError`. The library's own ex
 leaked.
 """
 
+from typing import ClassVar
+
 from promql import door
+from runtime.exit_codes import Exit
 
 
 class PromqlError(Exception):
     """Anything that keeps a query from having a trustworthy answer."""
 
+    exit_code: ClassVar = Exit.UNREACHABLE
+
 
 class ConfigError(PromqlError):
     """The address, a header or a credential file cannot be used; nothing was sent."""
+
+    exit_code: ClassVar = Exit.BAD_INPUT
 
 
 class Unreachable(PromqlError):

@@ -23,17 +23,23 @@ class Exit(enum.IntEnum):
 
 
 @contextlib.contextmanager
-def reported(codes: Mapping[type[Exception], Exit]) -> Iterator[None]:
-    """Run the body; an exception of a listed type becomes its text on stderr, each line after `error: `, and SystemExit
-    with its code.
+def reported(*kinds: type[Exception], codes: Mapping[type[Exception], Exit] | None = None) -> Iterator[None]:
+    """Run the body; an exception of these types becomes its text on stderr, each line after `error: `, and SystemExit
+    with its code: the one in `codes`, else its class's `exit_code`, else 2; the most specific class decides.
 
-    The most specific listed type wins, whatever the order of the mapping. Anything else passes: a traceback is then a
-    bug of ours.
+    Anything else passes: a traceback is then a bug.
     """
     try:
         yield
-    except tuple(codes) as error:
-        kind = next(base for base in type(error).__mro__ if base in codes)
-        lines = str(error).splitlines() or [kind.__name__]
+    except kinds as error:
+        lines = str(error).splitlines() or [type(error).__name__]
         sys.stderr.write("".join(f"error: {terminal.escaped(line)}\n" for line in lines))
-        raise SystemExit(int(codes[kind])) from error
+        raise SystemExit(int(_code(type(error), codes or {}))) from error
+
+
+def _code(kind: type[BaseException], codes: Mapping[type[Exception], Exit]) -> Exit:
+    for base in kind.__mro__:
+        code = codes.get(base, vars(base).get("exit_code"))
+        if code is not None:
+            return Exit(code)
+    return Exit.BAD_INPUT

@@ -19,14 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotator.collect import queries
 from annotator.collect.last_good_values import Flags, Floats, LastGoodValues
 from policy import metrics as load_metrics
 from policy.contract import load_annotation
 from policy.metrics import Metric
 from promql import errors, readings
 from promql.door import Answer
-from promql.queries import identity
+from promql.queries import identity, node_queries
 
 
 class MetricAnswer(NamedTuple):
@@ -60,7 +59,7 @@ def ask(
             asked.append(MetricAnswer(metric, None, unreachable))
             continue
         try:
-            answer = query(metric, queries.expression(metric, selector=labels.node_selector))
+            answer = query(metric, node_queries.of_metric(metric, selector=labels.node_selector))
         except errors.PromqlError as error:
             asked.append(MetricAnswer(metric, None, error))
             answering = len(asked) > 1 and asked[-2].answer is not None

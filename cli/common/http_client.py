@@ -14,12 +14,12 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from runtime import exit_codes
+from runtime.exit_codes import Exit
 
 TIMEOUT_SECONDS: Final = 15.0
 _WITHOUT_A_USER: Final = re.compile(r"([a-z+]+://)?[^:@/]*(:[0-9]+)?(/[^@]*)?")
@@ -65,6 +65,8 @@ class BadUrl(HttpError):
 class Unreachable(HttpError):
     """No answer, or none of a service of ours."""
 
+    exit_code: ClassVar = Exit.UNREACHABLE
+
 
 class Foreign(Unreachable):
     """An answer that no service of ours gives."""
@@ -72,13 +74,6 @@ class Foreign(Unreachable):
 
 class Refused(HttpError):
     """The service read the request and said no."""
-
-
-ERRORS: Final[collections.abc.Mapping[type[Exception], exit_codes.Exit]] = {
-    BadUrl: exit_codes.Exit.BAD_INPUT,
-    Unreachable: exit_codes.Exit.UNREACHABLE,
-    Refused: exit_codes.Exit.BAD_INPUT,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

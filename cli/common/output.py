@@ -21,6 +21,7 @@ from rich import segment
 from rich import table as rich_table
 from rich import text as rich_text
 
+from kube import errors as kube_errors
 from runtime import exit_codes, terminal
 
 Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
@@ -28,6 +29,12 @@ Colour = Literal["red", "green", "yellow", "cyan"]
 _GAP: Final = "   "
 _WIDTH: Final = 120
 _OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
+# Where the apiserver's refusal of a request is the user's input.
+REFUSAL_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
+    kube_errors.KubeError: exit_codes.Exit.BAD_INPUT,
+    kube_errors.Unreachable: exit_codes.Exit.UNREACHABLE,
+    kube_errors.ServerError: exit_codes.Exit.UNREACHABLE,
+}
 
 
 def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:

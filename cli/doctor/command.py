@@ -29,12 +29,6 @@ COLOURS: Final[dict[findings.Verdict, output.Colour]] = {
     findings.Verdict.FAIL: "red",
     findings.Verdict.UNKNOWN: "cyan",
 }
-_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
-    errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    errors.KubeError: exit_codes.Exit.UNREACHABLE,
-    promql_errors.ConfigError: exit_codes.Exit.BAD_INPUT,
-    http_client.BadUrl: exit_codes.Exit.BAD_INPUT,
-}
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 
 
@@ -70,7 +64,7 @@ def main(no_headers: bool, output_format: str, **options: Any) -> None:
       evenload doctor --policy policy.yaml --prometheus http://127.0.0.1:9090
       evenload doctor -o json | jq '.checks[] | select(.verdict != "ok")'
     """
-    with exit_codes.reported(_CODES):
+    with exit_codes.reported(errors.KubeError, promql_errors.ConfigError, http_client.BadUrl):
         kube = config.connect(options["kubeconfig"], options["context"])
         settings = _settings(kube, options)
         found = checks.judge(gathering.gather(_means(kube, options), settings))

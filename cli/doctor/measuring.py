@@ -1,7 +1,7 @@
 """Measures Prometheus: where it is, each metric with its cost, its targets, its scrape interval, its clock.
 
 `gathering` calls `measure` with a `Means` that `command` made. The queries are the annotator's own
-(`annotator.collect.queries`), asked once more with statistics. Without an address Prometheus is looked for among the
+(`promql.queries.node_queries`), asked once more with statistics. Without an address Prometheus is looked for among the
 Services and asked through the apiserver, with the caller's rights.
 """
 
@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from annotator import node_index
-from annotator.collect import queries
 from cli import prometheus_finding
 from cli.doctor import findings
 from cli.doctor.facts import ClockFacts, MetricFacts, Origin, PrometheusFacts, Settings, Target
@@ -128,7 +126,7 @@ def _clock(door: client.Client, clock: clocks.Clock) -> ClockFacts:
 
 
 def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Sequence[Node]) -> tuple[MetricFacts, ...]:
-    directory = node_index.directory(nodes)
+    directory = identity.of_nodes(nodes)
     return tuple(
         _metric(door, metric, means.labels.node_selector, directory, settings.node_label)
         for metric in settings.policy.metrics_in_force
@@ -138,7 +136,7 @@ def _metrics(means: Means, door: client.Client, settings: Settings, nodes: Seque
 def _metric(
     door: client.Client, metric: Metric, selector: str, directory: identity.Directory, label: str
 ) -> MetricFacts:
-    expression = queries.expression(metric, selector=selector)
+    expression = node_queries.of_metric(metric, selector=selector)
     try:
         measured = door.measure(expression)
     except errors.PromqlError as error:

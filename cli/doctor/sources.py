@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from annotator import node_index
 from annotator.diagnostics import matching
 from annotator.diagnostics import scrapes as windows
 from cli.doctor import findings
@@ -89,7 +88,7 @@ def nodes_matched(facts: Facts) -> Finding:
     counted = f"{total - len(lacking)} of {total} nodes matched (by {facts.settings.node_label})"
     strangers = sorted({label for one in answered if one.values is not None for label in one.values.unmatched})
     beside = f"; series of no node: {findings.few(strangers)}" if strangers else ""
-    claims = matching.claims(node_index.directory(facts.nodes))
+    claims = matching.claims(identity.of_nodes(facts.nodes))
     if not lacking and claims:
         return findings.warn(f"{counted}; {claims}{beside}", _TRUE_ADDRESSES)
     if not lacking:
@@ -108,9 +107,7 @@ def one_cluster(facts: Facts) -> Finding:
         return facts.origins
     if isinstance(facts.nodes, Finding):
         return findings.unknown("the nodes could not be listed, so no series could be matched", facts.nodes.fix)
-    directory = identity.build(
-        identity.NodeAddress(node.name, tuple(address.address for address in node.addresses)) for node in facts.nodes
-    )
+    directory = identity.of_nodes(facts.nodes)
     label = facts.settings.node_label
     found = [
         finding for origin in facts.origins if (finding := _several_clusters(origin, directory, label)) is not None
@@ -259,7 +256,7 @@ def _why(node: Node, missing: list[MetricFacts], targets: Iterable[Target]) -> F
 
 
 def _mine(node: Node, targets: Iterable[Target]) -> list[Target]:
-    directory = identity.build([identity.NodeAddress(node.name, tuple(address.address for address in node.addresses))])
+    directory = identity.of_nodes([node])
     return [target for target in targets if directory.resolve(target.label) is not None]
 
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kube.objects import NOTHING, Event, Pod, Resources
+from kube.pods import compact
 
-LABEL: Final = "evenload.io/placeholder"
-SELECTOR: Final = f"{LABEL}=true"
-PRESET: Final = "evenload.io/placeholder-preset"
+SELECTOR: Final = f"{compact.PLACEHOLDER_LABEL}=true"
 PREEMPTED: Final = "Preempted"  # kube-scheduler's reason (pkg/scheduler/framework/preemption)
 HOUR_SECONDS: Final = 3600.0
 _HASH: Final = "pod-template-hash"
@@ -109,7 +108,7 @@ def holding(pods: Iterable[Pod], events: Iterable[Event] | None, now_seconds: fl
     """Adds up the pods and Events of a moment (Unix seconds); `events` None: they could not be read."""
     by_owner: dict[Owner, list[Pod]] = collections.defaultdict(list)
     for pod in pods:
-        if pod.labels.get(LABEL) == "true" and not (pod.finished or pod.deleting):
+        if pod.labels.get(compact.PLACEHOLDER_LABEL) == "true" and not (pod.finished or pod.deleting):
             by_owner[owner_of(pod)].append(pod)
     sets = tuple(_set(owner, by_owner[owner]) for owner in sorted(by_owner))
     return Holding(sets, None if events is None else _preemptions(events, [one.owner for one in sets], now_seconds))
@@ -129,7 +128,13 @@ def _set(owner: Owner, pods: Sequence[Pod]) -> Set:
             nodes[pod.node_name] = nodes[pod.node_name].with_pod(pod)
     waiting = tuple(sorted(pod.created_at_seconds for pod in pods if not pod.node_name))
     first = min(pods, key=lambda pod: pod.name)
-    return Set(owner, first.annotations.get(PRESET, ""), first.priority, dict(sorted(nodes.items())), waiting)
+    return Set(
+        owner,
+        first.annotations.get(compact.PRESET_ANNOTATION, ""),
+        first.priority,
+        dict(sorted(nodes.items())),
+        waiting,
+    )
 
 
 def total(rooms: Iterable[Room]) -> Room:

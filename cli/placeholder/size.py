@@ -15,11 +15,6 @@ from cli.placeholder import choice, sizing
 from kube import config, door, errors, kinds
 from runtime import clock, exit_codes
 
-ERRORS: Final[dict[type[Exception], exit_codes.Exit]] = {
-    errors.KubeError: exit_codes.Exit.BAD_INPUT,
-    errors.Unreachable: exit_codes.Exit.UNREACHABLE,
-    errors.ServerError: exit_codes.Exit.UNREACHABLE,
-}
 NOT_COUNTED: Final = sizing.Nodes(0, 0.0)
 
 
@@ -59,7 +54,7 @@ def main(
       evenload placeholder size --deployment placeholder --nodes-per-replica 4 --max-replicas 50 --dry-run
     """
     refuse(size_options)
-    with exit_codes.reported(ERRORS):
+    with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
         kube = config.connect(kubeconfig, context)
         nodes = counted(kube, node_selectors) if size_options.proportional else NOT_COUNTED
         found = sizing.planned(size_options, nodes, clock.WallClock().now())

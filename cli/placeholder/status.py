@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from cli.common import api_types, output
-from cli.placeholder import choice, holding, size
+from cli.placeholder import choice, holding
 from cli.placeholder.holding import Holding, Room
 from kube import config, door, errors, kinds
 from runtime import clock, exit_codes
@@ -52,7 +52,7 @@ def main(
     """
     where = "" if all_namespaces else namespace
     now_seconds = clock.WallClock().now()
-    with exit_codes.reported(size.ERRORS):
+    with exit_codes.reported(errors.KubeError, codes=output.REFUSAL_CODES):
         found, refused = read(config.connect(kubeconfig, context), where, now_seconds)
     if output_format in ("json", "yaml"):
         output.data(output.structured(document(found, now_seconds), output_format))

@@ -8,7 +8,6 @@ cannot see, and half of a node's series make it look idle. A node or pod without
 
 import collections.abc
 import contextlib
-import functools
 import itertools
 import math
 from typing import NamedTuple
@@ -19,9 +18,8 @@ from descheduler.snapshot.snapshot import Overview, Snapshot
 from descheduler.snapshot.usage import NodeUsage, PodUsage, Resource
 from kube import kinds
 from kube.door import ScalesDoor
-from kube.objects import Address, Node, PersistentVolume, Pod
+from kube.objects import Node, PersistentVolume, Pod
 from policy.contract import load_annotation
-from policy.metrics import Metric
 from policy.schema.load_policy import LoadPolicy
 from promql import readings
 from promql.door import Answer, PrometheusDoor
@@ -69,7 +67,7 @@ class Reader:
         self._labels = labels
         self._begun: Begun | None = begun
         self._listing = listing
-        self._known: tuple[list[tuple[str, tuple[Address, ...]]], identity.Directory] | None = None
+        self._directory = identity.NodeDirectory()
 
     def take(self, policy: LoadPolicy, *, now_seconds: float, hot: Hot | None = None) -> Snapshot:
         """The cluster as it is now; raises KubeError and PromqlError.
@@ -163,27 +161,15 @@ class Reader:
         """Every node's windows, now or as they were at `at_seconds`: six to eight queries, however many nodes there
         are. Raises PromqlError.
         """
-        directory, metrics = self._directory(nodes), usage.metrics_read(policy, nodes)
+        directory, metrics = self._directory.follow(nodes), usage.metrics_read(policy, nodes)
         ratios = {}
         for metric in metrics:
-            answer = self._prometheus.query(expression(metric, self._labels.node_selector), at_seconds=at_seconds)
+            answer = self._prometheus.query(
+                node_queries.of_metric(metric, selector=self._labels.node_selector), at_seconds=at_seconds
+            )
             ratios[metric.name] = self._by_node(answer, directory, load_annotation.invalid_reason)
         times = self._node_times(directory, {metric.resource for metric in metrics}, at_seconds)
         return usage.of_nodes(ratios, times)
-
-    def _directory(self, nodes: collections.abc.Iterable[Node]) -> identity.Directory:
-        """Which series are whose: the last directory, while nodes have the names and addresses that they had."""
-        every = list(nodes)
-        named = [(node.metadata.name, node.status.addresses) for node in every]
-        known = self._known
-        if known is None or known[0] != named:
-            addressed = (
-                identity.NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds)
-                for node in every
-            )
-            known = named, identity.build(addressed, known[1] if known is not None else None)
-            self._known = known  # in one piece: previews come by here on other threads
-        return known[1]
 
     def _node_times(
         self, directory: identity.Directory, resources: set[str], at_seconds: float | None
@@ -255,15 +241,6 @@ def relievable(node_usages: collections.abc.Mapping[str, NodeUsage], policy: Loa
         for name, one in node_usages.items()
         if any(usage.over(one.ratios.get(metric, 0.0), band.evict_until_ratio) for metric, band in bands)
     )
-
-
-@functools.lru_cache(maxsize=256)
-def expression(metric: Metric, selector: str) -> str:
-    """The metric's own query, or the built-in one: the same text that the annotator asks."""
-    if metric.query is not None:
-        return metric.query
-    window = node_queries.Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
-    return node_queries.expression(window, selector=selector)
 
 
 def pod_windows(policy: LoadPolicy) -> dict[Resource, float]:

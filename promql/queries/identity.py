@@ -12,7 +12,7 @@ oldest: who claims everybody's addresses is in dispute with all. What is claimed
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 # By which the replicas of one Prometheus, ruler or receiver tell their series apart: prometheus-operator's and Thanos'
 # own names, and the one that Mimir's HA tracker takes.
@@ -45,6 +45,24 @@ class NodeAddress(NamedTuple):
     name: str
     addresses: tuple[str, ...] = ()
     created_at_seconds: float = 0.0
+
+
+class Addressed(Protocol):
+    """An address of a node."""
+
+    @property
+    def address(self) -> str: ...
+
+
+class NamedNode(Protocol):
+    """A node as far as series name it; `kube.objects.Node` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def addresses(self) -> Sequence[Addressed]: ...
+    @property
+    def created_at_seconds(self) -> float: ...
 
 
 class Claim(NamedTuple):
@@ -136,3 +154,28 @@ def without_port(label: str) -> str:
         return label[1:].partition("]")[0]
     host, colon, port = label.rpartition(":")
     return host if colon and ":" not in host and port.isdigit() else label
+
+
+def of_nodes(nodes: Iterable[NamedNode], before: Directory | None = None) -> Directory:
+    """Returns the directory of a cluster's nodes; see `build`."""
+    addressed = (
+        NodeAddress(node.name, tuple(one.address for one in node.addresses), node.created_at_seconds) for node in nodes
+    )
+    return build(addressed, before)
+
+
+class NodeDirectory:
+    """The directory of the nodes shown last: the same object while nodes keep their names and addresses. Any thread may
+    call `follow`; each call reads and writes one reference.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[list[tuple[str, Sequence[Addressed]]], Directory] | None = None
+
+    def follow(self, nodes: Iterable[NamedNode]) -> Directory:
+        """Returns the directory of these nodes."""
+        every, known = list(nodes), self._known
+        named = [(node.name, node.addresses) for node in every]
+        if known is None or known[0] != named:
+            self._known = known = named, of_nodes(every, known[1] if known is not None else None)
+        return known[1]

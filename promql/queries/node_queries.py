@@ -16,7 +16,7 @@ numbers. Written against node_exporter's series as they come, without recording 
 
 import functools
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MAX_POINTS = 288  # 1d in steps of 5m; a finer step costs Prometheus more than a peak between two steps is worth
 
@@ -28,6 +28,29 @@ class Window(NamedTuple):
     statistic: str
     window_seconds: float
     averaging_seconds: float
+
+
+class MetricQuery(Protocol):
+    """A metric as far as its query goes; `policy.metrics.Metric` is one."""
+
+    @property
+    def resource(self) -> str: ...
+    @property
+    def statistic(self) -> str: ...
+    @property
+    def window_seconds(self) -> float: ...
+    @property
+    def averaging_seconds(self) -> float: ...
+    @property
+    def query(self) -> str | None: ...
+
+
+def of_metric(metric: MetricQuery, *, selector: str = "") -> str:
+    """Returns the metric's own query as it stands, or the built-in one with `selector`; errors as of `expression`."""
+    if metric.query is not None:
+        return metric.query
+    window = Window(metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds)
+    return _expression(window, selector)
 
 
 def expression(window: Window, *, selector: str = "") -> str:

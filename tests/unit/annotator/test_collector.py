@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect import collector, queries
+from annotator.collect import collector
 from annotator.collect.last_good_values import EMPTY, Held, LastGoodValues
 from policy import metrics
 from promql import door, errors, readings
-from promql.queries import identity
+from promql.queries import identity, node_queries
 
 CPU, CPU_MAX, MEMORY = metrics.BUILT_IN[0], metrics.BUILT_IN[1], metrics.BUILT_IN[3]
 DOWN = errors.Unreachable("down")
@@ -198,7 +198,7 @@ def test_every_metric_is_asked_once_for_all_nodes() -> None:
         return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
-    assert seen == [queries.expression(metric, selector='job="x"') for metric in metrics.BUILT_IN]
+    assert seen == [node_queries.of_metric(metric, selector='job="x"') for metric in metrics.BUILT_IN]
     assert all(one.answer is not None and one.answer.values == {"a": 0.25} for one in answers)
 
 
@@ -216,7 +216,7 @@ def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
 
 def test_a_query_of_the_policy_is_asked_as_it_stands() -> None:
     own = metrics.Metric("cpu_own", "cpu", "anything", 60.0, 60.0, query="node:cpu:ratio")
-    assert queries.expression(own, selector='job="x"') == "node:cpu:ratio"
+    assert node_queries.of_metric(own, selector='job="x"') == "node:cpu:ratio"
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ import prometheus_client
 import pytest
 
 from annotator import dry_run_report, metrics, node_sync, sync_outcome
-from annotator.collect import queries
 from annotator.publish import node_writer
 from kube import errors
 from policy.schema import load_policy
-from promql.queries import identity
+from promql.queries import identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 POLICY = load_policy.defaults()
@@ -21,7 +20,7 @@ def synced(*, dry_run: bool, refused: str = "") -> tuple[sync_outcome.Outcome, n
     """One sync over two nodes; the apiserver refuses writes to `refused`."""
     clock, kube, prometheus = clocks.ManualClock(), fake_kube_writes.FakeKubeWrites(), fake_prometheus.FakePrometheus()
     for metric in POLICY.metrics_in_force:
-        prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
+        prometheus.answer(node_queries.of_metric(metric), {"node-1": 0.2, "node-2": 0.6})
     if refused:
         kube.fail(refused, errors.Forbidden("PATCH", status=403, reason="Forbidden", message="no rights"))
     telemetry = metrics.Telemetry(prometheus_client.CollectorRegistry(), clock.now)

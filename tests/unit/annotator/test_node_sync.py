@@ -8,7 +8,6 @@ import prometheus_client
 import pytest
 
 from annotator import metrics, node_sync
-from annotator.collect import queries
 from annotator.sync_outcome import Outcome
 from kube import errors as kube_errors
 from kube.objects import Node
@@ -20,7 +19,7 @@ from promql.queries import identity, node_queries
 from tests import builders, clocks, fake_kube_writes, fake_prometheus
 
 POLICY = load_policy.defaults()
-EXPRESSIONS = {metric.name: queries.expression(metric) for metric in POLICY.metrics_in_force}
+EXPRESSIONS = {metric.name: node_queries.of_metric(metric) for metric in POLICY.metrics_in_force}
 
 
 def with_uid(uid: str, body: dict[str, Any]) -> None:

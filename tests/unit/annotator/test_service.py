@@ -7,13 +7,12 @@ import prometheus_client
 import pytest
 
 from annotator import metrics, node_sync, service
-from annotator.collect import queries
 from kube import policy_events
 from kube.pods.compact import Pod
 from policy.loading import loader
 from promql import errors
 from promql.http import circuit_breaker, client, query_metrics
-from promql.queries import identity
+from promql.queries import identity, node_queries
 from runtime import clock, options, reloading
 from tests import builders, clocks, fake_kube_writes, fake_prometheus, metric_docs
 
@@ -53,7 +52,7 @@ class Bench:
             circuit=lambda: "as told",
         )
         for metric in self.policy.current.metrics_in_force:
-            self.prometheus.answer(queries.expression(metric), {"node-1": 0.2, "node-2": 0.6})
+            self.prometheus.answer(node_queries.of_metric(metric), {"node-1": 0.2, "node-2": 0.6})
 
     def see_levels(self) -> None:
         """One sync over two nodes, outside the service's empty caches."""
@@ -133,7 +132,7 @@ def test_readiness_waits_for_the_first_lists_only(bench: Bench) -> None:
     assert routes.get("/readyz").status_code == 503
     bench.caches_are_full()
     for metric in bench.policy.current.metrics_in_force:
-        bench.prometheus.fail(queries.expression(metric), errors.Unreachable("Prometheus is away"))
+        bench.prometheus.fail(node_queries.of_metric(metric), errors.Unreachable("Prometheus is away"))
     bench.service.sync()
     answer = routes.get("/readyz?verbose")
     assert answer.status_code == 200

@@ -64,7 +64,7 @@ class FakePrometheus:
 
     def _rows(self, expression: str, moment: float) -> collections.abc.Iterator[tuple[dict[str, str], float]]:
         times = {node_queries.data_time("cpu"), node_queries.data_time("memory")}
-        texts = {cluster_reader.expression(metric, ""): metric.name for metric in self._policy.metrics_in_force}
+        texts = {node_queries.of_metric(metric): metric.name for metric in self._policy.metrics_in_force}
         for node, ratios in self._scene.readings.items():
             if expression in times:
                 yield {"instance": f"{node}:9100"}, moment - self.age_seconds

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotator.collect import queries
 from policy import metrics
 from policy.schema import load_policy
 from promql import errors
@@ -45,7 +44,7 @@ def test_the_other_questions_are_recognised_too(resource: str, span: float, sele
 
 @pytest.mark.parametrize("metric", load_policy.LoadPolicy.of({}).metrics_in_force, ids=lambda metric: metric.name)
 def test_every_metric_of_the_default_policy_is_understood(metric: metrics.Metric) -> None:
-    assert expressions.Book().meaning(queries.expression(metric)) == Window(
+    assert expressions.Book().meaning(node_queries.of_metric(metric)) == Window(
         metric.resource, metric.statistic, metric.window_seconds, metric.averaging_seconds
     )
 
