@@ -117,7 +117,7 @@ class Annotator:
         self._standing = NodeAnnotationCache()
         self._digester = heartbeat.Digester()
         self._complaints = change_logger.ChangeLogger()
-        self._usage = usage_sync.OwnerUsage(self.ask_pods, self.publish_usage, telemetry, clock.now)
+        self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
         self.pods = PodIndex()
         self.scrapes = scrapes.Scrapes(prometheus, selector=settings.labels.node_selector)
         self.levels: effectiveness.Levels | None = None
@@ -168,7 +168,7 @@ class Annotator:
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
         asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
-        asked = collector.doubted(self.ask(metrics, known), self._book)
+        asked = collector.doubted(self._ask(metrics, known), self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         self._report(asked)
         failures = tuple(one.error for one in asked if one.error is not None)
@@ -184,12 +184,11 @@ class Annotator:
         answered = len(asked) - len(failures)
         return Outcome(len(nodes), without, failures, answered, *published, unmatched=unmatched)
 
-    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
-        """Prometheus' answers. A simulation may say itself what they would be (`simulator.world.handing`)."""
+    def _ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
         return collector.ask(self._query, metrics, known, self._settings.labels, failed_before=self._failed)
 
-    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
-        """Queries the use of pods; errors as in `ask`."""
+    def _ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
+        """Queries the use of pods; raises PromqlError."""
         query, selector = functools.partial(self._timed, f"pods_{resource}"), self._settings.labels.pod_selector
         return usage_sync.ask(query, resource, window_seconds, selector=selector)
 
@@ -258,8 +257,8 @@ class Annotator:
         recent = self.pods.placed_since(now_seconds - longest_seconds)
         return hot_counts.hot_counts(recent, policy.hot_spots, now_seconds=now_seconds)
 
-    def publish_usage(self, published: owner_usage.Published) -> None:
-        """Bring owners' means to the extenders; as with `publish`. Raises KubeError."""
+    def _publish_usage(self, published: owner_usage.Published) -> None:
+        """Brings owners' means to the extenders. Raises KubeError."""
         usage_sync.write(self._writer, self._settings.namespace, published)
 
     def _beat(

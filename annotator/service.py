@@ -6,11 +6,9 @@ writes and judges placements; the others keep their caches warm and answer their
 """
 
 import contextlib
-import functools
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 import flask
 from prometheus_client import CollectorRegistry
@@ -34,27 +32,6 @@ IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill,
 LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries and many patches) before we count as stuck
 
 
-OnChange = Callable[[PodView | None, PodView | None], None]  # old and new: None before it came, and after it went
-
-
-class Pods(Protocol):
-    """The pods of the cluster: a reflector, or what takes its place where nothing is watched."""
-
-    synced: threading.Event
-
-    def start(self, stop: threading.Event) -> threading.Thread:
-        """Follow them on a thread of its own."""
-        ...
-
-    def catch_up(self) -> None:
-        """One turn without threads, see the reflector."""
-        ...
-
-    def snapshot(self) -> Mapping[str, PodView]:
-        """All of them at one moment; the mapping never changes."""
-        ...
-
-
 class Service:
     """Everything of a running annotator; `leads` says whether this replica publishes, `led_until` (Unix seconds) until
     when another did, or an earlier life of ours.
@@ -72,7 +49,6 @@ class Service:
         rng: random.Random,
         news: policy_events.PolicyEventPublisher | None = None,
         circuit: Callable[[], str] | None = None,
-        pods: Callable[[OnChange], Pods] | None = None,
         left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._annotator = annotator
@@ -86,12 +62,8 @@ class Service:
         self._since_seconds = clock.now()
         self._heartbeat = health.Heartbeat()
         self.nodes = reflector.Reflector(door, kinds.NODES, clock=clock, rng=rng)
-        watched = functools.partial(reflector.Reflector, door, compact.PODS, clock=clock, rng=rng)
-        self.pods: Pods = watched(on_change=self.on_pod) if pods is None else pods(self.on_pod)
-        followed = {"nodes": self.nodes, "pods": self.pods}
-        self.watches = watch_status.Watches(
-            {name: one for name, one in followed.items() if isinstance(one, reflector.Reflector)}
-        )
+        self.pods = reflector.Reflector(door, compact.PODS, clock=clock, rng=rng, on_change=self.on_pod)
+        self.watches = watch_status.Watches({"nodes": self.nodes, "pods": self.pods})
         self._left_out = left_out or undecodable.UndecodableObjects(clock)
         self.results = tally.Results()
         self._pods_left_out = PodsLeftOut()

@@ -53,7 +53,7 @@ def ask(query: Callable[[str], Answer], resource: str, window_seconds: float, *,
     text = pod_queries.cpu_cores if resource == load_metrics.CPU else pod_queries.memory_bytes
     answer = query(text(window_seconds, selector=selector))
     amounts, refused = readings.by_pod(answer, judge=functools.partial(invalid_reason, resource))
-    return UsageAnswer(owner_means.Named(amounts), not answer.samples, refused)
+    return UsageAnswer(owner_means.Named(amounts), not answer.labels, refused)
 
 
 def invalid_reason(resource: str, amount: float) -> str | None:

@@ -100,18 +100,6 @@ class Service:
         self.last: Report | None = None
         self.trouble: str | None = None
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing is remembered of any node: after a run in which none was over a line or being relieved."""
-        return self._memory is not None and not (self._memory.streaks or self._memory.relieving)
-
-    def stay_at_rest(self) -> None:
-        """In place of a run, by somebody who looked and found no node over a line: what became of earlier evictions is
-        learnt, and nothing is remembered of any node as of now. Only while `at_rest`; raises as `run`.
-        """
-        self._follow(self._parts.policy.current, self._parts.clock.now())
-        self._seen_at_seconds = self._parts.clock.monotonic()
-
     def run(self, *, headroom: bool = True) -> Report | None:
         """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise.
 

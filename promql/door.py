@@ -5,11 +5,12 @@ know this module only. Values arrive raw: NaN, infinite and negative ones are ke
 becomes readings (`promql.readings`), so that they can be counted by reason instead of being lost.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-DEFAULT_TIMEOUT_SECONDS: Final = 10.0
+import numpy as np
+import numpy.typing as npt
 
 
 class Sample(NamedTuple):
@@ -20,11 +21,30 @@ class Sample(NamedTuple):
     at_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """An instant query's answer, which is whole: a partial one is an error (`promql.errors.Partial`)."""
+    """An instant query's answer, which is whole: a partial one is an error (`promql.errors.Partial`).
 
-    samples: tuple[Sample, ...]
+    Columns over its series: the labels of each, its unjudged value [series], and the evaluation time (Unix seconds; 0
+    without any series). Thousands of series are read at every sync, so they come without an object around each.
+    """
+
+    labels: Sequence[Mapping[str, str]] = ()
+    values: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    at_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> "Answer":
+        """From samples of one instant."""
+        every = list(samples)
+        values = np.array([sample.value for sample in every], np.float64)
+        return cls([sample.labels for sample in every], values, every[0].at_seconds if every else 0.0)
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The series one by one, for people and tests."""
+        rows = zip(self.labels, self.values.tolist(), strict=True)
+        return tuple(Sample(labels, value, self.at_seconds) for labels, value in rows)
 
 
 class Measured(NamedTuple):

@@ -16,10 +16,12 @@ raises them; annotator and descheduler catch `PromqlError`. The library's own ex
 leaked.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from promql import door
 from runtime.exit_codes import Exit
+
+if TYPE_CHECKING:  # the door loads numpy, which the start of a run does not wait for
+    from promql import door
 
 
 class PromqlError(Exception):
@@ -67,7 +69,7 @@ class Partial(PromqlError):
     server's words, `answer` is what came: a report for people may show it, no service acts on it.
     """
 
-    def __init__(self, message: str, *, answer: door.Answer, reasons: tuple[str, ...]) -> None:
+    def __init__(self, message: str, *, answer: "door.Answer", reasons: tuple[str, ...]) -> None:
         super().__init__(message)
         self.answer = answer
         self.reasons = reasons

@@ -78,16 +78,17 @@ def by_node(
     """Utilisation ratios per node; -0.02..0 is the noise of a rate and reads as 0. `of_replicas` makes one value of
     what several replicas say of the same target, or None where they disagree.
     """
-    said = _label_values(answer, label)
-    nodes = directory.resolved(said)
-    ratios = [0.0 if -ZERO_NOISE_RATIO <= ratio < 0 else ratio for _, ratio, _ in answer.samples]
-    unmatched = {text for text, node in zip(said, nodes, strict=True) if node is None}
+    names = _label_values(answer, label)
+    nodes = directory.resolved(names)
+    noise = (answer.values < 0) & (answer.values >= -ZERO_NOISE_RATIO)
+    ratios = np.where(noise, 0.0, answer.values).tolist()
+    unmatched = {text for text, node in zip(names, nodes, strict=True) if node is None}
     known = [node for node in nodes if node is not None]
     if unmatched:
         ratios = [ratio for ratio, node in zip(ratios, nodes, strict=True) if node is not None]
     several: dict[str, str] = {}
     if len(set(known)) < len(known):
-        labels = [sample.labels for sample, node in zip(answer.samples, nodes, strict=True) if node is not None]
+        labels = [each for each, node in zip(answer.labels, nodes, strict=True) if node is not None]
         known, ratios, several = _united(known, ratios, labels, of_replicas)
     values, refused = judged(known, ratios, judge)
     return NodeValues(values, refused | several, tuple(sorted(unmatched)))
@@ -127,15 +128,15 @@ def _are_replicas(series: Sequence[Mapping[str, str]]) -> bool:
 
 def _label_values(answer: door.Answer, label: str) -> list[str]:
     try:
-        return [labels[label] for labels, _, _ in answer.samples]
+        return [labels[label] for labels in answer.labels]
     except KeyError:  # seldom: a query of an operator's own
-        return [labels.get(label, "") for labels, _, _ in answer.samples]
+        return [labels.get(label, "") for labels in answer.labels]
 
 
 def by_pod(answer: door.Answer, *, judge: Judge) -> tuple[dict[str, float], dict[str, str]]:
     """Values and refusals by "namespace/name" for the answers of `promql.queries.pod_queries` (cores or bytes)."""
     keys = _pod_keys(answer)
-    values = [value for _, value, _ in answer.samples]
+    values = answer.values.tolist()
     if "" in keys:
         values = [value for key, value in zip(keys, values, strict=True) if key]
         keys = [key for key in keys if key]
@@ -147,10 +148,10 @@ def _pod_keys(answer: door.Answer) -> list[str]:
     try:
         return [
             f"{labels['namespace']}/{labels['pod']}" if labels["namespace"] and labels["pod"] else ""
-            for labels, _, _ in answer.samples
+            for labels in answer.labels
         ]
     except KeyError:  # seldom: a query of other labels
-        names = [(labels.get("namespace"), labels.get("pod")) for labels, _, _ in answer.samples]
+        names = [(labels.get("namespace"), labels.get("pod")) for labels in answer.labels]
         return [f"{namespace}/{pod}" if namespace and pod else "" for namespace, pod in names]
 
 

@@ -19,14 +19,14 @@ class FakePrometheus:
 
     def answer(self, expression: str, values: Mapping[str, float], *, warnings: tuple[str, ...] = ()) -> None:
         """Prepare one value per label text for an expression."""
-        answer = door.Answer(tuple(door.Sample({self._label: label}, value, 0.0) for label, value in values.items()))
+        answer = door.Answer.of(tuple(door.Sample({self._label: label}, value, 0.0) for label, value in values.items()))
         self._answers[expression] = answer
         if warnings:
             self.fail(expression, errors.Partial("; ".join(warnings), answer=answer, reasons=warnings))
 
     def answer_samples(self, expression: str, *samples: door.Sample) -> None:
         """Prepare exact samples, doubles included."""
-        self._answers[expression] = door.Answer(samples)
+        self._answers[expression] = door.Answer.of(samples)
 
     def fail(self, expression: str, error: errors.PromqlError) -> None:
         """Make an expression raise."""
@@ -35,7 +35,7 @@ class FakePrometheus:
     def query(self, expression: str, *, at_seconds: float | None = None) -> door.Answer:
         """See promql.door."""
         self.asked.append(expression)
-        prepared = self._answers.get(expression, door.Answer(()))
+        prepared = self._answers.get(expression, door.Answer())
         if isinstance(prepared, errors.PromqlError):
             raise prepared
         return prepared

@@ -57,7 +57,7 @@ class Scrapes:
         return _too_few(shortest, scrapes), too_young(longest, known or 0.0)
 
     def _number(self, expression: str) -> float | None:
-        values = [sample.value for sample in self._prometheus.query(expression).samples]
+        values = self._prometheus.query(expression).values.tolist()
         return next((value for value in values if not math.isnan(value)), None)
 
 

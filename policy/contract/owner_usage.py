@@ -118,41 +118,6 @@ def _places(amount: float) -> int:
     return int(amount < 10)
 
 
-def written(published: Published) -> Published:
-    """Returns the means as a reader of their text gets them."""
-    return Published(timestamps.decode(timestamps.encode(published.at_seconds)), _ReadBack(published.means))
-
-
-class _ReadBack(collections.abc.Mapping[str, Mean]):
-    """Means as they are read where they were written: rounded when asked for, which few of them ever are."""
-
-    def __init__(self, means: Means) -> None:
-        self._means = means
-
-    def __getitem__(self, owner: str) -> Mean:
-        return _read_back(self._means[owner])
-
-    def __iter__(self) -> collections.abc.Iterator[str]:
-        return iter(self._means)
-
-    def __len__(self) -> int:
-        return len(self._means)
-
-
-def _read_back(mean: Mean) -> Mean:
-    millicores, size_bytes, replicas = mean
-    return Mean(
-        None if millicores is None else _rounded(millicores),
-        None if size_bytes is None else _rounded(size_bytes / _MEBIBYTE) * _MEBIBYTE,
-        replicas,
-    )
-
-
-def _rounded(amount: float) -> float:
-    places = _places(amount)
-    return round(amount, places) if places else float(round(amount))  # to whole ones in a fifth of the time
-
-
 def decode(data: collections.abc.Mapping[str, str]) -> Published:
     """Decodes a ConfigMap's data; UsageError when they are unusable as a whole. A foreign line is counted."""
     if data.get("v") != VERSION:

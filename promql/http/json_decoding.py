@@ -14,6 +14,7 @@ warnings what later ones call `infos`, with `PromQL info:`. Any other text is ta
 from typing import Final, Literal, TypeVar
 
 import msgspec
+import numpy as np
 
 from promql import door, errors
 
@@ -87,7 +88,8 @@ T = TypeVar("T")
 def vector(body: bytes) -> door.Answer:
     """The answer in an instant query's body; raises Garbage and Partial without a server name, the client adds it."""
     rows, warnings = _instants(body)
-    answer = door.Answer(tuple([door.Sample(row.metric, float(row.value[1]), row.value[0]) for row in rows]))
+    values = np.array([float(row.value[1]) for row in rows], np.float64)
+    answer = door.Answer([row.metric for row in rows], values, rows[0].value[0] if rows else 0.0)
     if warnings:
         raise errors.Partial("; ".join(warnings), answer=answer, reasons=warnings)
     return answer

@@ -15,12 +15,10 @@ import msgspec
 
 from extender import protocol
 from extender.service import Service
-from extender.state import usage_estimates
 from extender.state.cluster_view import Candidates
 from extender.verbs import explain, verbs
 from kube.objects import Pod
 from kube.pods import compact
-from policy.contract import owner_usage
 from runtime.clock import Clock
 from simulator.scheduling.extenders import FilterResult, Victims
 from simulator.scheduling.node_order import Ints
@@ -41,7 +39,6 @@ class DirectExtender:
         self._extender, self._seen = extender, extender.view
         self._clock, self._weight = clock, weight
         self._news: list[tuple[Pod | None, Pod | None]] = []  # of pods, since it last caught up
-        self._means: owner_usage.Published | None = None  # the same of owners
         self._filtered: _FilterReply | None = None  # the last answer
 
     @property
@@ -58,20 +55,13 @@ class DirectExtender:
         elif not compact.counts_alike(old, new):
             self._news.append((old, new))
 
-    def usage_changed(self, published: owner_usage.Published) -> None:
-        """The annotator would have written owners' means; the same holds for them."""
-        self._means = published
-
     def catch_up(self, *, others: bool) -> None:
-        """Tell the extender what has happened by now: of pods, of owners, and what its watches have of `others`."""
+        """Feeds the changes of pods to the view, and of `others` what its watches have."""
         if others:
             self._extender.catch_up(pods=False)
         news, self._news = self._news, []
         for old, new in news:
             self._seen.pod_changed(old, new, self._clock.now())
-        means, self._means = self._means, None
-        if means is not None:
-            self._seen.usage_published(usage_estimates.Read(means, ""), self._clock.now())
 
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the nodes may take the pod."""

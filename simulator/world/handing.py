@@ -7,29 +7,20 @@ sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs e
 """
 
 import dataclasses
-import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from annotator import node_sync, usage_sync
-from annotator.collect import collector
+from annotator import node_sync
 from annotator.collect.last_good_values import LastGoodValues, NodeSet
 from annotator.publish import write_plan
 from annotator.publish.node_annotations import AnnotationColumns
 from extender.state import node_cache
-from policy.contract import load_annotation, owner_usage
 from policy.contract.load_annotation import Reading
-from policy.metrics import Metric
-from promql import readings
-from promql.queries import identity
-from simulator.prometheus import pod_amounts
-from simulator.prometheus.columns import Column, MetricColumns
 from simulator.usage.node_usage import Floats
-from simulator.world import told_pods
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -77,57 +68,14 @@ class PublishedReadings:
 NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
 
 
-class AnnotatorInput(Protocol):
-    """The annotator's input in place of Prometheus' answers (`windows`); None: query it."""
-
-    def ratios(self, metric: Metric) -> Column | None:
-        """Of all nodes."""
-        ...
-
-    def pods(self, resource: str, window_seconds: float) -> pod_amounts.Amounts | None:
-        """Of all pods."""
-        ...
-
-
-class HandoverPoints(NamedTuple):
-    """Where the annotator's readings come from and who tells it of pods, and to whom it shows what it would write."""
-
-    told: AnnotatorInput
-    pods: told_pods.Pods
-    readings: Callable[[PublishedReadings, bool], None]  # of all nodes, and whether some node would have been written
-    usage: Callable[[owner_usage.Published], None]  # of owners, as it would be read
-
-
 class Annotator(node_sync.Annotator):
-    """The annotator with other ends: it is told what nodes show, and what it would write is shown."""
+    """The annotator with another end: its readings go to the extender's table instead of into patches."""
 
-    def __init__(self, *parts: Any, ends: HandoverPoints, **named: Any) -> None:
+    def __init__(self, *parts: Any, show: Callable[[PublishedReadings, bool], None], **named: Any) -> None:
         super().__init__(*parts, **named)
-        self._told, _, self._show, self._show_usage = ends
+        self._show = show  # of all nodes, and whether some node would have been written
         self._said = NOTHING
         self._again = ""
-
-    def ask(self, metrics: Sequence[Metric], known: identity.Directory) -> tuple[collector.MetricAnswer, ...]:
-        """Returns the windows of nodes; queries Prometheus where one of them is no good value, which the query path
-        judges.
-        """
-        told = [self._told.ratios(metric) for metric in metrics]
-        columns = [column for column in told if column is not None]
-        if len(columns) < len(told) or not _all_good(columns):
-            return super().ask(metrics, known)
-        return tuple(
-            [
-                collector.MetricAnswer(metric, MetricColumns(column))
-                for metric, column in zip(metrics, columns, strict=True)
-            ]
-        )
-
-    def ask_pods(self, resource: str, window_seconds: float) -> usage_sync.UsageAnswer:
-        """Returns the use of pods; queries Prometheus where a series is ambiguous or an amount is no good one."""
-        told = self._told.pods(resource, window_seconds)
-        if told is None or not _can_be(told.known, functools.partial(usage_sync.invalid_reason, resource)):
-            return super().ask_pods(resource, window_seconds)
-        return usage_sync.UsageAnswer(told, not len(told.known))
 
     def publish(
         self, book: LastGoodValues, fleet: NodeSet, rules: node_sync.Rulebook, now_seconds: float
@@ -147,10 +95,6 @@ class Annotator(node_sync.Annotator):
         written = int(np.count_nonzero(weighed.worth))
         self._show(self._said, written > 0)
         return node_sync.Published(Counter({write_plan.WRITTEN: written}), None, None)
-
-    def publish_usage(self, published: owner_usage.Published) -> None:
-        """Show owners' means to the extender."""
-        self._show_usage(owner_usage.written(published))
 
 
 class Table(node_cache.NodeTable):
@@ -182,15 +126,6 @@ class Table(node_cache.NodeTable):
                 values = {metric: ratio for metric, ratio in zip(said.metrics, ratios, strict=True) if ratio == ratio}
                 found[name] = found[name]._replace(reading=Reading(at_seconds, values), problem="")
         return found
-
-
-def _all_good(columns: Sequence[Column]) -> bool:
-    ratios = np.array([column.ratios for column in columns])
-    return not np.count_nonzero((ratios < 0.0) | (ratios > load_annotation.MAX_RATIO))
-
-
-def _can_be(amounts: Floats, judge: readings.Judge) -> bool:
-    return not len(amounts) or (judge(float(amounts.min())) is None and judge(float(amounts.max())) is None)
 
 
 def _with_readings(own: node_cache.NodeLoads, published_readings: PublishedReadings) -> node_cache.NodeLoads:

@@ -37,8 +37,7 @@ from promql.http import circuit_breaker
 from promql.queries import identity
 from runtime.clock import Clock
 from runtime.reloading import Reloading
-from simulator.prometheus.door import SimulatedPrometheus
-from simulator.world import handing, relieving
+from simulator.world import handing
 
 NAMESPACE = "evenload-system"
 
@@ -71,13 +70,13 @@ def policy_file(policy: LoadPolicy, content_hash: str, directory: pathlib.Path, 
     return held
 
 
-def annotator(around: Surroundings, ends: handing.HandoverPoints | None = None) -> Annotator:
-    """The annotator, leading; it writes one node after the other, or has other `ends` (`handing`)."""
+def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, bool], None] | None = None) -> Annotator:
+    """The annotator, leading; it writes one node after the other, or hands readings to `show` (`handing`)."""
     telemetry = AnnotatorTelemetry(CollectorRegistry(), around.clock.now)
     settings = node_sync.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
     writer = node_writer.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
-    made = node_sync.Annotator if ends is None else functools.partial(handing.Annotator, ends=ends)
+    made = node_sync.Annotator if show is None else functools.partial(handing.Annotator, show=show)
     inner = made(prometheus, around.kube, writer, settings, clock=around.clock, telemetry=telemetry)
     return Annotator(
         inner,
@@ -86,7 +85,6 @@ def annotator(around: Surroundings, ends: handing.HandoverPoints | None = None) 
         leads=_always,
         clock=around.clock,
         rng=around.rng("annotator service"),
-        pods=None if ends is None else ends.pods.telling,
     )
 
 
@@ -104,18 +102,13 @@ def extender(
     )
 
 
-def descheduler(
-    around: Surroundings, ledger: Ledger, simulated_prometheus: SimulatedPrometheus | None = None
-) -> Descheduler:
-    """The descheduler, leading; it asks Prometheus, or is `simulated_prometheus` (`relieving`)."""
+def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
+    """The descheduler, leading."""
     clock, door = around.clock, around.kube
     writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
     announcer = eviction_events.EventPublisher(writer, eviction_events.LedgerEventSink(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
-    if simulated_prometheus is None:
-        reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
-    else:
-        reader = relieving.Reader(door, prometheus, simulated_prometheus, clock)
+    reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
     return Descheduler(
         Parts(
             policy=around.policy,

@@ -23,7 +23,6 @@ from descheduler.service import Service as Descheduler
 from extender.service import Service as Extender
 from kube import kinds
 from kube.objects import Pod
-from policy.contract import owner_usage
 from promql import errors
 from runtime import interrupts, logs
 from simulator.apiserver import ApiServer
@@ -40,7 +39,7 @@ from simulator.results.outcome import Outcome, Progress, Timeline
 from simulator.scenario import Scenario
 from simulator.scheduling.extenders import ExtenderPort
 from simulator.usage.node_usage import CPU, MEMORY, UsageBook
-from simulator.world import handing, recording, services, setup, told_pods, windows
+from simulator.world import handing, recording, services, setup
 from simulator.world.extender_http_port import ExtenderHttpPort
 from simulator.world.extender_port import DirectExtender
 from simulator.world.placing import Placing
@@ -108,7 +107,6 @@ class World:
         self._record = recording.Record()
         self._remarks = recording.Remarks(conditions.explained, len(scenario.replicas))
         self._prometheus = self._made_prometheus()
-        self._windows = windows.Windows(self._policy, self._prometheus, clock)
         self._around = services.Surroundings(
             kube=self._api.door(waits=False),
             prometheus=self._prometheus,
@@ -141,8 +139,7 @@ class World:
         self._hearing: Extender | DirectExtender | None = None  # whom news reach
         self._table: handing.Table | None = None
         if given.policy is not None and given.descheduler:
-            told = None if given.whole_way else self._prometheus
-            self._descheduler = services.descheduler(self._around, self._ledger, told)
+            self._descheduler = services.descheduler(self._around, self._ledger)
         if given.policy is not None and given.extender and given.peer is None:
             self._extender = self._ask_evenload()
         rng = np.random.default_rng((given.seed, 7))
@@ -159,11 +156,7 @@ class World:
         """The annotator, and how it learns what there is."""
         if self._setup.whole_way:
             return services.annotator(self._around)
-        pods = told_pods.Pods()
-        self._api.subscribe(kinds.PODS, pods.pod_changed)
-        return services.annotator(
-            self._around, handing.HandoverPoints(self._windows, pods, self._readings_published, self._shown_usage)
-        )
+        return services.annotator(self._around, self._readings_published)
 
     def _ask_evenload(self) -> Extender:
         """The extender, and how kube-scheduler asks it."""
@@ -187,10 +180,6 @@ class World:
             self._table.show(readings)
         if written:
             self._placing.readings_changed()
-
-    def _shown_usage(self, published: owner_usage.Published) -> None:
-        if isinstance(self._port, DirectExtender):
-            self._port.usage_changed(published)
 
     def _heard(self, _old: object, _new: object) -> None:
         self._news = True
@@ -237,9 +226,6 @@ class World:
         self._annotator.sync()
 
     def _relieve(self, descheduler: Descheduler) -> None:
-        if not (self._setup.whole_way or self._windows.any_node_over()) and descheduler.at_rest:
-            descheduler.stay_at_rest()
-            return
         descheduler.cycle()
         report = descheduler.last
         if report is not None and report.run.at_seconds == self.kernel.now_seconds:

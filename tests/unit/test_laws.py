@@ -41,13 +41,11 @@ APART: Final[dict[str, str]] = {
     "simulator.peers.koordinator": "one module a peer",
     "simulator.tuning.policy_file": "a pure text below the command that writes it",
     "simulator.workloads.splitting": "a pure cut below the command that makes it",
-    "simulator.world.windows": "goes when the annotator of a simulation asks through its door",
 }
-# These three go when the simulator's Prometheus and Kubernetes doors answer in columns and with decoded objects.
+# These two go when a simulated write of a reading is as cheap as handing it over.
 SUBCLASSES: Final = {
     "simulator/world/handing.py: node_cache.NodeTable",
     "simulator/world/handing.py: node_sync.Annotator",
-    "simulator/world/relieving.py: cluster_reader.Reader",
 }
 BANNED: Final = frozenset(
     ("told", "said", "seen", "asked", "given", "found", "made", "kept", "shown", "several", "whoever")

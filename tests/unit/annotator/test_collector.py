@@ -195,7 +195,7 @@ def test_every_metric_is_asked_once_for_all_nodes() -> None:
 
     def query(_metric: metrics.Metric, expression: str) -> door.Answer:
         seen.append(expression)
-        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+        return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
     assert seen == [node_queries.of_metric(metric, selector='job="x"') for metric in metrics.BUILT_IN]
@@ -207,7 +207,7 @@ def test_what_failed_before_is_asked_last_and_stands_in_its_place() -> None:
 
     def query(metric: metrics.Metric, _expression: str) -> door.Answer:
         seen.append(metric.name)
-        return door.Answer(())
+        return door.Answer()
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL, failed_before=(CPU.name,))
     assert seen[-1] == CPU.name
@@ -242,7 +242,7 @@ def test_a_query_that_is_too_slow_costs_only_its_own_metric() -> None:
     def query(metric: metrics.Metric, _expression: str) -> door.Answer:
         if metric.name in (metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D):
             raise errors.Unreachable("did not answer within 10 s")
-        return door.Answer((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
+        return door.Answer.of((door.Sample({"instance": "10.0.0.1:9100"}, 0.25, 0.0),))
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
     assert [one.metric.name for one in answers if one.error] == [metrics.CPU_MAX_1D, metrics.MEMORY_MAX_1D]
@@ -255,7 +255,7 @@ def test_two_answers_that_do_not_come_in_a_row_end_the_asking() -> None:
         tried.append(metric.name)
         if len(tried) > 1:
             raise DOWN
-        return door.Answer(())
+        return door.Answer()
 
     answers = collector.ask(query, metrics.BUILT_IN, DIRECTORY, LABEL)
     assert tried == [metrics.CPU_AVG_5M, metrics.CPU_MAX_1H, metrics.CPU_MAX_1D]

@@ -125,39 +125,6 @@ def test_the_first_run_reads_everything_so_that_a_missing_right_shows_at_the_sta
     assert quiet(tmp_path).door.listed.keys() >= WHOLE
 
 
-def test_it_is_at_rest_after_a_run_that_found_no_node_over_a_line(tmp_path: pathlib.Path) -> None:
-    here = quiet(tmp_path)
-    assert here.service.at_rest
-    hot = scenes.hot_and_cool()
-    here.show(hot)
-    here.prometheus.show(hot)
-    here.service.cycle()
-    assert not here.service.at_rest, "a node is over its line, or was relieved and not yet cool"
-
-
-def test_whoever_looked_in_its_place_leaves_no_gap(tmp_path: pathlib.Path) -> None:
-    """After a gap the past is asked for once more: here there is none."""
-    here = quiet(tmp_path)
-    for _ in range(20):
-        here.clock.advance(INTERVAL_SECONDS)
-        here.service.stay_at_rest()
-    here.clock.advance(INTERVAL_SECONDS)
-    assert read_by(here, whole=False)[1] == {"nodes"}
-
-
-def test_what_became_of_evictions_is_learnt_at_rest_too(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    here.service.cycle()
-    here.door.objects[kinds.PODS.plural] = ()
-    here.service.stay_at_rest()
-    (row,) = here.ledger.rows(Query())
-    assert row.gone_at_seconds == here.clock.now()
-
-
-def test_it_is_not_at_rest_before_its_first_run(tmp_path: pathlib.Path) -> None:
-    assert not World(scenes.hot_and_cool(), tmp_path).service.at_rest
-
-
 def test_a_run_that_finds_no_overload_reads_nothing_but_nodes(tmp_path: pathlib.Path) -> None:
     here = quiet(tmp_path)
     assert read_by(here, whole=False)[1] == {"nodes"}

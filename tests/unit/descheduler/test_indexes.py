@@ -125,7 +125,7 @@ class OneAnswer:
 
     def query(self, expression: str, *, at_seconds: float | None = None) -> Answer:
         self.asked.append(expression)
-        return Answer((Sample({"instance": self.instance}, 0.5, scenes.NOW),))
+        return Answer.of((Sample({"instance": self.instance}, 0.5, scenes.NOW),))
 
     def query_range(self, expression: str, **_: float) -> None:
         raise NotImplementedError

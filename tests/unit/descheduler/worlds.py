@@ -52,7 +52,7 @@ class FakePrometheus:
         if self.down:
             raise errors.Unreachable("Prometheus at http://p: connection refused")
         moment = NOW if at_seconds is None else at_seconds
-        answer = Answer(tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)))
+        answer = Answer.of(tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)))
         if self.warnings:
             raise errors.Partial("; ".join(self.warnings), answer=answer, reasons=self.warnings)
         return answer

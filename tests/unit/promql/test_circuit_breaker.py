@@ -119,7 +119,7 @@ def test_every_failure_of_the_server_counts(bench: Bench, error: errors.PromqlEr
 
 @pytest.mark.parametrize(
     "error",
-    [errors.BadQuery("parse error"), errors.Partial("a store is down", answer=door.Answer(()), reasons=("x",))],
+    [errors.BadQuery("parse error"), errors.Partial("a store is down", answer=door.Answer(), reasons=("x",))],
     ids=lambda error: type(error).__name__,
 )
 def test_a_query_that_is_wrong_and_a_store_that_is_down_say_nothing_of_the_server(

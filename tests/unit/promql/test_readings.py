@@ -17,7 +17,7 @@ def judge(value: float) -> str | None:
 
 
 def answer(*pairs: tuple[str, float]) -> door.Answer:
-    return door.Answer(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs))
+    return door.Answer.of(tuple(door.Sample({"instance": label}, value, 1.0) for label, value in pairs))
 
 
 def read(*pairs: tuple[str, float]) -> readings.NodeValues:
@@ -42,7 +42,7 @@ def test_the_noise_of_an_idle_rate_reads_as_no_load() -> None:
 
 def test_a_series_without_the_label_is_no_nodes() -> None:
     samples = (door.Sample({"instance": "a"}, 0.2, 1.0), door.Sample({"job": "own"}, 0.3, 1.0))
-    found = readings.by_node(door.Answer(samples), DIRECTORY, label="instance", judge=judge)
+    found = readings.by_node(door.Answer.of(samples), DIRECTORY, label="instance", judge=judge)
     assert (found.values, found.unmatched) == ({"a": 0.2}, ("",))
 
 
@@ -56,7 +56,7 @@ def test_pods_are_keyed_by_namespace_and_name() -> None:
         door.Sample({"namespace": "shop", "pod": "web-2"}, math.inf, 1.0),
         door.Sample({"pod": "no-namespace"}, 0.5, 1.0),
     ]
-    values, refused = readings.by_pod(door.Answer(tuple(samples)), judge=judge)
+    values, refused = readings.by_pod(door.Answer.of(tuple(samples)), judge=judge)
     assert (values, refused) == ({"shop/web-1": 0.25}, {"shop/web-2": "broken"})
 
 
@@ -87,7 +87,7 @@ def test_an_answer_judged_as_a_whole_is_what_its_values_are_one_by_one(pairs: li
 def test_pods_judged_as_a_whole_are_what_they_are_one_by_one(pairs: list[tuple[str, float]]) -> None:
     samples = tuple(door.Sample({"namespace": "shop", "pod": pod}, value, 1.0) for pod, value in pairs)
     expected = one_by_one([(f"shop/{pod}", value) for pod, value in pairs if pod])
-    assert readings.by_pod(door.Answer(samples), judge=judge) == expected
+    assert readings.by_pod(door.Answer.of(samples), judge=judge) == expected
 
 
 def of_pair(*ratios: float, replica: str = "prometheus_replica", **labels: str) -> readings.NodeValues:
@@ -97,7 +97,7 @@ def of_pair(*ratios: float, replica: str = "prometheus_replica", **labels: str) 
         for number, ratio in enumerate(ratios)
     ]
     samples.append(door.Sample({"instance": "b", "job": "n"}, 0.5, 1.0))
-    return readings.by_node(door.Answer(tuple(samples)), DIRECTORY, label="instance", judge=judge)
+    return readings.by_node(door.Answer.of(tuple(samples)), DIRECTORY, label="instance", judge=judge)
 
 
 @pytest.mark.parametrize("replica", ["prometheus_replica", "replica", "__replica__", "thanos_ruler_replica"])
@@ -121,7 +121,7 @@ def test_an_ha_pair_of_which_one_is_no_number_is_refused(ratios: tuple[float, fl
 def test_series_that_differ_by_more_than_a_replica_are_a_double_however_alike(label: str) -> None:
     one, other = ({"instance": "a", "job": "n", "replica": text} for text in "01")
     other[label] = "10.0.0.1:9100"
-    answer_of_two = door.Answer((door.Sample(one, 0.5, 1.0), door.Sample(other, 0.5, 1.0)))
+    answer_of_two = door.Answer.of((door.Sample(one, 0.5, 1.0), door.Sample(other, 0.5, 1.0)))
     found = readings.by_node(answer_of_two, DIRECTORY, label="instance", judge=judge)
     assert (found.values, found.refused) == ({}, {"a": "double"})
 
@@ -129,6 +129,6 @@ def test_series_that_differ_by_more_than_a_replica_are_a_double_however_alike(la
 def test_data_are_as_old_as_the_older_replica_says() -> None:
     samples = [door.Sample({"instance": "a", "replica": text}, at, 1.0) for text, at in (("0", 1030.0), ("1", 1000.0))]
     found = readings.by_node(
-        door.Answer(tuple(samples)), DIRECTORY, label="instance", judge=judge, of_replicas=readings.oldest
+        door.Answer.of(tuple(samples)), DIRECTORY, label="instance", judge=judge, of_replicas=readings.oldest
     )
     assert found.values == {"a": 1000.0}
