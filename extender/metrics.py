@@ -50,6 +50,12 @@ class Metrics:
             "Cycles of background work that failed; a rise is a bug or an unreadable file.",
             registry=into,
         )
+        self.fast_path_failures = prometheus_client.Counter(
+            "evenload_extender_fast_path_failures",
+            "Requests answered the slow way because the fast path raised, by exception; any rise is a bug.",
+            ["exception"],
+            registry=into,
+        )
         self.dropped = prometheus_client.Counter(
             "evenload_extender_connections_dropped",
             "Connections ended before an answer by reason; a rise is a client that is slow, or means harm.",

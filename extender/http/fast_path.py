@@ -129,8 +129,8 @@ class FastPath:
         self._boards.current(self._parts.clock.now())
 
     def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
-        """The answer, or None where there is none: also when it would be late, or a bug of ours raises here, as the
-        application still knows what to say.
+        """Returns the answer, or None where there is none: also when it would be late, or when a bug raises here (it is
+        counted), because the application can still answer.
         """
         made: list[Reply | None] = []
 
@@ -139,8 +139,11 @@ class FastPath:
                 deadline.check()
                 made.append(answer(body, self._parts.clock.now()))
 
-        loop.attempt("answer from the board", work)
+        loop.attempt("answer from the board", work, self._count_failure)
         return made[0] if made else None
+
+    def _count_failure(self, error: BaseException) -> None:
+        self._parts.metrics.fast_path_failures.labels(type(error).__name__).inc()
 
     def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
         asked = self._question(body, now_seconds)

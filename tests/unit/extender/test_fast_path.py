@@ -539,6 +539,8 @@ def test_what_fails_in_here_is_answered_by_flask(pair: Pair, monkeypatch: pytest
     monkeypatch.setattr(fast_path, "_needs_more", lambda *_: 1 / 0)
     pair.ask("filter", go_body(list(NAMES), "p"))
     assert pair.fast.declined == 1
+    failures = "evenload_extender_fast_path_failures_total"
+    assert pair.fast.registry.get_sample_value(failures, {"exception": "ZeroDivisionError"}) == 1
 
 
 def test_a_list_longer_than_that_of_all_nodes_is_not_even_split(pair: Pair) -> None:
