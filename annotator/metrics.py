@@ -64,7 +64,7 @@ class Telemetry:
         )
         self.unmatched_series = self._gauge(
             "evenload_annotator_unmatched_series",
-            "Series whose label is no node's name or address; a rise means other machines or a wrong --node-label.",
+            "Series whose label is not a node's name or address; a rise means other machines or a wrong --node-label.",
         )
         self.contested_addresses = self._gauge(
             "evenload_annotator_contested_addresses",
@@ -101,7 +101,7 @@ class Telemetry:
         )
         self.wakeups = self._counter(
             "evenload_annotator_wakeups",
-            "Pods without a node at syncs that patched nodes: scheduling tries our writes may have caused.",
+            "Pods without a node at syncs that patched nodes: scheduling attempts that its writes may cause.",
         )
         self.heartbeats = self._counter(
             "evenload_annotator_heartbeats",

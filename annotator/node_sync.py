@@ -1,7 +1,7 @@
 """One sync of the annotator: read the windows, hold what is good, write what changed, renew the rest.
 
 `annotator.service` calls `Annotator.sync` every period and `annotator.__main__` once for `--once`; both hand in the
-nodes and pods as they are now. What a sync remembers for the next is the book of last good values, our own writes and
+nodes and pods as they are now. What a sync remembers for the next is the last good values, its own writes and
 which complaints were logged already; everything else is read from the cluster, so a restart loses nothing that matters.
 """
 
@@ -73,7 +73,7 @@ class Published(NamedTuple):
 
 
 class _PublishedState(NamedTuple):
-    """How nodes stand at a moment, counted when somebody asks."""
+    """The state of nodes at a moment, counted on demand."""
 
     book: LastGoodValues
     policy: LoadPolicy
@@ -167,7 +167,9 @@ class Annotator:
         self._complaints.update("nodes claim addresses of others", self.fleets.claims)
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
-        asked_seconds = self._clock.now()  # answers may be long on their way, and we frozen between two of them
+        asked_seconds = (
+            self._clock.now()
+        )  # answers may be long on their way, and the process may be frozen between two of them
         asked = collector.doubted(self._ask(metrics, known), self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         self._report(asked)

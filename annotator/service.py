@@ -29,7 +29,9 @@ from runtime import clock, health, loop, ops_server, options, reload_metrics
 from runtime.reloading import POLL_SECONDS, Reloading
 
 IDLE_SECONDS = 1.0  # how often a follower, or a leader whose caches still fill, looks again
-LATE_SECONDS = 300.0  # a sync may take this long (time limits of six queries and many patches) before we count as stuck
+LATE_SECONDS = (
+    300.0  # a sync may take this long (time limits of six queries and many patches) before the service counts as stuck
+)
 
 
 class Service:
@@ -108,7 +110,7 @@ class Service:
     def on_pod(self, old: PodView | None, new: PodView | None) -> None:
         """Judge a scheduling result by what is known of the nodes at this moment.
 
-        In a lapse of leadership it waits: the next sync judges it, or leaves it to whoever leads then.
+        In a lapse of leadership it waits: the next sync judges it, or leaves it to the next leader.
         """
         self._pods_left_out.changed(old, new)
         placed = hot_counts.scheduling_result(old, new, since_seconds=self._since_seconds)

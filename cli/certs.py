@@ -32,14 +32,14 @@ def _labels(_context: click.Context, parameter: click.Parameter, texts: str | tu
                 f"{text!r}: expected small letters, digits and dashes, at most 63", param=parameter
             )
         if text in (certs_plan.EXTENDER, certs_plan.SCHEDULER) and parameter.name == "clients":
-            raise click.BadParameter(f"{text!r} is the name of a folder of ours already", param=parameter)
+            raise click.BadParameter(f"{text!r} is a folder of the CA already", param=parameter)
     return texts
 
 
 def _hosts(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         if not _HOST.fullmatch(text):
-            raise click.BadParameter(f"{text!r} is no DNS name or address")
+            raise click.BadParameter(f"{text!r} is not a DNS name or address")
     return texts
 
 
@@ -49,7 +49,7 @@ def _hosts(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
     "--directory",
     required=True,
     type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="Where CA and certificates are or shall be. ca.key is the secret of all: keep it away from the cluster.",
+    help="Where CA and certificates are or shall be. ca.key signs all of them: keep it away from the cluster.",
 )
 @click.option("-n", "--namespace", default="evenload-system", show_default=True, callback=_labels)
 @click.option("--service", default="evenload-extender", show_default=True, callback=_labels, help="The extender's.")

@@ -208,8 +208,8 @@ def _leaf(
         return Step(path, "renewed", str(error))
     if not any(signers) and not wanted.replace_ca:
         raise Refused(
-            f"{path} was not signed by {CA_CERTIFICATE}: it is not ours to replace. Move it away, choose another "
-            "--directory, or say --replace-ca to make all of them anew"
+            f"{path} was not signed by {CA_CERTIFICATE}: it stays. Move it away, choose another "
+            "--directory, or say --replace-ca to make all of them again"
         )
     if wanted.replace_ca or not signers[0]:
         why = "there is a new CA"

@@ -50,7 +50,7 @@ class Plain:
 
 
 class Live:
-    """One page that is drawn anew."""
+    """One page that is drawn again."""
 
     def __init__(self, page: live.Live, variants: Sequence[str]) -> None:
         self._page = page

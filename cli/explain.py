@@ -50,7 +50,7 @@ def main() -> None:
     type=click.IntRange(1, 100),
     default=DEFAULT_WEIGHT,
     show_default=True,
-    help="Our weight in the scheduler's configuration.",
+    help="The extender's weight in the scheduler's configuration.",
 )
 @http_client.options
 @click.option("--kubeconfig", metavar="FILE", help="Where to read the pod. Default: as kubectl.")
@@ -97,7 +97,9 @@ def decided(service: http_client.Service, request: ExplainRequest) -> explain_te
         return None
     story = merged([decision for decision in found if decision.uid == found[0].uid])
     if story is None:
-        output.say(f"the decision about {whose} of {found[0].at} is no longer known in full: this is what would be now")
+        output.say(
+            f"the decision about {whose} of {found[0].at} is no longer stored in full: this is the decision of now"
+        )
     return story
 
 

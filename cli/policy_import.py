@@ -15,7 +15,7 @@ from policy.loading import loader, yaml_tree
 from policy.schema import load_policy, problems
 
 _BEYOND: Final = (
-    "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep our defaults; "
+    "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep Evenload's defaults; "
     "`evenload policy show` reads them back"
 )
 
@@ -40,7 +40,7 @@ def main(file: str) -> None:
         loader.load(text, f"the policy made of {source}")
     except crane_import.CraneError as error:
         output.say("\n".join(f"{source}: {wrong.path}: {wrong.message}" for wrong in error.problems))
-        output.fail(f"{source} is no policy of crane's that could be imported")
+        output.fail(f"{source} is not a crane policy that can be imported")
     except problems.PolicyError as error:
         output.say(str(error))
         output.fail(f"what {source} says is no policy here: change it there and import again")

@@ -19,7 +19,7 @@ from promql.queries.node_queries import Window
 KINDS: Final = ("rules", "PrometheusRule")
 HEAD: Final = """\
 # The node windows as recording rules, for fleets where the subqueries of the built-in queries cost Prometheus too much
-# (`evenload doctor` says what they cost). Written by `evenload recording-rules{options}`: print it anew with your own
+# (`evenload doctor` says what they cost). Written by `evenload recording-rules{options}`: print it again with your own
 # options instead of editing. The policy must name what is recorded: evenload policy init --recording-rules.
 # The long windows know only what was recorded since: docs/reference/promql.md says how to back-fill them.
 """

@@ -58,7 +58,9 @@ class Tls:
 def _url(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
     if not http_client.is_base_url(text):
         example = "https://evenload-extender.evenload-system.svc:8900"
-        raise click.BadParameter(f"{http_client.quoted(text)} is no base URL of the extender: write such as {example}")
+        raise click.BadParameter(
+            f"{http_client.quoted(text)} is not a base URL of the extender: write such as {example}"
+        )
     return text.rstrip("/")
 
 
@@ -75,20 +77,24 @@ def _timeout(_context: click.Context, _parameter: click.Parameter, text: str) ->
 @click.command("scheduler-config", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--policy", type=policy_files.FILE, required=True, metavar="FILE", help="The policy the extender obeys.")
 @click.option("--url", required=True, callback=_url, metavar="URL", help="Where kube-scheduler reaches the extender.")
-@click.option("--weight", type=click.IntRange(1, 100), default=2, show_default=True, help="Of our score; see stderr.")
+@click.option(
+    "--weight", type=click.IntRange(1, 100), default=2, show_default=True, help="Of the extender's score; see stderr."
+)
 @click.option(
     "--http-timeout",
     default="500ms",
     show_default=True,
     callback=_timeout,
     metavar="DURATION",
-    help="How long a pod may wait for us.",
+    help="How long a pod may wait for the extender.",
 )
-@click.option("--ca-file", metavar="PATH", help="CA that signed our certificate, on the scheduler's machine.")
+@click.option(
+    "--ca-file", metavar="PATH", help="CA that signed the extender's certificate, on the scheduler's machine."
+)
 @click.option("--cert-file", metavar="PATH", help="Client certificate (mTLS), on the scheduler's machine.")
 @click.option("--key-file", metavar="PATH", help="Its key, on the scheduler's machine.")
-@click.option("--server-name", metavar="NAME", help="Name in our certificate, if it is not the URL's host.")
-@click.option("--insecure", is_flag=True, help="Do not verify our certificate. For tests only.")
+@click.option("--server-name", metavar="NAME", help="Name in the extender's certificate, if it is not the URL's host.")
+@click.option("--insecure", is_flag=True, help="Do not verify the extender's certificate. For tests only.")
 def main(policy: str, url: str, weight: int, http_timeout: str, **tls: object) -> None:
     """Write the KubeSchedulerConfiguration stanza for kube-scheduler --config.
 
@@ -116,7 +122,7 @@ def refusals(url: str, tls: Tls) -> tuple[str, ...]:
     """Why kube-scheduler must not be given this, all reasons at once; empty if it may."""
     if not url.startswith("https:"):
         useless = ", ".join(tls.config())
-        return (f"{url} is no https URL, so {useless} would have no effect: write https://",) if useless else ()
+        return (f"{url} is not an https URL, so {useless} would have no effect: write https://",) if useless else ()
     checks = (
         (
             not tls.ca_file and not tls.insecure,
@@ -165,15 +171,16 @@ def text(url: str, weight: int, http_timeout: str, tls: Tls) -> str:
 
 
 def arithmetic(weight: int) -> tuple[str, ...]:
-    """Our points beside those of the in-tree plugins, with the default weights of Kubernetes 1.36."""
+    """The extender's points beside those of the in-tree plugins, with the default weights of Kubernetes 1.36."""
     ours, in_tree = MAX_SCORE * weight * (NODE_SCORE // MAX_SCORE), NODE_SCORE * sum(IN_TREE_WEIGHTS.values())
     theirs = ", ".join(f"{name} {NODE_SCORE * share}" for name, share in IN_TREE_WEIGHTS.items())
+    share = f"{ours} of {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %)"
     return (
-        f"weight {weight}: our full score is {MAX_SCORE} x {weight} x {NODE_SCORE // MAX_SCORE} = {ours} points, one "
-        f"step of ours {ours // MAX_SCORE}; a plugin's is {NODE_SCORE} x its weight",
+        f"weight {weight}: the extender's full score is {MAX_SCORE} x {weight} x {NODE_SCORE // MAX_SCORE} = "
+        f"{ours} points, one step {ours // MAX_SCORE}; a plugin's is {NODE_SCORE} x its weight",
         f"by default: {theirs}",
-        f"so we have {ours} of {ours + in_tree} points ({100 * ours / (ours + in_tree):.3g} %); the plugins that look "
-        f"at requests (Fit, BalancedAllocation) have {2 * NODE_SCORE}",
+        f"so the extender has {share}; the plugins that look at requests (Fit, BalancedAllocation) have "
+        f"{2 * NODE_SCORE}",
     )
 
 

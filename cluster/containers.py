@@ -116,7 +116,9 @@ def main() -> None:
 def files() -> None:
     """Certificates, kubeconfigs and configuration, before anything starts."""
     made = write_files(place(), now_seconds=time.time())
-    cache.say(f"{VOLUME}: {'written' if made else 'kept as it was; `docker compose down --volumes` begins anew'}")
+    cache.say(
+        f"{VOLUME}: {'written' if made else 'kept as it was; `docker compose down --volumes` starts from scratch'}"
+    )
 
 
 @main.command("objects")

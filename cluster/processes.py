@@ -38,7 +38,7 @@ class Component(typing.NamedTuple):
     """How to run a component.
 
     command: renders the argument list at each start. is_ready: asks it over the network. port_names: what to choose
-    anew when it dies because a port was taken. advice: the next step for the user when it fails.
+    again when it dies because a port was taken. advice: the next step for the user when it fails.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Component(typing.NamedTuple):
 
 
 class Process:
-    """A component's process. `on_start` is told each time it runs anew (the state file is written there)."""
+    """A component's process. `on_start` is told each time it runs again (the state file is written there)."""
 
     def __init__(
         self,

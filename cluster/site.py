@@ -118,7 +118,7 @@ class Site:
         return api.Api(self.url("kube-apiserver"), ca=paths[0], certificate=paths[1], key=paths[2])
 
     def component(self, name: str) -> processes.Component:
-        """How to run and ask a component; its command is rendered anew at each start."""
+        """How to run and ask a component; its command is rendered again at each start."""
         port_names = (name, "etcd-peer") if name == "etcd" else (name,)
         probe = functools.partial(self._answers, name)
         return processes.Component(name, functools.partial(self.arguments, name), probe, port_names)

@@ -33,7 +33,7 @@ class Telemetry:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evictions = Counter(
             "evenload_evictions_total",
-            "Evictions by what became of them; dry_run and observed disturbed nobody.",
+            "Evictions by what became of them; dry_run and observed disturbed no pod.",
             ("mode", "result", "metric"),
             registry=registry,
         )
@@ -151,7 +151,7 @@ class Telemetry:
         )
         self._leader = Gauge(
             "evenload_descheduler_leader",
-            "1 while this replica acts; no 1 anywhere means nobody does.",
+            "1 while this replica acts; no 1 anywhere means that no replica does.",
             registry=registry,
         )
         self._last = Gauge(

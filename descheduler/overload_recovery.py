@@ -1,6 +1,6 @@
 """Overloads after a start: from the last `overloadedFor` in Prometheus, and from the ledger.
 
-`service.py` asks before its first run, and again where nobody looked for long (a pause, an outage, another leader);
+`service.py` asks before its first run, and again after a gap (a pause, an outage, another leader);
 other runs go on from the memory of the run before. So a restart, or `--once`, need not watch an overload for minutes
 that has lasted for hours.
 """

@@ -103,7 +103,7 @@ class Service:
     def run(self, *, headroom: bool = True) -> Report | None:
         """One whole run; None for a follower and while paused. Raises what the doors and the ledger raise.
 
-        Nobody asks the runs of the loop what they leave (`headroom`): GET /plan makes a plan of its own.
+        The loop's runs leave out `headroom`: GET /plan makes a plan of its own.
         """
         parts, rules = self._parts, self._rules()
         policy = rules.policy
@@ -161,7 +161,7 @@ class Service:
         return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
 
     def _clock_is_confirmed(self, nodes: Overview, policy: LoadPolicy) -> bool:
-        """Whether somebody else's data is of about that time: a clock set ahead by a year would empty the ledger."""
+        """Returns whether Prometheus' data is of about that time: a clock a year ahead would empty the ledger."""
         stale_after_seconds = policy.sync.stale_after_seconds
         seen = nodes.node_usage.values()
         return any(usage.fresh(one.at_seconds, nodes.at_seconds, stale_after_seconds) for one in seen)
@@ -190,7 +190,7 @@ class Service:
         except (KubeError, PromqlError, LedgerError) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed(_door(error))
-            log.warning("run given up, nothing is evicted on what cannot be seen", error=str(error))
+            log.warning("run aborted, nothing is evicted", error=str(error))
 
     def preview(self) -> Report:
         """Plans a run at this moment without doing or recording it. Raises the errors of the doors.
@@ -266,7 +266,7 @@ class Service:
             log.warning("ledger not replaced, the next run tries again", error=str(failure))
             return
         if moved_to is None:
-            log.warning("ledger opened anew", cause=str(error))
+            log.warning("ledger opened again", cause=str(error))
         else:
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
@@ -306,7 +306,7 @@ class Service:
         parts = self._parts
         mode = self._permission(parts.policy.current, parts.clock.now()).mode
         if parts.policy.content_hash != run.policy_hash or mode != run.mode:
-            return run_schedule.Cut("policy", "the policy or its mode is another one")
+            return run_schedule.Cut("policy", "the policy or its mode changed")
         if not leads():
             return run_schedule.Cut("lease", "another replica may lead")
         if parts.stopping.is_set():

@@ -162,7 +162,7 @@ def once(parts: Parts, election: lease.Election | None, *, ledger_named: bool) -
     if not ledger_named:
         why = "--once in Enforce needs --ledger: caps and cool-downs are counted from the file of the runs before"
     elif election is not None and not election.acquire(parts.stopping):
-        why = f"the Lease {LEASE} is not to be had, its holder is {election.holder or 'unknown'}"
+        why = f"the Lease {LEASE} is held by {election.holder or 'an unknown process'}"
     if why:
         election = None
         parts = dataclasses.replace(parts, why_observe=why, leads=lambda: True, holds_lease=lambda: True)

@@ -1,13 +1,13 @@
 """When a request must be answered, whatever stands in the way: its time limit, and locks that keep to it.
 
-kube-scheduler gives up after `httpTimeout` (500 ms in our stanza) and takes that for an error. So a request that would
-be late is answered neutrally instead, by `app`, when `Overrun` is raised. `http.gunicorn_server` tells how long a
-request waited for a thread, `Limited` stands in front of the application and sets the thread's limit, `Lock` is what
-the tables and the view guard themselves with. Threads without a limit, the watches and the policy loop, wait as long as
-it takes.
+kube-scheduler gives up after `httpTimeout` (500 ms in the shipped stanza) and takes that for an error. So a request
+that would be late is answered neutrally instead, by `app`, when `Overrun` is raised. `http.gunicorn_server` tells how
+long a request waited for a thread, `Limited` stands in front of the application and sets the thread's limit, `Lock` is
+what the tables and the view guard themselves with. Threads without a limit, the watches and the policy loop, wait as
+long as it takes.
 
 No timer and no thread watches a request: it is looked at when it begins and where it would wait. What computes is
-bounded by its size. What waits in the kernel, before gunicorn has seen it, is nobody's to know here.
+bounded by its size. What waits in the kernel, before gunicorn has seen it, is unknown here.
 """
 
 import collections.abc
@@ -18,7 +18,9 @@ from wsgiref import types as wsgi
 
 from runtime import clock
 
-DEFAULT_SECONDS: Final = 0.25  # half of httpTimeout: the other half is the way there and back, and what we cannot see
+DEFAULT_SECONDS: Final = (
+    0.25  # half of httpTimeout: the other half is the way there and back, and what is invisible here
+)
 CAUSE: Final = "deadline"
 
 

@@ -134,5 +134,5 @@ def _owners() -> core.GaugeMetricFamily:
 
 
 def _heartbeat() -> core.GaugeMetricFamily:
-    text = "1 while our view of the annotations is the annotator's; 0 for long means that readings only age."
+    text = "1 while the view of the annotations is the annotator's; 0 for long means that readings only age."
     return core.GaugeMetricFamily("evenload_extender_heartbeat_matches", text, labels=[])

@@ -1,7 +1,7 @@
 """The kube-scheduler extender protocol, version 1: JSON bodies <-> small structs.
 
-`app` hands bodies in and sends the bytes out; `verbs` works with the types between. Only what we need is decoded: of
-a pod its identity, requests and owner, of a full Node its name, while the rest is skipped or passed on untouched.
+`app` hands bodies in and sends the bytes out; `verbs` works with the types between. Only the needed fields are decoded:
+of a pod its identity, requests and owner, of a full Node its name, while the rest is skipped or passed on untouched.
 Go's field names are upper-case; the tags of schedulers before 1.17 and names that are lower-case throughout are read
 too, as Go would. Replies use Go's names, which every Go client reads.
 
@@ -276,7 +276,7 @@ def joined_scores(openings: list[bytes], scores: npt.NDArray[np.int64]) -> bytes
 
 
 def encode(document: object) -> bytes:
-    """Any answer of ours that is no scheduler protocol, such as /nodes."""
+    """Encodes an answer outside the scheduler's protocol, such as /nodes."""
     return _ENCODER.encode(document)
 
 

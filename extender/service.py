@@ -160,13 +160,13 @@ class Service:
         self.poll_policy()
 
     def _follow_clock(self) -> None:
-        """Count the placements anew when the machine's clock was set: by the one before, pods placed lately were taken
+        """Count the placements again when the machine's clock was set: by the one before, pods placed lately were taken
         for long gone, or those of an hour ago for new.
         """
         before, apart_seconds = self._clocks_apart_seconds, self._clock.now() - self._clock.monotonic()
         self._clocks_apart_seconds = apart_seconds
         if abs(apart_seconds - before) > placements.SET_BACK_SECONDS:
-            log.warning("the clock was set, placements are counted anew", seconds=round(apart_seconds - before, 1))
+            log.warning("clock was set, placements counted again", seconds=round(apart_seconds - before, 1))
             self._use_policy()
 
     def _settle(self) -> None:

@@ -1,4 +1,4 @@
-"""May somebody do something? Asked of the apiserver itself, which answers by the RBAC in force.
+"""Access reviews: may an account do something? Asked of the apiserver itself, which answers by the RBAC in force.
 
 `evenload doctor` asks for the person at the keyboard (SelfSubjectAccessReview) and for the services' ServiceAccounts
 (SubjectAccessReview, for which the asker needs a right of its own). Nothing is stored by asking. The services never

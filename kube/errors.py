@@ -6,7 +6,7 @@
       Unreachable       no answer: refused, timed out, TLS, name not found, cut off half-way: retry, or exit 3
         Undecodable       an answer, but not the JSON of an apiserver (a proxy's HTML page, truncated): likewise
       ApiError          the apiserver said no; .status, .reason and .message are its own words
-        Invalid           400, 405, 406, 413, 415, 422: our request is wrong, a retry will not help
+        Invalid           400, 405, 406, 413, 415, 422: the request is wrong, a retry will not help
         Unauthorized      401: the credentials are unknown or out of date
         Forbidden         403: RBAC or admission
         NotFound          404

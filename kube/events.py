@@ -1,7 +1,7 @@
-"""The Kubernetes Events we write: their reasons, their form, and a writer that never fails its caller.
+"""The Kubernetes Events that Evenload writes: their reasons, their form, and a writer that never fails its caller.
 
 All three services post through EventWriter; `kubectl get events` and Event exporters read them. The API
-calls Events best effort, so nobody may depend on one: the ledger is the truth. Bodies are plain events.k8s.io/v1 JSON:
+calls Events best effort, so nothing may depend on one: the ledger is the truth. Bodies are plain events.k8s.io/v1 JSON:
 the official model refuses Events of other writers whose eventTime is null.
 """
 
@@ -43,7 +43,7 @@ class Reason(enum.StrEnum):
 
 
 def reference(kind: Kind[T], item: T) -> Reference:
-    """A pointer to an object we have."""
+    """Returns a pointer to an object."""
     return Reference(
         kind=kind.name, name=item.name, namespace=item.namespace, uid=item.uid, api_version=kind.api_version
     )

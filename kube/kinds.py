@@ -1,4 +1,4 @@
-"""The kinds we read and write: where each lives in the API and which struct its objects become.
+"""The kinds that Evenload reads and writes: where each lives in the API and which struct its objects become.
 
 Callers name a Kind at every call of the door (`door.list(kinds.PODS)`); the type of what comes back follows from it.
 """

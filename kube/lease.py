@@ -3,11 +3,12 @@
 The annotator and the descheduler run an Election on a thread and ask `is_leader()` before every effect; the extender
 never elects. docs/decisions/0002-lease-election.md says why this is not the official client's leaderelection.
 
-Never two leaders: we call ourselves leader only until `renew_seconds` after the moment we *sent* the last renewal that
-succeeded, by our own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry the
-resourceVersion that was read, so that of two who try at once one gets a Conflict. A Lease that was deleted is created
-again at once by its holder only; others wait as long as for one that is not renewed (docs/decisions/0027). Times on the
-Lease are for people; no decision reads another's clock, and one that no clock can show (the year 0) is as good as none.
+Never two leaders: a replica calls itself leader only until `renew_seconds` after the moment we *sent* the last renewal
+that succeeded, by its own monotonic clock, while others wait `lease_seconds` (longer) after they *saw* it. Writes carry
+the resourceVersion that was read, so that of two who try at once one gets a Conflict. A Lease that was deleted is
+created again at once by its holder only; others wait as long as for one that is not renewed (docs/decisions/0027).
+Times on the Lease are for people; no decision reads another's clock, and one that no clock can show (the year 0) is as
+good as none.
 """
 
 import contextlib
@@ -83,14 +84,14 @@ class Election:
         self._existed = False  # whether there was ever a Lease
         self._absent_since_seconds: float | None = None  # monotonic, of the first read that did not find it
         self.holder = ""  # as last seen on the Lease
-        self.led_until_seconds: float | None = None  # Unix; the last renewal by whoever led before us, if anybody did
+        self.led_until_seconds: float | None = None  # Unix; the last renewal of the previous leader, if there was one
 
     def is_leader(self) -> bool:
-        """Whether we may act now. False once the lease could run out, whatever the apiserver or the wall clock says."""
+        """Returns whether this replica may act now. False once the Lease could run out."""
         return self._clock.monotonic() < self._leading_until_seconds
 
     def holds(self) -> bool:
-        """Whether the Lease itself names us, read again: for right before an effect that cannot be taken back.
+        """Reads the Lease again; returns whether it names this replica. For an effect that cannot be taken back.
 
         False, too, where it cannot be read: then nothing tells who leads.
         """
@@ -102,7 +103,7 @@ class Election:
         return lease.spec.holder_identity == self._identity and self.is_leader()
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Try for as long as another's Lease takes to run out; whether we lead. For a process that acts once."""
+        """Try for as long as another's Lease takes to run out; whether it leads. For a process that acts once."""
         limit_seconds = self._clock.monotonic() + self._lease_seconds + self._retry_seconds
         self.attempt()
         while not self.is_leader() and self._clock.monotonic() < limit_seconds:
@@ -118,7 +119,7 @@ class Election:
         """
         try:
             while not stop.is_set():
-                loop.attempt("election", self.attempt)  # who dies here leads never again, and nobody would know
+                loop.attempt("election", self.attempt)  # an exception would end the election thread silently
                 pause_seconds = self._retry_seconds * (1 + self._rng.uniform(0, RETRY_JITTER_RATIO))
                 if self._clock.wait(stop, pause_seconds):
                     return
@@ -126,7 +127,7 @@ class Election:
             self._release()
 
     def attempt(self) -> None:
-        """Once: look at the Lease, take or renew it if we may. Failures of the apiserver are logged.
+        """Once: look at the Lease, take or renew it if allowed. Failures of the apiserver are logged.
 
         The next try follows.
         """
@@ -134,7 +135,7 @@ class Election:
             self._acquire_or_renew()
         except errors.Conflict:
             self._existed = True
-            log.debug("lease changed under us", lease=self._name)
+            log.debug("lease changed during the update", lease=self._name)
         except errors.KubeError as error:
             log.warning("lease not renewed", lease=self._name, leading=self.is_leader(), error=str(error))
         self._tell()
@@ -157,7 +158,7 @@ class Election:
         self._won(sent_at_seconds)
 
     def _create(self, sent_at_seconds: float) -> None:
-        """Create the Lease if nobody can lead by the one that was deleted.
+        """Create the Lease if no replica can lead by the one that was deleted.
 
         Only the very first gives leadership by itself, all others with their next renewal: others may not have seen a
         Lease that was deleted again before they looked, and count from when they saw an earlier one to be gone.
@@ -172,7 +173,7 @@ class Election:
             self._won(sent_at_seconds)
 
     def _may_create(self) -> bool:
-        """There never was one, or it has been absent for its whole duration while we looked on by our own clock."""
+        """There never was one, or it has been absent for its whole duration by this process's own clock."""
         if not self._existed:
             return True
         if self._absent_since_seconds is None:
@@ -186,7 +187,7 @@ class Election:
             self._seen_version, self._seen_at_seconds = lease.resource_version, self._clock.monotonic()
 
     def _may_take(self, lease: Lease) -> bool:
-        """Ours, released, or not renewed for its whole duration while we looked on by our own clock."""
+        """Returns whether the Lease is this replica's, released, or expired by this process's own clock."""
         released = not self.holder and not lease.undecodable  # else it may have a holder that cannot be read
         if released or self.holder == self._identity:
             return True
@@ -209,7 +210,7 @@ class Election:
             callback()
 
     def _release(self) -> None:
-        """Give the Lease back, if it is still ours; is_leader() is False from here on."""
+        """Give the Lease back, if it still names this replica; is_leader() is False from here on."""
         held, self._leading_until_seconds = self.is_leader(), NEVER
         self._tell()
         if not held:
@@ -222,7 +223,7 @@ class Election:
             log.warning("lease not released, it runs out by itself", lease=self._name, error=str(error))
 
     def _body(self, lease: Lease | None, *, free: bool = False) -> dict[str, object]:
-        """The whole Lease: renewed by us, or free. A change of holder counts one transition and sets acquireTime."""
+        """Returns the whole Lease: renewed, or free. A change of holder counts one transition and sets acquireTime."""
         now = clocks.to_rfc3339(self._clock.now(), micros=True)
         metadata: dict[str, object] = {"name": self._name, "namespace": self._namespace}
         acquired, transitions = now, 0
@@ -245,9 +246,9 @@ class Election:
 
 @contextlib.contextmanager
 def campaigning(election: Election | None, *, patience_seconds: float = GIVE_BACK_SECONDS) -> Iterator[None]:
-    """Campaigns on a thread while the body runs; None: nobody elects.
+    """Campaigns on a thread while the body runs; None: no election.
 
-    The Lease is given back only after the body, when nothing of ours is being written any more: a new leader must not
+    The Lease is given back only after the body, when nothing is being written any more: a new leader must not
     plan while the last eviction or patch of the old one is under way. An apiserver that does not answer holds the end
     up for `patience_seconds` at most; then the Lease runs out by itself.
     """

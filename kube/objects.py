@@ -1,4 +1,4 @@
-"""Frozen views of the objects we read, decoded once from the wire and partial: what nobody uses is not kept.
+"""Frozen views of API objects, decoded once from the wire and partial: unused fields are not kept.
 
 `kube.http.client` decodes lists and watch events straight into these structs with msgspec; every service reads them and
 nothing else. This module is their index: import from here. Fields follow the wire; properties flatten them

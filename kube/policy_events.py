@@ -1,7 +1,7 @@
 """Tells the cluster that a changed policy file was refused, and that one was accepted: an Event for each, once.
 
 The policy loop of each service calls `PolicyEventPublisher.tell` after its poll, when the change is in force already;
-never a thread that answers somebody. Best effort as all Events: one attempt, whose failure is logged. What is in force
+never a thread that answers requests. Best effort as all Events: one attempt, whose failure is logged. What is in force
 is said by /readyz?verbose, /configz and the metrics.
 """
 

@@ -1,4 +1,4 @@
-"""crane-scheduler's policy in our terms: `DynamicSchedulerPolicy` v1alpha1 -> sections of a LoadPolicy and remarks.
+"""crane-scheduler's policy as Evenload's: `DynamicSchedulerPolicy` v1alpha1 -> sections of a LoadPolicy and remarks.
 
 `evenload policy import` reads the file and prints both. What crane's own code makes of each field was read in
 gocrane/crane-scheduler (pkg/plugins/dynamic, pkg/controller/annotator); a remark says where the two systems differ
@@ -49,7 +49,7 @@ class Remark(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Imported:
-    """Sections in the shape of our file (without apiVersion and kind), and what could not be said in them."""
+    """Sections in the shape of a LoadPolicy (without apiVersion and kind), and what could not be said in them."""
 
     sections: dict[str, object]
     remarks: tuple[Remark, ...]
@@ -150,7 +150,7 @@ class _Reading:
         return {"period": units.duration_text(shortest), "staleAfter": units.duration_text(stale_after)}
 
     def thresholds(self, rows: list[tuple[str, _Row]], synced: dict[str, float]) -> dict[str, float]:
-        """Our thresholds: of several limits on one metric the lowest is the one that held."""
+        """Returns the thresholds: of several limits on one metric the lowest is the one that held."""
         limits: dict[str, float] = {}
         for path, row in rows:
             limit = self._value(path, row, "maxLimitPecent", units.number)
@@ -161,7 +161,7 @@ class _Reading:
         return limits
 
     def weights(self, rows: list[tuple[str, _Row]], synced: dict[str, float]) -> dict[str, float]:
-        """Our weights: several entries for one metric add up."""
+        """Returns the weights: several entries for one metric add up."""
         weights: dict[str, float] = {}
         for path, row in rows:
             weight = self._value(path, row, "weight", units.weight)
@@ -171,7 +171,7 @@ class _Reading:
         return weights
 
     def hot_spots(self, rows: list[tuple[str, _Row]]) -> list[dict[str, object]]:
-        """Our hot spots; of several with one time range the one that strikes first is kept."""
+        """Returns the hot spots; of several with one time range the one that strikes first is kept."""
         counts: dict[float, int] = {}
         for path, row in rows:
             window = self._value(path, row, "timeRange", units.duration_seconds)
@@ -189,7 +189,7 @@ class _Reading:
         ]
 
     def _metric(self, path: str, row: _Row, synced: dict[str, float]) -> str | None:
-        """Our name of a row's metric; None, with a remark, where there is no equal."""
+        """Returns the metric's name in a LoadPolicy; None, with a remark, where there is no equal."""
         name = self._name(path, row)
         found = _METRIC.fullmatch(name)
         if found is None:
@@ -207,7 +207,9 @@ class _Reading:
         if ours not in self._built_in and ours not in self.extra:
             window = units.duration_text(float(match[3]) * _SECONDS[match[4]])
             self.extra[ours] = {"name": ours, "resource": resource, "statistic": statistic, "window": window}
-            self.remark(path, f"{match[0]} becomes the extra metric {ours}, by our own query, not your recording rule")
+            self.remark(
+                path, f"{match[0]} becomes the extra metric {ours}, by Evenload's own query, not by your recording rule"
+            )
         return ours
 
     def _name(self, path: str, row: _Row) -> str:

@@ -53,7 +53,7 @@ class Stopping(Unreachable):
 
 
 class Refused(PromqlError):
-    """The server knows us not (401) or allows us not (403)."""
+    """The server does not know the credentials (401) or forbids the query (403)."""
 
 
 class BadQuery(PromqlError):

@@ -1,7 +1,7 @@
 """Health of a service for /livez and /readyz: named checks, and the heartbeat of a loop.
 
 Services list their checks when they wire themselves; `runtime.ops_server` serves what `render` makes of them. Liveness
-looks only at loops (a dead Prometheus must not restart us); readiness at caches and the policy.
+looks only at loops (a dead Prometheus must not restart the service); readiness at caches and the policy.
 """
 
 import threading
@@ -14,7 +14,8 @@ from runtime import clock
 class Check(NamedTuple):
     """A name and a probe that gives None when all is well, else the reason in a few words.
 
-    `detail`, if given, is shown by ?verbose beside an ok: what is in force, or what is amiss without making us unready.
+    `detail`, if given, is shown by ?verbose beside an ok: what is in force, or what is amiss without making the service
+    unready.
     """
 
     name: str

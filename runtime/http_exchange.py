@@ -23,7 +23,7 @@ from runtime import logs
 
 log = logs.get(__name__)
 
-# Nobody stands before us to be believed: `X-Forwarded-*` and the like are anybody's, from this machine, too.
+# No proxy in front is trusted: `X-Forwarded-*` and the like are anybody's, from this machine, too.
 LIMITS: Final[dict[str, object]] = {
     "limit_request_line": 4094,
     "limit_request_fields": 64,
@@ -124,7 +124,7 @@ def end(connection: socket.socket) -> None:
 def refusal(client: tuple[Any, ...], error: BaseException) -> bytes | None:
     """The answer to a request that cannot be read, after which the connection must end; None for any other error.
 
-    The log names the kind of mistake only: the text of it may be half of somebody's Authorization.
+    The log names the kind of mistake only: the text of it may be half of a client's Authorization.
     """
     if not isinstance(error, errors.ParseException):
         return None

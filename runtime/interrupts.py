@@ -34,7 +34,7 @@ def exit_on_interrupt() -> None:
 
 def _exit(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(OSError):  # stderr may be closed, or nobody reads it any more
+    with contextlib.suppress(OSError):  # stderr may be closed, or its reader is gone
         os.write(2, ((_SHOW_CURSOR if os.isatty(2) else "") + LINE).encode())
     leave(INTERRUPTED)
 

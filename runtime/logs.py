@@ -49,7 +49,7 @@ class Logger:
         self._write(logging.INFO, message, values)
 
     def warning(self, message: str, /, **values: object) -> None:
-        """Something is wrong that we can live with."""
+        """Logs a problem that the service survives."""
         self._write(logging.WARNING, message, values)
 
     def error(self, message: str, /, **values: object) -> None:
@@ -142,7 +142,7 @@ def _on_one_line(_logger: object, _method: str, values: MutableMapping[str, Any]
 
 @contextlib.contextmanager
 def _hidden(library: str) -> Iterator[None]:
-    """Nobody can import it meanwhile; who has it keeps it. For the start of a process, which imports nothing else."""
+    """Blocks the import meanwhile; modules that have it keep it. For the start of a process."""
     if library in sys.modules:
         yield
         return

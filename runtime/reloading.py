@@ -1,4 +1,4 @@
-"""A file that may change under us: the policy, polled by content.
+"""A file that may change while the service runs: the policy, polled by content.
 
 Services make one Reloading per policy file and poll it every few seconds. The content is hashed rather than watched,
 because a ConfigMap volume changes by swapping a symlink and editors by renaming. A file that cannot be read or parsed

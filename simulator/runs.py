@@ -23,7 +23,7 @@ _ONLY = "only"  # what `run` calls its one source
 
 
 class Source(Protocol):
-    """Where scenarios come from: drawn anew for each seed, or always the same one. Travels to other processes."""
+    """Where scenarios come from: drawn again for each seed, or always the same one. Travels to other processes."""
 
     def scenario(self, seed: int) -> Scenario:
         """The scenario of a seed; the same for the same seed."""

@@ -41,7 +41,7 @@ def reason(node: Node, metric_answers: Sequence[MetricAnswer], directory: Direct
         return f"has only values that are refused: {', '.join(refused)}"
     present = [one.metric.name for one in metric_answers if one.answer is not None and node.name in one.answer.values]
     if present:
-        return f"has no current average, so its {', '.join(present)} say nothing of now"
+        return f"has no current average, so its {', '.join(present)} say nothing about the present"
     lost = sorted({word for word in _words(node) if directory.resolve(word) not in (None, node.name)})
     claimed = f"; it claims {', '.join(lost[:SHOWN])}, of {directory.resolve(lost[0])}" if lost else ""
     own = [word for word in _words(node) if word not in lost]
@@ -71,4 +71,4 @@ def _strays(answers: Sequence[MetricAnswer], labels: SeriesLabels) -> list[str]:
     if not stray:
         return []
     shown = ", ".join(repr(text) for text in stray[:SHOWN]) + (" …" if len(stray) > SHOWN else "")
-    return [f"{len(stray)} series are no node's, by {labels.node_label}: {shown}"]
+    return [f"{len(stray)} series match no node by {labels.node_label}: {shown}"]

@@ -34,7 +34,7 @@ class Scrapes:
         self.sentence = ""  # "" while nothing is wrong, or nothing is known
 
     def look(self, policy: LoadPolicy, *, now_seconds: float) -> None:
-        """Find the sentence anew when it is old or of other windows; no answer leaves it as it is."""
+        """Finds the sentence again when it is old or of other windows; no answer leaves it as it is."""
         built = tuple(metric for metric in policy.metrics_in_force if metric.query is None)
         if not built:  # what an operator's own query looks at is not known
             self.sentence = ""

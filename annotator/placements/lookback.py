@@ -4,7 +4,7 @@ Herding can raise the ratio of the moment: many pods at once find the same cool 
 judged placement is followed for an hour. Each look compares what its node uses without the pod with the median of all
 nodes; at the end 0.5 counts for each resource in which it was under the median on average. A pod that has gone uses
 nothing. `annotator.placements.tally` hands in placements, and the looks as often as owners' usage is read; pure but for
-what it remembers. A new process, or one that leads anew, begins without the placements of the hour before.
+what it remembers. A new process, or one that leads again, begins without the placements of the hour before.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ class LookBack:
         return LookbackTally()
 
     def forget(self) -> None:
-        """Follow nobody any more."""
+        """Drops all followed placements."""
         self._followed = []
 
     def look(self, sample: Look) -> None:

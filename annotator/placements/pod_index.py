@@ -35,7 +35,7 @@ def owner_key(pod: PodView) -> str:
 class PodIndex:
     """The pods of the last snapshot, by "namespace/name".
 
-    The pods handed in never change: whoever changes one puts another object in its place, in another mapping.
+    The pods handed in never change: a changed one is another object in its place, in another mapping.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""crane-scheduler's annotation keys, for clusters that still run its reader beside ours (`--crane-annotations`).
+"""crane-scheduler's annotation keys, for clusters that still run its reader beside Evenload's (`--crane-annotations`).
 
 `annotator.publish.write_plan` adds them to the patch it writes anyway. The form is crane's,
 "0.63012,2026-11-21T04:00:00Z"; the time is really UTC, so a crane reader needs TZ=UTC (it takes the text as local
-time). Our built-in metrics have an equal there; a metric of another name has none. A metric without a value has its key
+time). The built-in metrics have an equal there; a metric of another name has none. A metric without a value has its key
 removed: crane would read an old one as current for minutes.
 """
 

@@ -1,8 +1,8 @@
-"""The annotations as they stand in the cluster: what the watch shows, overlaid with our own writes, as columns.
+"""Annotations in the cluster: the watch's, overlaid with the annotator's own writes, as columns.
 
 `annotator.publish.write_plan` compares them with what is held, `annotator.node_sync` digests the texts. Without the
 overlay a sync that follows a write at once would compare with, and digest, texts that are already gone. A text is
-decoded when it is first seen, and one that we wrote ourselves never: what it says is known.
+decoded when it is first seen, and one that the annotator wrote itself never: its content is known.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from annotator.collect.last_good_values import Flags, Floats, NodeSet
 from policy.contract import load_annotation
 
-PENDING_SECONDS: Final = 30.0  # a watch that has not shown our write after so long is believed instead of our memory
+PENDING_SECONDS: Final = 30.0  # after so long the watch is believed instead of the write
 
 
 class Row(NamedTuple):
@@ -48,7 +48,7 @@ class _Pending(NamedTuple):
 
 
 class NodeAnnotationCache:
-    """Our own writes that the watch has not shown yet, and what the texts said. Used by one thread."""
+    """The annotator's own writes that the watch has not shown yet, and the decoded texts. Used by one thread."""
 
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}

@@ -31,7 +31,7 @@ DEFAULT_HOLD_SECONDS: Final = 1.0  # a 429 without Retry-After
 
 
 class NotAllowedError(errors.KubeError):
-    """Nothing was sent: this replica leads no more, or is stopping."""
+    """Nothing was sent: this replica lost its Lease, or is stopping."""
 
 
 class Write(NamedTuple):
@@ -153,7 +153,7 @@ class Writer:
     def _take_turn(self, what: str) -> None:
         self._pace.turn(self._stop)
         if self._stop.is_set() or not self._leads():
-            raise NotAllowedError(f"{what} not written: this replica leads no more, or is stopping")
+            raise NotAllowedError(f"{what} not written: this replica lost its Lease, or is stopping")
 
     def _hold(self, refusal: errors.TooManyRequests) -> None:
         """Put all writes off for as long as the apiserver asks; too long a wish is raised."""

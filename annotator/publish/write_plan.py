@@ -189,7 +189,7 @@ class Readings(NamedTuple):
 
 
 def _worth_writing(readings: Readings, carried: AnnotationColumns, rules: Rules, now_seconds: float) -> Flags:
-    # Stamped by a clock ahead of ours: unusable until replaced, whatever its values are.
+    # Stamped by a clock ahead of this machine's: unusable until replaced, whatever its values are.
     ahead = carried.at_seconds > now_seconds + freshness.MAX_AHEAD_SECONDS
     worth = load_annotation.must_write(carried.ratios, readings.ratios, rules.min_change_ratio, rules.limits) | ahead
     if rules.crane:
@@ -213,8 +213,8 @@ def write(door: KubeWriter, patches: Sequence[Patch], *, writers: int = WRITERS)
     """Carry a plan out, at most `writers` at a time (1: in its order, on the caller's thread); how each went, by node.
 
     A node that vanished or was replaced meanwhile is `gone`, which is fine. Once the apiserver cannot be reached, does
-    not know us or wants fewer requests than even a patient writer sends, and once this replica must not write any more,
-    the rest is `skipped`: five thousand time limits in a row would outlast any period.
+    not know the credentials or wants fewer requests than even a patient writer sends, and once this replica must not
+    write any more, the rest is `skipped`: five thousand time limits in a row would outlast any period.
     """
     if not patches:
         return {}
@@ -243,7 +243,7 @@ def _write_one(door: KubeWriter, patch: Patch, stop: threading.Event) -> WriteRe
 
 
 def _is_another_machine(error: errors.Conflict) -> bool:
-    """Our uid precondition, in the apiserver's words; any other conflict is a race that the next sync tries again."""
+    """Returns whether the uid precondition failed, by the apiserver's words; another conflict is a race."""
     return "uid in precondition" in error.message.lower()
 
 

@@ -23,7 +23,7 @@ class Span(click.ParamType[float]):
         parts = _SPAN.findall(value) if isinstance(value, str) else []
         seconds = float(sum(int(count) * _UNITS[unit] for count, unit in parts))
         if not parts or "".join(map("".join, parts)) != value or not seconds:
-            self.fail(f"{value!r} is no span: write such as 7d, 12h or 90m", param, ctx)
+            self.fail(f"{value!r} is not a time span: write such as 7d, 12h or 90m", param, ctx)
         return seconds
 
 

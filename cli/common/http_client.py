@@ -155,7 +155,7 @@ def decoded(body: bytes, kind: type[T], url: str, names: Names = EXTENDER) -> T:
 def base_url(text: str, names: Names = EXTENDER) -> str:
     """A service's base URL without a slash at its end; BadUrl with an example otherwise."""
     if not is_base_url(text):
-        raise BadUrl(f"{names.option} {quoted(text)} is no base URL: write such as http://127.0.0.1:{names.port}")
+        raise BadUrl(f"{names.option} {quoted(text)} is not a base URL: write such as http://127.0.0.1:{names.port}")
     return text.rstrip("/")
 
 

@@ -66,7 +66,7 @@ def parse(file: str) -> PolicyFile:
 def _not_text(content: bytes, error: UnicodeDecodeError) -> problems.Problem:
     before = content[: error.start]
     column = error.start - (before.rfind(b"\n") + 1) + 1
-    message = f"byte 0x{content[error.start]:02x} is no UTF-8: save the file as UTF-8"
+    message = f"byte 0x{content[error.start]:02x} is not valid UTF-8: save the file as UTF-8"
     return problems.Problem(before.count(b"\n") + 1, column, "", message)
 
 

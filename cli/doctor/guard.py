@@ -24,9 +24,9 @@ from kube.kinds import Kind
 from kube.objects import Node, Pod
 
 ROLES: Final = {
-    "evenload-guard-evictions": "which pods may be evicted",
-    "evenload-guard-nodes": "what may be changed of a node",
-    "evenload-guard-pods": "that pods are evicted and never deleted or changed",
+    "evenload-guard-evictions": "evictions of pods",
+    "evenload-guard-nodes": "changes of nodes",
+    "evenload-guard-pods": "deletions and changes of pods",
 }
 GONE: Final = (404, 409)
 OPT_OUT_IGNORED, NOWHERE = "optOutIgnored", "false"  # the variable of deploy/guard/evictions.yaml as it is shipped
@@ -145,7 +145,7 @@ def in_force(facts: Facts) -> Finding:
     opt_out = facts.settings.policy.descheduler.protect.opt_out
     passed = [one.what for one in seen.trials if one.refused is False]
     found = [
-        findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: nothing but RBAC says {ROLES[name]}", FIX)
+        findings.warn(f"ValidatingAdmissionPolicy {name} {lack}: only RBAC limits {ROLES[name]}", FIX)
         for name, lack in seen.lacking.items()
     ]
     if (opt_out.except_namespaces or not opt_out.enabled) and not seen.ignores_opt_out:

@@ -40,7 +40,7 @@ def annotator(facts: Facts) -> Finding:
     if not isinstance(facts.differing, Finding) and facts.differing:
         names = findings.few(facts.differing)
         return findings.warn(
-            f"{told}; it does not vouch for what {names} carries, so those readings only age",
+            f"{told}; it does not confirm what {names} carries, so those readings only age",
             f"{logs}: is a patch refused? Or does a second annotator (another -n) write evenload.io/load?",
         )
     return findings.ok(told)
@@ -51,7 +51,7 @@ def policy_in_force(facts: Facts) -> Finding:
     hashes = {name: known for name, known in _hashes(facts) if known}
     ours = facts.settings.policy_hash
     if not hashes:
-        return findings.unknown("no service said which policy it obeys", "see annotator and extenders")
+        return findings.unknown("no service reported its policy", "see annotator and extenders")
     if ours is None:
         if len(set(hashes.values())) == 1:
             seen = f"all obey policy {next(iter(hashes.values()))}; no --policy to compare with, defaults are judged by"

@@ -70,7 +70,7 @@ def cost(facts: Facts) -> Finding:
         wide = ", ".join(f"{one.metric.name} reads {one.samples:,} samples" for one in large)
         return findings.warn(f"{'; '.join(filter(None, (dear, wide)))} ({total})", _USE_RULES)
     if spent_seconds > SHARE_OF_PERIOD * period_seconds:
-        return findings.warn(f"{total}: Prometheus spends a large part of its time on us", _USE_RULES)
+        return findings.warn(f"{total}: Prometheus spends a large part of its time on the annotator", _USE_RULES)
     return findings.ok(total)
 
 

@@ -39,7 +39,7 @@ def budgets(facts: Facts) -> Finding:
     first = never[0]
     patch = f"kubectl -n {first.namespace} patch pdb {first.name} --type merge -p "
     return findings.warn(
-        f"allow no eviction ever: {told}: neither we nor a node drain can move their pods{waiting}",
+        f"allow no eviction ever: {told}: neither the descheduler nor a node drain can move their pods{waiting}",
         f"""{patch}'{{"spec":{{"minAvailable":null,"maxUnavailable":1}}}}', or more replicas than minAvailable""",
     )
 
@@ -55,7 +55,7 @@ def placeholders(facts: Facts) -> Finding:
     ordering = [pod.priority for pod in held if not _soaks(pod)]
     highest, lowest = max(pod.priority for pod in held), min(ordering, default=cutoff)
     name = next((pod.priority_class for pod in held if pod.priority_class), "the PriorityClass")
-    fix = f"give {name} a value from {cutoff} to -1 (-5 in deploy/placeholder) and create the placeholders anew"
+    fix = f"give {name} a value from {cutoff} to -1 (-5 in deploy/placeholder) and create the placeholders again"
     if lowest < cutoff:
         return findings.fail(
             f"placeholders have priority {lowest}: cluster-autoscaler expends pods under {cutoff} and adds no node",

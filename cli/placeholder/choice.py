@@ -78,7 +78,7 @@ def refusals(choice: Choice) -> tuple[str, ...]:
         (
             choice.evenload_image is not None and not choice.sizing.changes,
             f"--evenload-image {choice.evenload_image} has no effect without --during, --nodes-per-replica or "
-            "--cores-per-replica: nothing of ours runs then",
+            "--cores-per-replica: without them no sizing job runs",
         ),
     )
     keys = collections.Counter(key for key, _ in choice.node_selectors)
@@ -136,7 +136,7 @@ def label(text: str) -> tuple[str, str]:
     """`KEY=VALUE` of a node."""
     match = _LABEL.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no label of a node: write KEY=VALUE, as topology.kubernetes.io/zone=a")
+        raise ValueError(f"{text!r} is not a node label: write KEY=VALUE, as topology.kubernetes.io/zone=a")
     return match["key"], match["value"]
 
 
@@ -144,7 +144,7 @@ def toleration(text: str) -> Document:
     """`KEY[=VALUE][:EFFECT]` as `kubectl taint` writes taints, or `*` for all of them."""
     match = _TAINT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no taint: write KEY[=VALUE][:EFFECT], as dedicated=batch:NoSchedule, or *")
+        raise ValueError(f"{text!r} is not a taint: write KEY[=VALUE][:EFFECT], as dedicated=batch:NoSchedule, or *")
     if match["all"]:
         return {"operator": "Exists"}
     if match["effect"] is not None and match["effect"] not in EFFECTS:
@@ -168,28 +168,30 @@ def name(text: str) -> str:
     """The name of a set: of its Deployment, and with an ending of what belongs to it."""
     if not _NAME.fullmatch(text) or len(text) > LONGEST_NAME:
         expected = f"at most {LONGEST_NAME} small letters, digits and -, beginning and ending with no -"
-        raise ValueError(f"{text!r} is no name of a Deployment: {expected}")
+        raise ValueError(f"{text!r} is not a Deployment name: {expected}")
     return text
 
 
 def namespace(text: str) -> str:
     """The name of a namespace."""
     if not _NAME.fullmatch(text) or len(text) > 63:
-        raise ValueError(f"{text!r} is no name of a namespace: at most 63 small letters, digits and - expected")
+        raise ValueError(f"{text!r} is not a namespace name: at most 63 small letters, digits and - expected")
     return text
 
 
 def priority_class(text: str) -> str:
     """The name of a PriorityClass that is not one of Kubernetes' own."""
     if not _CLASS.fullmatch(text) or len(text) > 253:
-        raise ValueError(f"{text!r} is no name of a PriorityClass: small letters, digits, - and . expected")
+        raise ValueError(f"{text!r} is not a PriorityClass name: small letters, digits, - and . expected")
     if text.startswith("system-"):
-        raise ValueError(f"{text!r}: names with system- are Kubernetes' own, and placeholders would preempt everybody")
+        raise ValueError(f"{text!r}: names with system- are Kubernetes' own, and placeholders would preempt every pod")
     return text
 
 
 def image(text: str) -> str:
     """An image as in a pod."""
     if not _IMAGE.fullmatch(text):
-        raise ValueError(f"{text!r} is no image: write such as registry.k8s.io/pause:3.10 or NAME@sha256:...")
+        raise ValueError(
+            f"{text!r} is not an image reference: write such as registry.k8s.io/pause:3.10 or NAME@sha256:..."
+        )
     return text

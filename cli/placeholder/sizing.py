@@ -151,7 +151,7 @@ def time_zone(text: str) -> str:
     try:
         zoneinfo.ZoneInfo(text)
     except (ValueError, OSError, KeyError) as error:
-        raise ValueError(f"{text!r} is no IANA time zone: write such as Europe/Berlin") from error
+        raise ValueError(f"{text!r} is not an IANA time zone: write such as Europe/Berlin") from error
     return text
 
 

@@ -52,7 +52,7 @@ def parse(text: str) -> Span:
     """The span that a text means; ValueError says what is expected."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no span with a size: write {EXPECTED}")
+        raise ValueError(f"{text!r} is not a span with a size: write {EXPECTED}")
     days = [_day(name, text) for name in match["days"].split(",")] if match["days"] else list(range(7))
     begins, ends = _minutes(match["begins"]), _minutes(match["ends"])
     if begins == DAY_MINUTES:
@@ -80,7 +80,7 @@ def parse_size(text: str) -> Size:
 
 def _day(name: str, text: str) -> int:
     if name not in descheduler_section.DAYS:
-        raise ValueError(f"{text!r}: {name!r} is no day: write one of {', '.join(descheduler_section.DAYS)}")
+        raise ValueError(f"{text!r}: {name!r} is not a day: write one of {', '.join(descheduler_section.DAYS)}")
     return descheduler_section.DAYS.index(name)
 
 

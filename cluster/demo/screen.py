@@ -58,7 +58,7 @@ class Plain:
 
 
 class Live:
-    """One page that is drawn anew."""
+    """One page that is drawn again."""
 
     def __init__(self, page: live.Live, windows: Mapping[str, str]) -> None:
         self._page, self._windows = page, windows

@@ -13,8 +13,8 @@ gone, or the eviction has failed.
 | 429 of flow control (`of_flow_control`) | not_done | the apiserver sheds load: no pod's fault, the run stops |
 | any other 429 | failed, trouble | a webhook denies this pod now: it backs off, the breaker counts it |
 | 404, 410 | gone | it left by itself |
-| 409 | replaced | another pod has its name now, or it changed after the last look: not ours to evict |
-| 401 | not_done | our credentials are not accepted: no workload's fault, the run stops |
+| 409 | replaced | another pod has its name now, or it changed after the last look: not the planned pod |
+| 401 | not_done | the credentials are not accepted: no workload's fault, the run stops |
 | 403 and other 4xx | failed | RBAC or admission forbids this pod: as for a webhook |
 | 5xx, none | unknown, trouble | it may have taken place; the pod backs off, and the breaker counts it once it failed |
 

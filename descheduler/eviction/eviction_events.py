@@ -1,7 +1,7 @@
 """The Events the descheduler writes, one constructor each: on the pod that leaves, on the node that is relieved or not.
 
 `eviction.evictor` and `service.py` post them through kube.events. Notes carry the figures a reader needs without
-another tool: reading, line, target, the pod's own use, run and policy. Nobody may depend on Events, which a cluster
+another tool: reading, line, target, the pod's own use, run and policy. Nothing may depend on Events, which a cluster
 forgets after an hour: each is kept in the ledger, too (GET /events).
 """
 

@@ -265,7 +265,8 @@ def _ratio(reading: NodeUsage | None, metric: str, policy: LoadPolicy, moment: f
 def _replacement(row: Row, sight: PodState, known: collections.abc.Collection[str]) -> Pod | None:
     """The pod recorded as the replacement, else the oldest bound one of the same owner made since and not taken yet.
 
-    Creation times are the apiserver's, in whole seconds; so they are compared with each other and not with our clock.
+    Creation times are the apiserver's, in whole seconds; so they are compared with each other and not with this
+    machine's clock.
     """
     if not row.owner_uid:
         return None

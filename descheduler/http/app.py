@@ -2,8 +2,8 @@
 /breaker and POST /breaker/reset.
 
 `__main__.py` serves the application beside the plain routes of runtime.ops_server. Nothing here evicts; the pages are
-JSON for `evenload plan`, `evenload evictions` and for people with curl. Whoever reaches the port may read; the one
-route that changes something answers this machine only (docs/decisions/0008).
+JSON for `evenload plan`, `evenload evictions` and for people with curl. Any client that reaches the port may read; the
+one route that changes something answers this machine only (docs/decisions/0008).
 """
 
 import collections.abc
@@ -70,7 +70,7 @@ def create_app(
         return ops_server.json_response({"breakers": [views.breaker(one) for one in service.breakers()]})
 
     def reset() -> flask.Response:
-        """POST /breaker/reset?workload=UID: forgets failures; without a workload, everybody's. From this machine."""
+        """POST /breaker/reset?workload=UID: forgets failures; without a workload, all. From this machine."""
         _known(flask.request.args, "workload")
         _from_this_machine(flask.request)
         workload_uid = flask.request.args.get("workload", "")
@@ -92,7 +92,7 @@ def _from_this_machine(request: flask.Request) -> None:
     """403 for a request that came over the network, and for a web page's.
 
     `kubectl port-forward` arrives on the pod's loopback, so Kubernetes' own RBAC (pods/portforward, pods/exec) says who
-    may. A browser puts Origin on every POST; the command line never does: a page that somebody with an open forward
+    may. A browser puts Origin on every POST; the command line never does: a page that a person with an open forward
     happens to visit can reset nothing.
     """
     asks = ipaddress.ip_address(request.remote_addr or "0.0.0.0")  # noqa: S104 - no address is no loopback

@@ -45,7 +45,7 @@ def row(entry: Row) -> dict[str, object]:
 
 
 def event(event: RecordedEvent) -> dict[str, object]:
-    """An Event of ours as it was posted."""
+    """An Event as it was posted."""
     return {
         "at": clock.to_rfc3339(event.at_seconds),
         "type": "Warning" if event.warning else "Normal",

@@ -5,8 +5,8 @@ somebody removed is `LedgerCorrupt`: `set_aside` then moves it away under anothe
 a new one in its place that knows it. Everything else that goes wrong (no space, no rights, a newer version's file) is a
 `LedgerError` and leaves the file where it is.
 
-Replicas open one file together: whoever checks, migrates or replaces it holds a lock on `<ledger>.lock` from the first
-look to the last step (docs/decisions/0028). The kernel frees the lock of a process that dies.
+Replicas open one file together: the one that checks, migrates or replaces it holds a lock on `<ledger>.lock` from the
+first look to the last step (docs/decisions/0028). The kernel frees the lock of a process that dies.
 """
 
 import collections.abc
@@ -37,14 +37,14 @@ class LedgerCorrupt(LedgerError):
 
 
 class LedgerReplaced(LedgerError):
-    """Another file has its name now: another replica set it aside, or somebody put a backup there. It can be opened."""
+    """Another file has its name: another replica set it aside, or an operator put a backup there. It can be opened."""
 
 
 class LedgerFile:
     """One SQLite file in WAL mode.
 
-    `alone`: nobody else opens it, one thread reads it, and it need not outlive a crash of the machine (a simulation's):
-    what writes reads as well, the file stays locked, and nothing is synced.
+    `alone`: no other process opens it, one thread reads it, and it need not outlive a crash of the machine (a
+    simulation's): what writes reads as well, the file stays locked, and nothing is synced.
     """
 
     def __init__(self, path: Path, *, alone: bool = False) -> None:

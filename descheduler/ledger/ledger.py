@@ -32,7 +32,7 @@ class Ledger:
         self._unfinished: tuple[object, float, list[Row]] = None, 0.0, []  # of which version, since when, the rows
 
     def open(self) -> "Ledger":
-        """Opens or creates the file and brings it to this version's schema; LedgerError if it is no ledger of ours,
+        """Opens or creates the file and brings it to this version's schema; LedgerError if it is not a ledger,
         LedgerCorrupt if it cannot be trusted.
         """
         self._file.open()
@@ -41,7 +41,7 @@ class Ledger:
     def open_or_set_aside(self, *, at_seconds: float) -> Path | None:
         """Opens the file; one that cannot be trusted is moved away first, a new one begun, and its new place returned.
 
-        The new one remembers that: whoever counts from it knows since when.
+        The new one stores the time, from which its counts are complete.
         """
         return self._file.open_or_set_aside(at_seconds)
 
@@ -132,7 +132,7 @@ class Ledger:
         return self._select(f"WHERE result IN ({_marks(OPEN)}) ORDER BY id", list(OPEN))
 
     def unfinished(self, since_seconds: float) -> list[Row]:
-        """Evictions carried out since then of which something is still to be learnt, oldest first; read anew where the
+        """Evictions carried out since then of which something is still to be learnt, oldest first; read again where the
         file changed.
 
         So it is asked in every run, and in most nothing has happened since the one before.
@@ -140,7 +140,7 @@ class Ledger:
         version, (known, known_since_seconds, rows) = self._file.version(), self._unfinished
         if version != known or since_seconds < known_since_seconds:
             missing = " OR ".join(f"{name} IS NULL" for name in _LEARNT)
-            # The plus and the order have SQLite look among the rows since then, not among all that evicted somebody.
+            # The plus and the order have SQLite look among the rows since then, not among all evictions.
             where = f"WHERE +result IN ({_marks(DONE)}) AND at_seconds >= ? AND ({missing}) ORDER BY at_seconds, id"
             rows = self._select(where, [*DONE, since_seconds])
             self._unfinished = version, since_seconds, rows

@@ -2,7 +2,7 @@
 
 `planning.planner` asks for one destination per pod it would choose and commits the room of the chosen only. A node
 qualifies if it is open, the pod fits beside what is there (`placement.node_fit`; placeholders of lower priority make
-way), the rules about nodes (`placement.node_rules`), other pods (`placement.pod_affinity`) and our own filter
+way), the rules about nodes (`placement.node_rules`), other pods (`placement.pod_affinity`) and the extender's filter
 (`placement.load_filter`) agree, its volumes can be mounted and attached (`placement.volume_limits`), and for every
 metric with a descheduler line
 

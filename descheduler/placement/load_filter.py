@@ -1,4 +1,4 @@
-"""Whether our own extender would let a pod onto a node now: a pod evicted towards a node that the filter rejects stays
+"""Whether the extender would let a pod onto a node now: a pod evicted towards a node that the filter rejects stays
 Pending.
 
 `placement.destinations` asks for every node that it considers. The rule is `policy.rules.filtering`'s own, over the

@@ -1,6 +1,6 @@
 """The order in which an overloaded node's pods are considered: who may best be moved comes first.
 
-`planning.planner` takes the first of the pods still in question, and orders them anew after every choice, because the
+`planning.planner` takes the first of the pods still in question, and orders them again after every choice, because the
 remaining excess has changed by then. The order is total (uids end every tie), so a plan does not depend on the order in
 which anything was listed.
 
@@ -19,7 +19,7 @@ from kube.objects import Pod
 QOS_RANK = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
 
 # A pod that uses less than this share of the remaining excess does not relieve the node: evicting fifty of them is a
-# disturbance for everybody and a remedy for nothing.
+# a disturbance of every pod and a remedy for nothing.
 WORTHWHILE_SHARE = 0.02
 
 
@@ -65,8 +65,8 @@ def key(pod: Pod, use: Use, *, last: bool) -> Key:
 def ordered(pods: collections.abc.Iterable[Pod], key_of: collections.abc.Callable[[Pod], Key]) -> list[Pod]:
     """The pods by their keys; of one owner's that are equal in rank, the cheaper to lose takes the earlier place.
 
-    The owner knows which of its pods it can spare. Among pods of others its figures mean nothing: whoever may create a
-    pod may write any.
+    The owner knows which of its pods it can spare. Among pods of others its figures mean nothing: anyone who may create
+    a pod may write any.
     """
     keyed = sorted((key_of(pod), pod.uid, pod) for pod in pods)
     found = [pod for _, _, pod in keyed]

@@ -3,7 +3,8 @@ disruption.
 
 `planning.planner` asks before it chooses a pod and reserves when it has chosen. The rules are the eviction
 subresource's own (kubernetes pkg/registry/core/pod/storage/eviction.go), read from the budget's status; where they
-leave doubt we refuse. The apiserver has the last word all the same: `eviction.evictor` takes its 429 as an answer.
+leave doubt the plan refuses. The apiserver has the last word all the same: `eviction.evictor` takes its 429 as an
+answer.
 """
 
 import collections

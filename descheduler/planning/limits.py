@@ -124,7 +124,7 @@ class Caps:
         return Verdict(
             Cause.LOAD_NOT_FALLING,
             f"{found.evictions} evictions should have lowered {metric} by {found.expected_ratio:.2f} and lowered it by "
-            f"{found.measured_ratio:.2f}: its load is not its pods'; {left_seconds:.0f} s left",
+            f"{found.measured_ratio:.2f}: its load does not come from its pods; {left_seconds:.0f} s left",
         )
 
     def _workload_verdict(self, standing: WorkloadStatus) -> Verdict | None:

@@ -112,7 +112,7 @@ def over_a_line(usages: collections.abc.Mapping[str, NodeUsage], policy: LoadPol
 
 
 def bridged_seconds(policy: LoadPolicy) -> float:
-    """For how long what was seen still holds where nobody looked since: runs may be further apart than `staleAfter`."""
+    """How long a reading holds without a newer one: runs may be further apart than `staleAfter`."""
     return max(policy.sync.stale_after_seconds, 1.5 * policy.descheduler.interval_seconds)
 
 
@@ -139,7 +139,7 @@ def _reading(reading: NodeUsage | None, metric: str, policy: LoadPolicy, now_sec
 
 
 def _too_long_ago(streak: Streak, at_seconds: float, policy: LoadPolicy) -> bool:
-    """Whether nobody looked for so long that the streak proves nothing."""
+    """Returns whether the last reading is so old that the streak proves nothing."""
     return at_seconds - streak.last_seconds > bridged_seconds(policy)
 
 

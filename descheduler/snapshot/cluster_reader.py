@@ -29,7 +29,7 @@ Owners = dict[str, tuple[workloads.Controller, ...]]
 # What nodes show -> the names of those that pods may leave in this run.
 Hot = collections.abc.Callable[[Overview], collections.abc.Collection[str]]
 Begun = pod_list.Pods | pod_list.Late
-# Keys of pods -> what those of them use of whom everything is known.
+# Keys of pods -> the usage of those with all figures.
 Used = collections.abc.Callable[[collections.abc.Collection[str]], dict[str, PodUsage]]
 
 

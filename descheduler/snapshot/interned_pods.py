@@ -104,7 +104,7 @@ class Pod(objects.Pod, frozen=True, kw_only=True):
         self._put_conditions(put)
 
     def _put_conditions(self, put: Callable[[msgspec.Struct, str, object], None]) -> None:
-        """Keeps what is asked of the three conditions that anybody asks about: all five are a third of a whole pod."""
+        """Keeps the fields of the three conditions that rules read: all five are a third of a whole pod."""
         for one in self.status.conditions:
             if one.type == compact.READY and one.status == "True":
                 put(self, "is_ready", True)

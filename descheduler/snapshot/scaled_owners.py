@@ -1,7 +1,7 @@
-"""Owners of kinds that we do not know: how many replicas they want, by the scale subresource of their kind.
+"""Owners of custom kinds: how many replicas they want, by the scale subresource of their kind.
 
 `snapshot.cluster_reader` asks for the owners of pods on nodes that may be relieved: an Argo Rollout, a CloneSet,
-whatever a cluster has. What has no scale, or may not be read, is left out; its pods then stay, because nobody can say
+whatever a cluster has. What has no scale, or may not be read, is left out; its pods then stay, because it is unknown
 what replaces them.
 
 A pod's author writes its ownerReferences, and what answers for another kind need not be the apiserver: an aggregated
@@ -29,7 +29,7 @@ REASONS: Final = (INVALID, UNANSWERED, SERVER_ERROR, REFUSED)
 
 
 class Custom(NamedTuple):
-    """An owner of a kind of somebody else's, and the namespace it is in."""
+    """An owner of a custom kind, and its namespace."""
 
     namespace: str
     reference: OwnerReference

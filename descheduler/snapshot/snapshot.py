@@ -58,7 +58,7 @@ class Snapshot(Overview):
         return failure.text if failure is not None else ""
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        """The workload that would replace the pod, if it is one we know."""
+        """Returns the workload that would replace the pod, if it is in the index."""
         found = self.workloads.get(pod.owner.uid) if pod.owner is not None else None
         return found if found is not None and found.namespace == pod.namespace else None
 

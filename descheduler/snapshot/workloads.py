@@ -2,7 +2,7 @@
 
 `snapshot.cluster_reader` builds the index from the owners it listed and those that `snapshot.scaled_owners` found by
 their scale; `planning.protections` and `planning.limits` ask it how many replicas a workload wants and how many stand
-ready. Other owners are not in the index, so their pods stay protected: nobody knows what replaces them.
+ready. Other owners are not in the index, so their pods stay protected: their replacement is unknown.
 """
 
 import collections
@@ -73,7 +73,7 @@ class Index(collections.abc.Mapping[str, Workload]):
 
     `controllers` is kind -> objects, `custom` by their own uid. A ReplicaSet leads to the Deployment or the custom
     owner above it, and is left out where that is not known: it is one version of something. Any other controller
-    replaces its pods itself, whoever made it (an operator, a CronJob).
+    replaces its pods itself, whatever made it (an operator, a CronJob).
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class Index(collections.abc.Mapping[str, Workload]):
 class WorkloadStatuses(collections.abc.Mapping[str, WorkloadStatus]):
     """Every workload's standing by workload uid, counted when it is asked for: a plan is about few of them.
 
-    The smaller of the status's count and our own is believed: a pod that is terminating still counts as ready in many
-    a status. `owned` are pods by namespace and uid of their controlling owner: who
-    names an owner of another namespace is no replica of it.
+    The smaller of the status's count and the index's own is believed: a pod that is terminating still counts as ready
+    in many a status. `owned` are pods by namespace and uid of their controlling owner: who names an owner of another
+    namespace is no replica of it.
     """
 
     def __init__(

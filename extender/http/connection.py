@@ -69,7 +69,7 @@ class Connection:
         return True
 
     def receive(self, now_seconds: float) -> bool:
-        """Read what is there; True when a thread can go on, or nobody can."""
+        """Read what is there; True when a thread can go on, or when nothing can."""
         if self.incoming.receive(self.sock, now_seconds):
             return True
         if self.incoming.take_go_ahead():

@@ -12,7 +12,7 @@ from typing import Final
 from extender.http import connection
 
 OPEN_LIMIT: Final = 640  # gunicorn would stop accepting at 1,000, and many systems allow 1,024 files
-OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2  # so that the rest is there for others without anybody's giving way
+OPEN_LIMIT_OF_ADDRESS: Final = OPEN_LIMIT // 2  # so that the rest is there for others without evicting a connection
 HELD_LIMIT_BYTES: Final = 2 * (2**24 + 2**16)  # two of the largest requests, or 200 of 5,000 nodes
 
 Connections = dict[connection.Connection, None]  # in order

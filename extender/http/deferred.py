@@ -28,7 +28,7 @@ _thread: Final = _Thread()
 
 
 def do(work: Work) -> None:
-    """Do this now or a moment later, on this thread. What it raises is logged and harms nobody."""
+    """Do this now or a moment later, on this thread. An exception is logged and ends nothing else."""
     put_off = _thread.put_off
     if put_off is None:
         _attempt(work)

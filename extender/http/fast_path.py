@@ -1,7 +1,7 @@
 """The hot verbs without a framework: a WSGI function that answers the usual /filter and /prioritize from the board.
 
 It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
-routes, whole nodes, names we do not know, lower-case keys, pods that are exempt or ask to be, pods that already count
+routes, whole nodes, unknown names, lower-case keys, pods that are exempt or ask to be, pods that already count
 somewhere, relief hints, a sample that is hot throughout, and whatever is not the JSON that Go writes. So the slow path
 stays the one definition of every answer, and this one may decline whenever it is in doubt.
 
@@ -71,7 +71,7 @@ Answer = collections.abc.Callable[[bytes, float], Reply | None]
 class NameListCache:
     """The lists of names seen last. A list is compared byte by byte, which ends at the first difference.
 
-    A deque with a limit, read as a copy: threads may add at the same time, and what is missed is read anew.
+    A deque with a limit, read as a copy: threads may add at the same time, and a missed one is parsed again.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class FastPath:
         return _SentReply(reply, connection)
 
     def ahead(self) -> None:
-        """Make the board of this moment before somebody asks, who would wait for it."""
+        """Builds this second's score table before the first request needs it."""
         self._boards.current(self._parts.clock.now())
 
     def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
@@ -214,7 +214,7 @@ class FastPath:
 
     def _assume(self, request: ParsedRequest, winner: str) -> None:
         """Note the winner. Where a request is about most nodes the next one will be, too: the board that it needs is
-        made while nobody waits for it.
+        made while no request waits for it.
         """
         if winner:
             self._parts.view.assume(request.pod, winner, request.current.standing.now_seconds)

@@ -110,7 +110,7 @@ def _give_large_buffers_back() -> None:
 
 
 class _Log(glogging.Logger):  # type: ignore[misc]
-    """gunicorn's messages as lines of ours: in our format, to our place."""
+    """gunicorn's messages as log lines of the service."""
 
     def setup(self, cfg: Any) -> None:
         """Hand everything to the root logger that `runtime.logs` configured."""
@@ -122,7 +122,7 @@ class _Log(glogging.Logger):  # type: ignore[misc]
 
 
 class _Server(base.BaseApplication):  # type: ignore[misc]
-    """gunicorn's view of us. It forks after construction, so nothing may be connected or started in here before
+    """gunicorn's view of the service. It forks after construction: nothing may be connected or started in here before
     `load`.
     """
 

@@ -68,7 +68,7 @@ def _environ(client: connection.Connection, path: str, host: str, agent: str, bo
 def _reply(
     sock: socket.socket, application: wsgi.WSGIApplication, environ: wsgi.WSGIEnvironment, now_seconds: float
 ) -> None:
-    """Send what the application answers, then close it: what it does then, nobody waits for."""
+    """Send what the application answers, then close it: no request waits for what it does then."""
     said: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], _error: object = None) -> Any:

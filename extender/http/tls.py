@@ -30,7 +30,7 @@ class TlsError(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Files:
-    """PEM files: the certificate with its chain, its key, and the CA of those who may ask (None: everybody may)."""
+    """PEM files: the certificate with its chain, its key, and the CA of the clients (None: any client)."""
 
     certificate: pathlib.Path
     key: pathlib.Path
@@ -57,7 +57,7 @@ def chosen(
         raise TlsError("--client-name '': expected a certificate's common name, as system:kube-scheduler")
     if certificate is None and key is None:
         if client_ca is not None:
-            raise TlsError("--client-ca needs --tls-cert and --tls-key: without TLS nobody shows a certificate")
+            raise TlsError("--client-ca needs --tls-cert and --tls-key: without TLS no client shows a certificate")
         return None
     if certificate is None or key is None:
         raise TlsError("--tls-cert and --tls-key need each other: give both files, or neither for plain HTTP")
@@ -185,7 +185,9 @@ def context(files: Files) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    raise TlsError("--tls-key: the key is encrypted; expected an unencrypted PEM key, nobody is there to type")
+    raise TlsError(
+        "--tls-key: the key is encrypted; expected an unencrypted PEM key, a service cannot ask for a password"
+    )
 
 
 def common_name(peer: collections.abc.Mapping[str, object] | None) -> str | None:

@@ -4,7 +4,7 @@ The watches keep `state.node_cache` and `placements` up to date; `service` hands
 `verbs.explain` ask for `Candidates`, which do not change any more, and pass their arrays to the policy's pure
 functions; `state.score_cache` asks for what stands for every row.
 
-Time stands still within a second here: whoever asks or tells at 04:00:00.7 does so at 04:00:00. The apiserver's own
+Time stands still within a second here: a request or an event at 04:00:00.7 counts as at 04:00:00. The apiserver's own
 times (bindings, annotations) and windows are whole seconds, so that comparisons with them come out as before. Expected
 load decays in steps of a second, and what was judged once holds for all requests of that second.
 """
@@ -37,7 +37,7 @@ class CompiledPolicy(NamedTuple):
     content_hash: str
     metric_names: tuple[str, ...]
     rules: filtering.Rules
-    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps nobody
+    rules_alone: filtering.Rules  # the same as if no other node was asked about: `coolest` keeps no node
     weighing: scoring.Weighing
     pricing: hotspots.Pricing
     resources: node_cache.Rows  # by metric the place of its resource in a `recent.Load`
@@ -163,7 +163,7 @@ class Candidates(NamedTuple):
 
 
 class CandidateRows(NamedTuple):
-    """Some rows of what stood for all nodes at one moment: the candidates of a request before anybody looks at them."""
+    """Some rows of what stood for all nodes at one moment: the candidates of a request before they are looked up."""
 
     standing: Candidates
     rows: node_cache.Rows
@@ -213,7 +213,7 @@ class ClusterView:
         pods: collections.abc.Callable[[], collections.abc.Iterable[PodView]],
         now_seconds: float,
     ) -> None:
-        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted anew.
+        """Answer by another policy from the next request on; `pods` gives the watched pods, to be counted again.
 
         Columns and counts are made aside while requests are answered by the policy before, and swapped in at once. The
         watch tells both tables meanwhile. One caller at a time: the policy loop.
@@ -254,7 +254,7 @@ class ClusterView:
                 self.placements.assume(waiting, node, at_seconds, per_allocatable=expected_load.Load(cpu, memory))
 
     def awaited(self, now_seconds: float) -> int:
-        """How many pods we answered about a moment ago that the watch has not brought."""
+        """Returns how many pods of recent answers the watch has not brought."""
         with self._lock:
             return self._unbound.awaited(moment(now_seconds))
 

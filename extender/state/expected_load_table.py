@@ -7,7 +7,7 @@ Not thread-safe: the table has the lock.
 
 The expected load of a pod is est * (1 - age / W) while age < W. Over the pods of a node that is A - (now * A - B) / W
 with A = sum(est) and B = sum(est * bound at), so `_offset` holds A + B / W and `_slope` holds A / W, with times
-counted from a nearby origin. A pod bound a moment from now, by the clock of whoever bound it, is new until then: its
+counted from a nearby origin. A pod bound a moment from now, by the clock of the scheduler, is new until then: its
 est stands in A of the offset alone.
 """
 
@@ -23,7 +23,7 @@ from policy import metrics
 from policy.rules import expected_load, hotspots
 from policy.schema import load_policy
 
-PUT_OFF: Final = 8  # rows that wait until somebody asks for one of them
+PUT_OFF: Final = 8  # rows that wait until a request needs one of them
 _NO_ROWS: Final = np.array([], dtype=np.intp)
 
 

@@ -1,9 +1,9 @@
-"""The pods that wait for a node, as our own Pod watch knows them, and the winners that answers named before it did.
+"""The pods that wait for a node, as the Pod watch knows them, and the winners that answers named before it did.
 
-A question is not believed: whoever reaches the port may make up a pod of 100,000 cores. So `state.cluster_view` assumes
-a winner only for a pod that the watch has without a node, and with what the apiserver says that it requests.
+A request is not proof: any client that reaches the port may make up a pod of 100,000 cores. So `state.cluster_view`
+assumes a winner only for a pod that the watch has without a node, and with what the apiserver says that it requests.
 kube-scheduler has a watch of its own and may ask first; the winner of such an answer is kept for ASSUMED_SECONDS and
-takes effect when our watch brings a pod of the same uid, namespace and name that still waits. Not thread-safe: the view
+takes effect when the watch brings a pod of the same uid, namespace and name that still waits. Not thread-safe: the view
 has the lock.
 """
 

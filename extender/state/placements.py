@@ -1,4 +1,4 @@
-"""How many pods each node got lately and what they will use, counted from our own Pod watch and from our own winners.
+"""Recent pods of each node and their expected load, from the Pod watch and from the extender's own winners.
 
 The Pod watch confirms placements; `verbs` adds an assumed one when an answer settles on a winner, so that the next
 pod of a burst sees it before the watch does. What a request needs is kept ready per node in rows
@@ -6,8 +6,8 @@ pod of a burst sees it before the watch does. What a request needs is kept ready
 tells when the next one does. Pods that ended, are being deleted, belong to a DaemonSet, are static (the kubelet made
 them, no scheduler placed them) or hold room as placeholders do not count.
 
-A placement is of the second that its pod's condition names, also where our clock is a little behind: replicas hold the
-same placements then, and `state.digests` finds them alike. Only ages are never less than 0.
+A placement is of the second that its pod's condition names, also where this machine's clock is a little behind:
+replicas hold the same placements then, and `state.digests` finds them alike. Only ages are never less than 0.
 """
 
 import collections.abc
@@ -30,7 +30,7 @@ from policy.schema import load_policy
 
 # Long enough for a binding and its watch event under load; short enough that a wrong guess does little harm.
 ASSUMED_SECONDS: Final = 5.0
-# Threads read the clock at slightly different moments; going back by more means that somebody set it.
+# Threads read the clock at slightly different moments; going back by more means that it was set.
 SET_BACK_SECONDS: Final = 1.0
 _ROUNDING: Final = 1e-9  # 1 / allocatable times allocatable may be a little over 1
 
@@ -62,7 +62,7 @@ class PlacementTable:
         self._ending: dict[float, set[str]] = {}  # by moment the nodes whose rows are to be written again then
 
     def count_anew(self, pods: collections.abc.Iterable[PodView], now_seconds: float) -> None:
-        """Count what the watch has. The lock is held for one pod at a time, so that nobody waits for all of them."""
+        """Count what the watch has. The lock is held for one pod at a time, no request waits for all."""
         for pod in pods:
             with self._lock:
                 if self._told is None or pod.uid not in self._told:
@@ -89,7 +89,7 @@ class PlacementTable:
         return self._estimates
 
     def use_published(self, published: owner_usage.Published, now_seconds: float) -> None:
-        """Estimate by other means of owners from now on; the pods that count are estimated anew, so that replicas of
+        """Estimate by other means of owners from now on; the pods that count are estimated again, so that replicas of
         the extender agree whenever each of them saw the ConfigMap. The lock is held for one node at a time: requests
         do not wait for all of them.
         """
@@ -255,7 +255,7 @@ class PlacementTable:
         begins = [binding.at_seconds] if binding.at_seconds > now_seconds else []
         for end_seconds in {min(end, placement.until_seconds) for end in (*begins, *ends)}:
             self._write_at(end_seconds, binding.node)
-        if not as_assumed:  # most confirmations: the pod was bound where and in the second that we assumed
+        if not as_assumed:  # most confirmations: the pod was bound where and in the assumed second
             self._write_row(binding.node, now_seconds)
 
     def _remove(self, uid: str, now_seconds: float) -> None:
@@ -304,7 +304,7 @@ class PlacementTable:
         self._ending[end_seconds].add(node)
 
     def _set_back(self, now_seconds: float) -> None:
-        """The clock was set back: what we assumed begins now, and so does what would have to wait long for its second;
+        """The clock was set back: assumed placements begin now, and so do those that would wait long for their second;
         the rest is new until then.
         """
         self._latest_seconds = now_seconds

@@ -117,7 +117,7 @@ class ScoreCache:
         as much as repairing several, and the next pod is mostly asked about on other nodes.
         """
         with self._lock:
-            before, self._board = self._board, None  # who fails half-way has been told which rows changed: all anew
+            before, self._board = self._board, None  # a failure half-way has cleared the dirty flags: all rows again
             found = self._view.standing(None if before is None else before.standing, now_seconds, rows)
             if before is not None and found is before.standing:
                 board = before
@@ -177,7 +177,7 @@ def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTabl
 
 
 def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
-    """Judge and score the changed rows into the columns of a board that nobody else has yet."""
+    """Judge and score the changed rows into the columns of a board that no other thread has yet."""
     rows = changed.rows
     board.allowed[rows] = verdicts.allowed
     if not verdicts.allowed.all():

@@ -1,7 +1,7 @@
 """The decisions of the last hour, in a fixed amount of memory, for GET /decisions and for people who ask "why there?".
 
 `app` notes one `Decision` per filter, prioritize and preempt answer. What it was made from stays as references to the
-request's own arrays: noting costs next to nothing, `verbs.explain` computes the factors when somebody asks. The newest
+request's own arrays: noting costs next to nothing, `verbs.explain` computes the factors on request. The newest
 keep all their nodes; older ones are condensed to the best and some of the rejected; then whole decisions go, oldest
 first.
 """
@@ -156,7 +156,7 @@ class Decision(msgspec.Struct, frozen=True):
     def size_bytes(self) -> int:
         """About how much memory it holds with its inputs."""
         own = _DECISION_BYTES + _RANKED_BYTES * len(self.best) + _REASON_BYTES * len(self.rejected)
-        if self.inputs is None:  # a neutral answer: its texts are nobody else's
+        if self.inputs is None:  # a neutral answer: its texts are not shared
             return own + decided_pod.texts_bytes((self.namespace, self.pod, self.uid))
         return own + self.inputs.size_bytes()
 
@@ -250,7 +250,7 @@ class DecisionLog:
         while self._kept and self._kept[0].decision.at_seconds <= now_seconds - KEPT_SECONDS:
             self._drop_oldest()
         if not self._whole:
-            self._last_shared = []  # or they would stay for as long as nobody asks
+            self._last_shared = []  # or they would stay until the next decision
 
 
 def histogram(reasons: collections.abc.Iterable[str]) -> dict[str, int]:

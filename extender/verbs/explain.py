@@ -1,4 +1,4 @@
-"""Answers for people: why a pod may or may not go to a node, how each score came about, what we believe of nodes.
+"""Answers for people: why a pod may or may not go to a node, how each score came about, the state of nodes.
 
 `app` serves them as POST /explain, GET /decisions and GET /nodes; the numbers are those of `verbs`, with every factor
 beside them. What is explained of a past decision is computed again from what it was made from, by the same pure

@@ -22,7 +22,7 @@ Facts = collections.abc.Mapping[str, node_cache.NodeFacts]
 NOTHING_MEASURED = "no valid metric in the annotation"
 _INVALID = "not in the annotation"
 _ROUNDING: Final = 1e-9  # of a base, 0..10, between the moment it was kept and its making again
-# Filter ranks nobody: what depends on the other nodes does not exist in its decisions.
+# Filter ranks no node: what depends on the other nodes does not exist in its decisions.
 UNRANKED: Final[Json] = {"base": None, "median_base": None, "capped_base": None, "raw_score": None, "score": None}
 
 

@@ -1,4 +1,4 @@
-"""Answers that say nothing about any node: what a scheduler without us would do.
+"""Answers that say nothing about any node: as a scheduler without the extender would decide.
 
 `app` gives them when the time for a request is over (`deadline`). They need the request alone: no view, no lock, no
 placement is assumed. The decision says why it is degraded.

@@ -35,7 +35,7 @@ class Judgement(NamedTuple):
 
 
 def filter_nodes(view: cluster_view.ClusterView, args: protocol.Args, now_seconds: float) -> Outcome:
-    """POST /filter. A single node that passes is the winner: the scheduler asks nobody to rank one node."""
+    """POST /filter. A single node that passes is the winner: the scheduler ranks no single node."""
     candidates = view.candidates(args.names, now_seconds, besides=args.pod.uid)
     left, judged = judge(candidates, args.pod)
     winner = left.names[0] if len(left.names) == 1 else ""

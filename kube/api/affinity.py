@@ -1,7 +1,7 @@
 """A pod's placement rules as decoded from the wire: node and pod affinity, topology spread.
 
 Fields of `kube.objects.Pod`. The descheduler's destination check reads what is required; the simulated scheduler also
-what is preferred. Whom a rule means is said here, once, for both.
+what is preferred. The pods that a rule selects are found here, once, for both.
 """
 
 from collections.abc import Iterable, Mapping
@@ -117,7 +117,7 @@ class TopologySpread(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     def selects(self, own: Mapping[str, str], labels: Mapping[str, str]) -> bool:
         """Whether a pod of these labels counts for a pod whose own labels are `own` (matchLabelKeys compares both).
 
-        A rule that asks for no label counts nobody, unlike an empty selector elsewhere: kube-scheduler's
+        A rule without labels counts no pod, unlike an empty selector elsewhere: kube-scheduler's
         countPodsMatchSelector (podtopologyspread/common.go). Whether such a pod counts itself makes no difference
         there: 0 + 1 - 0 is within every maxSkew.
         """

@@ -70,7 +70,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Metadata(Identity, frozen=True, gc=False, rename="camel"):
-    """The part of metadata we read."""
+    """The part of metadata that is read."""
 
     generation: int = 0
     creation_timestamp: Moment = None

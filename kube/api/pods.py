@@ -298,7 +298,7 @@ def of_daemonset(owner: OwnerReference | None, pinned: str) -> bool:
 def from_node(owner: OwnerReference | None, node_name: str) -> bool:
     """Whether a pod with the mirror annotation is its node's own, which NodeRestriction asks kubelets for.
 
-    kube-apiserver lets nobody add that annotation later, and with it a pod must name its node when it is created: no
+    kube-apiserver refuses to add that annotation later, and with it a pod must name its node when it is created: no
     scheduler is asked about it.
     """
     if owner is None or (owner.api_version, owner.kind) != ("v1", "Node"):

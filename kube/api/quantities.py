@@ -9,7 +9,7 @@ import functools
 import math
 import re
 
-REMEMBERED_CHARACTERS = 64  # the apiserver writes some 20; a client of ours may send megabytes of zeros before a 1
+REMEMBERED_CHARACTERS = 64  # the apiserver writes some 20; a client may send megabytes of zeros before a 1
 _WRITTEN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3}|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 
 

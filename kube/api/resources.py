@@ -68,7 +68,7 @@ NOTHING = Resources()
 def resources(amounts: Amounts) -> Resources:
     """Resources from a wire map as {"cpu": "250m", "memory": "1Gi"}. ValueError names a text that is no quantity.
 
-    Pods of a workload ask for the same, so equal maps give one shared value. A map that nobody would write by hand is
+    Pods of a workload ask for the same, so equal maps give one shared value. A map that no person would write is
     not remembered: a client chooses its names and texts, and thousands of long ones would fill the memory.
     """
     if not amounts:

@@ -107,7 +107,7 @@ HARD_EFFECTS = ("NoSchedule", "NoExecute")
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
     """The first taint that keeps a new pod away (NoSchedule, NoExecute), or None.
 
-    PreferNoSchedule keeps nobody away.
+    PreferNoSchedule keeps no pod away.
     """
     accepted = tuple(tolerations)
     for taint in taints:

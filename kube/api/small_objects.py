@@ -1,4 +1,4 @@
-"""The small objects: those we write (ConfigMap, Lease, Event) and those whose one or two fields matter.
+"""The small objects: those that Evenload writes (ConfigMap, Lease, Event) and those whose one or two fields matter.
 
 Decoded by `kube.http.client`, read through `kube.objects`.
 """
@@ -182,7 +182,7 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
 
 
 class DriverLimit(msgspec.Struct, frozen=True, gc=False):
-    """How many volumes of a driver a node can hold; absent means that nobody said."""
+    """How many volumes of a driver a node can hold; absent means unknown."""
 
     count: int | None = None
 

@@ -10,7 +10,7 @@ lasts 40 to 50 s, and ends it: one that has brought nothing by then is dead, wha
 on from the bookmark, which costs the apiserver a look at what came since, and no list.
 
 Three threads: the reader on the socket, the dispatcher that calls `on_change` in order from a bounded queue, and
-whoever calls `run`, which waits for the stop and then ends the other two within a second. A handler that takes
+the caller of `run`, which waits for the stop and then ends the other two within a second. A handler that takes
 microseconds may be called by the reader itself (`direct`): passing each change on to a sleeping thread costs more.
 
 The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
@@ -166,7 +166,7 @@ class Reflector(Generic[T]):
 
     def _read(self, stop: threading.Event) -> None:
         while not stop.is_set():
-            self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug of ours
+            self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug
             loop.attempt(f"reflect {self._kind.plural}", functools.partial(self._cycle, stop))
             if self._pause_seconds and self._clock.wait(stop, self._pause_seconds):
                 return

@@ -4,7 +4,7 @@
 It decides what is a change and what is a duplicate or late event. It knows no sockets, threads or time.
 
 A list replaces everything: all but the first are read without a resourceVersion and so are current, and where one is
-older than what we hold, the cluster was restored from a backup and the older is the truth. A watch event never takes an
+older than the store's, the cluster was restored from a backup and the older is the truth. A watch event never takes an
 object back to an older version.
 """
 

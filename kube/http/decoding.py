@@ -1,7 +1,7 @@
 """JSON of the apiserver into structs and errors.
 
 `kube.http.client` decodes pages of lists, frames of watches and single objects with it, `kube.http.transport` failures.
-Decoders are built once per kind, by one thread at a time. What is not the JSON we asked for becomes errors.Undecodable,
+Decoders are built once per kind, by one thread at a time. Anything but the requested JSON becomes errors.Undecodable,
 with the first characters of what came instead.
 """
 

@@ -6,7 +6,7 @@ client (half a second and 48 MiB, whichever part is asked for), so `kube.config`
 
 Repeats by rule, with the package's own client-go retry: a read (GET) is sent again once after a broken connection, and
 up to three times after a 429 or 5xx that carries a Retry-After of at most ten seconds. A write is never repeated here:
-after a broken connection nobody knows whether it took place.
+after a broken connection it is unknown whether it took place.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 HEADER_SECONDS = 10.0  # a watch's headers come at once
-BODY_TIMEOUTS = 6  # a body may take so many read timeouts in all: a peer that trickles must not hold us for ever
+BODY_TIMEOUTS = 6  # a body may take so many read timeouts in all: a peer that trickles must not hold a thread for ever
 PIECE_BYTES = 1 << 16
 POOL_SIZE = 32  # parallel patches of a sync, watches and leases together
 READ_ATTEMPTS = 4
@@ -40,7 +40,7 @@ AUTHENTICATION = ["BearerToken"]  # without the name the client sends no token a
 
 
 def prepared(settings: "configuration.Configuration") -> "configuration.Configuration":
-    """Settings as we want them: a pool for parallel work, TCP keepalive, no hidden retries or redirects of urllib3."""
+    """HTTP settings: a pool for parallel work, TCP keepalive, no hidden retries or redirects of urllib3."""
     settings.connection_pool_maxsize = POOL_SIZE
     settings.keep_alive = True
     settings.retries = False
@@ -79,7 +79,7 @@ class Transport:
         """Passes the pieces of a 2xx answer's body to `make` as they arrive and returns its result; otherwise like
         `send`.
 
-        Where a read is repeated `make` begins anew.
+        Where a read is repeated `make` begins again.
         """
         if request.method != "GET":
             return self._take_once(request, make)

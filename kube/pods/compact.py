@@ -50,7 +50,7 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
 
 
 class Metadata(objects.Identity, frozen=True, gc=False, rename="camel"):
-    """metadata, without the labels and annotations that nobody reads."""
+    """metadata, without the labels and annotations that counting never reads."""
 
     labels: Labels = Labels()
     annotations: Annotations = Annotations()

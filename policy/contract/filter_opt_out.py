@@ -5,7 +5,7 @@
 `extender.verbs.verbs` asks for each pod. It concerns the thresholds alone. The score is a preference and rejects
 nobody, so a pod that could leave it too would gain nothing and crowd the busiest nodes; and a node that was just
 relieved of a workload still refuses it, or eviction and placement would take turns. The wish counts where
-`filter.exempt.optOut` allows it, because whoever may create a pod may write it.
+`filter.exempt.optOut` allows it, because anyone who may create a pod may write it.
 """
 
 import collections.abc

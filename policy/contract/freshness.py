@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 State = Literal["usable", "stale", "future", "missing"]
 
-# Clocks of two machines differ by this much without anybody being wrong.
+# Clocks of two machines differ by this much without an error.
 MAX_AHEAD_SECONDS: Final = 60.0
 
 

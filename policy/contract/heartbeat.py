@@ -32,7 +32,7 @@ class HeartbeatError(ValueError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"ConfigMap {CONFIG_MAP} is no usable heartbeat ({reason}); the annotator of this version writes it"
+            f"ConfigMap {CONFIG_MAP} is not a usable heartbeat ({reason}); the annotator of this version writes it"
         )
         self.reason = reason
 
@@ -71,7 +71,7 @@ def digest(annotations: collections.abc.Mapping[str, str]) -> Digest:
 
 
 class Digester:
-    """`digest` from time to time: of what did not change since the last time nothing is computed anew but the whole.
+    """`digest` from time to time: of what did not change since the last time only the whole is computed again.
 
     Not thread-safe: one owner.
     """
@@ -99,7 +99,7 @@ class Digester:
         return {bucket_of(node) for node in nodes}
 
     def _note(self, nodes: collections.abc.Sequence[str]) -> set[int]:
-        """Make the lines of these nodes anew; the buckets that changed."""
+        """Makes the lines of these nodes again; returns the buckets that changed."""
         known = len(self._lines)
         buckets = set()
         for node in nodes:
@@ -216,7 +216,7 @@ class EffectiveTimes:
         return True
 
     def settle(self) -> frozenset[str]:
-        """Compare what changed with the last heartbeat; returns the nodes that were confirmed by it anew."""
+        """Compare what changed with the last heartbeat; returns the nodes that it confirmed again."""
         if self.last is None:
             return frozenset()
         at_seconds, excluded = self.last.at_seconds, self.last.excluded

@@ -60,7 +60,7 @@ def _relief(body: dict[str, object]) -> Relief | None:
         return None
     if not workloads or not all(isinstance(uid, str) and uid for uid in workloads):
         return None
-    "".join(workloads).encode()  # a ValueError for half of a surrogate pair, which no answer of ours could carry
+    "".join(workloads).encode()  # a ValueError for half of a surrogate pair, which no answer could carry
     own = body.get("untils", {})
     if not isinstance(own, dict):
         return None

@@ -36,4 +36,4 @@ def _decoded(text: str) -> float:
 
 
 def _refusal(text: object) -> str:
-    return f"{text!r:.60} is no UTC time such as 2026-11-21T04:00:00Z"
+    return f"{text!r:.60} is not a UTC time such as 2026-11-21T04:00:00Z"

@@ -107,7 +107,7 @@ def _protect(protect: protection.Protect) -> Sentences:
     if protect.min_ready_ratio:
         yield f"at least {wording.percent(protect.min_ready_ratio)} of a workload's replicas remain ready"
     yield from _volumes(protect)
-    yield "pods without a controller " + ("stay" if protect.bare else "may be evicted: nobody replaces them")
+    yield "pods without a controller " + ("stay" if protect.bare else "may be evicted: no controller replaces them")
     if protect.without_budget:
         yield "pods over which there is no PodDisruptionBudget stay"
     jobs = "stay" if protect.jobs_without_retry else "may be evicted"

@@ -1,9 +1,9 @@
 """A policy file's text -> a plain tree of mappings, lists and scalars, and where each part of it stands.
 
-`policy.loading.loader` reads our own policies through here and `cli.policy_import` crane's, so both are refused alike.
-The text is read event by event, not by a YAML loader: a policy is a plain tree of at most 256 KiB, so aliases, tags, a
-second document and deep nesting are refused before they can cost anything, and scalars mean what YAML 1.2 says (`no` is
-a text, `22:00` is a text, `010` is an error).
+`policy.loading.loader` reads Evenload's policies through here and `cli.policy_import` crane's, so both are refused
+alike. The text is read event by event, not by a YAML loader: a policy is a plain tree of at most 256 KiB, so aliases,
+tags, a second document and deep nesting are refused before they can cost anything, and scalars mean what YAML 1.2 says
+(`no` is a text, `22:00` is a text, `010` is an error).
 """
 
 import collections.abc
@@ -124,7 +124,7 @@ class _Reader:
     def _refuse_halves(self, path: problems.Path, event: yaml.ScalarEvent) -> None:
         """A quoted text can spell half of a surrogate pair: no message, log or answer could carry it any further."""
         if (half := _HALF_A_PAIR.search(event.value)) is not None:
-            message = f"\\u{_code(half[0]):04x} is no character: write the character itself, or \\U and eight digits"
+            message = f"\\u{_code(half[0]):04x} is not a character: write the character itself, or \\U and eight digits"
             raise self._refuse(path, event, message)
 
     def _value(self, event: yaml.Event, path: problems.Path, key_position: tuple[int, int]) -> Tree:

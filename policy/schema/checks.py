@@ -24,16 +24,16 @@ class Finding(NamedTuple):
 
 Findings = collections.abc.Iterator[Finding]
 
-# A statistic our own queries can compute; p95 is the 95th percentile, p999 the 99.9th.
+# A statistic that the built-in queries compute; p95 is the 95th percentile, p999 the 99.9th.
 _KNOWN_STATISTIC: Final = re.compile(r"avg|max|p[1-9][0-9]?|p99[0-9]")
 _MIN_PERIODS_UNTIL_STALE: Final = 2
-# Nobody scrapes more often than this, and a pod says in whole seconds when it was placed.
+# No Prometheus scrapes more often than this, and a pod says in whole seconds when it was placed.
 _LEAST_SECONDS: Final = 1.0
 _LEAST: Final = units.duration_text(_LEAST_SECONDS)
 # A maximum or percentile is evaluated in steps of a quarter of the averages that it is over
 # (`promql.queries.node_queries`).
 STEPS_PER_AVERAGE: Final = 4
-# Comparing two names takes 50 us, and a file may hold thousands of each: nobody sees more hints than problems.
+# Comparing two names takes 50 us, and a file may hold thousands of each: there are no more hints than problems.
 _HINTS: Final = problems.MAX_SHOWN
 _COMPARED: Final = 100
 _LISTED: Final = 12
@@ -51,7 +51,7 @@ def _too_often(policy: load_policy.LoadPolicy) -> Findings:
     )
     for path, seconds, reason in often:
         if seconds < _LEAST_SECONDS:
-            yield Finding(path, f"must be at least {_LEAST}: {reason}, and nobody scrapes more often")
+            yield Finding(path, f"must be at least {_LEAST}: {reason}, and scrapes are not more frequent")
     for index, spot in enumerate(policy.hot_spots):
         if spot.window_seconds < _LEAST_SECONDS:
             message = f"must be at least {_LEAST}: a pod says in whole seconds when it was placed"
@@ -171,7 +171,7 @@ def _windows(policy: load_policy.LoadPolicy) -> Findings:
             yield Finding((*path, "days"), "a day is listed twice")
         if not _is_time_zone(window.time_zone):
             yield Finding(
-                (*path, "timeZone"), f"{units.quoted(window.time_zone)} is no IANA time zone such as Europe/Berlin"
+                (*path, "timeZone"), f"{units.quoted(window.time_zone)} is not an IANA time zone such as Europe/Berlin"
             )
 
 

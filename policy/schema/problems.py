@@ -1,8 +1,8 @@
 """Problems of a policy file: each with its line, column and path, and the correction.
 
 `policy.loading.loader` collects `Problem`s from the text and from the model and raises them together as one
-`PolicyError`; `explain` turns an error of the model library into our own sentence, with a "did you mean" where a known
-word is close.
+`PolicyError`; `explain` turns an error of the model library into a sentence for operators, with a "did you mean" where
+a known word is close.
 """
 
 import collections.abc
@@ -87,7 +87,7 @@ def did_you_mean(word: str, known: collections.abc.Iterable[str]) -> str:
 
 
 def explain(error: pydantic_core.ErrorDetails, known_keys: collections.abc.Iterable[str]) -> str:
-    """Our sentence for one validation error; `known_keys` are the keys of the mapping an unknown key was found in."""
+    """Returns the sentence for one validation error; `known_keys` are those of the mapping with an unknown key."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         key = str(error["loc"][-1])

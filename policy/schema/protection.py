@@ -92,5 +92,5 @@ class Protect(sections.Section):
         default_factory=Markers, description="Annotations of other tools that are honoured."
     )
     bare: units.Flag = pydantic.Field(
-        default=True, description="Pods without a controller stay: nobody would replace them."
+        default=True, description="Pods without a controller stay: no controller would replace them."
     )

@@ -33,7 +33,7 @@ def wrong(message: str) -> pydantic_core.PydanticCustomError:
 
 
 def printable(text: str) -> str:
-    """JSON and YAML can spell half of a surrogate pair, which no answer of ours could carry: it is shown escaped."""
+    """JSON and YAML can spell half of a surrogate pair, which no answer could carry: it is shown escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -74,7 +74,7 @@ def ratio(value: object, most: float = 1.0) -> float:
     else:
         number = _finite(value, expected)
         if most < number <= 100:
-            raise wrong(f'{value} is no ratio from 0 to {most:g}; did you mean "{value}%"')
+            raise wrong(f'{value} is not a ratio from 0 to {most:g}; did you mean "{value}%"')
     if not 0 <= number <= most:
         raise wrong(f"{quoted(value)} is out of range: a ratio from 0 to {most:g} expected")
     return round(number, 12)
@@ -96,12 +96,12 @@ def duration_seconds(value: object) -> float:
         or not value.replace("µ", "u").replace("μ", "u").isascii()
     ):
         raise wrong(
-            f"{quoted(value)} is no Go duration: write such as 30s, 5m or 1h30m (units h, m, s, ms; 1 day is 24h)"
+            f"{quoted(value)} is not a Go duration: write such as 30s, 5m or 1h30m (units h, m, s, ms; 1 day is 24h)"
         )
     try:
         seconds = durationpy.from_str(value).total_seconds()
     except durationpy.DurationError as error:
-        raise wrong(f"{quoted(value)} is no Go duration: {error}") from error
+        raise wrong(f"{quoted(value)} is not a Go duration: {error}") from error
     if seconds > _MAX_SECONDS:
         raise wrong(f"{quoted(value)} is longer than 10 years")
     return float(seconds)

@@ -2,7 +2,7 @@
 
 annotator and descheduler wrap the real client in a `CircuitBreaker` door in their wiring; `promql.http.query_metrics`
 exports its state. The state machine is pybreaker's; its timer is not used, because it reads the wall clock and knows
-one fixed pause. Ours runs on the service's monotonic clock:
+one fixed pause. This one runs on the service's monotonic clock:
 
 * closed: everything passes; `FAILURES` failures in a row, by whatever queries, open it;
 * open: nothing is sent, `errors.Paused` comes at once; the pause after the n-th opening in a row is a random half to
@@ -97,7 +97,7 @@ class CircuitBreaker:
 
     def _through(self, ask: Callable[[], T]) -> T:
         if self._stop.is_set():
-            raise errors.Stopping("Prometheus not asked: this process is told to end")
+            raise errors.Stopping("Prometheus not asked: this process is stopping")
         with self._checking:
             if self._breaker.current_state == pybreaker.STATE_OPEN:
                 if self._clock.monotonic() < self._trial_at_seconds:
@@ -105,7 +105,7 @@ class CircuitBreaker:
                 self._breaker.half_open()
         try:
             answer: T = self._breaker.call(self._noted, ask)
-        except pybreaker.CircuitBreakerError as refusal:  # another thread's trial failed while we waited for the lock
+        except pybreaker.CircuitBreakerError as refusal:  # another thread's trial failed during the wait for the lock
             raise errors.Paused(self._last) from refusal
         return answer
 

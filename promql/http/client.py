@@ -1,4 +1,4 @@
-"""The real Prometheus door: prometheus-api-client for session, retries and encoding, our own eyes on every answer.
+"""The real Prometheus door: prometheus-api-client for session, retries and encoding, every answer checked here.
 
 Made by `connect` in each service's wiring and used through `promql.door.PrometheusDoor`. The library (0.7.2) drops
 `warnings`, has no time limit of its own, fixes headers at construction, rounds range ends to whole seconds and leaks
@@ -30,7 +30,7 @@ from runtime import clock as clocks
 _LIBRARY_COMPLAINTS = (library_errors.PrometheusApiClientException, ValueError, KeyError, TypeError)
 _UNAVAILABLE = (408, 425, 429)
 MOST_SAID = 300  # characters of a server's own words about a partial answer
-# What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of objects for nobody.
+# What the library is left to decode in place of an answer: of 100,000 series it would make 83 MB of unused objects.
 # The attribute has no setter; requests' own test transports write it, too.
 _NOTHING = b'{"status":"success","data":{"result":[]}}'
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class Client:
         self._library.close()
 
     def _limit(self) -> dict[str, str]:
-        # The server's own limit: without it a query that we gave up goes on costing the server.
+        # The server's own limit: without it a query that was given up goes on costing the server.
         return {"timeout": f"{self.timeout_seconds:g}s"}
 
     def _ask(self, call: Callable[[], object], expression: str, *, most_bytes: float = math.inf) -> bytes:
@@ -150,7 +150,7 @@ class Client:
     def _no_reply(self, problem: Exception, expression: str) -> NoReturn:
         if isinstance(problem, requests.exceptions.InvalidURL):  # the proxy's, whose text quotes it with its password
             raise errors.Unreachable(
-                f"{self.name} cannot be asked: the proxy is no http://[USER:PASSWORD@]HOST:PORT; check $HTTP_PROXY"
+                f"{self.name} cannot be asked: the proxy is not http://[USER:PASSWORD@]HOST:PORT; check $HTTP_PROXY"
             ) from None
         if isinstance(problem, requests.exceptions.SSLError):
             raise errors.Unreachable(
@@ -233,7 +233,7 @@ def connect(
 
 def _keeper(reply: _Reply, traffic: Traffic, read: Callable[..., bytes]) -> Callable[..., None]:
     def keep(response: requests.Response, *_: object, **__: object) -> None:
-        if response.raw is not None:  # else somebody else fetched it, whole
+        if response.raw is not None:  # else the transport fetched it, whole
             response._content = read(response, most_bytes=reply.most_bytes)
         traffic.received(len(response.content))
         if not response.is_redirect:

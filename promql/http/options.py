@@ -1,9 +1,9 @@
-"""The command-line options of whoever asks Prometheus, and the client they describe.
+"""The command-line options of a Prometheus client, and the client that they describe.
 
 annotator and descheduler decorate their click commands with `connection_options` and `series_options` beside
 `runtime.options.service_options` (which brings `--prometheus URL`) and receive one `Connection` as the keyword
 argument `connection`, and how series name nodes as `labels`; `connect` makes the door. Secrets come by file only: a
-command line is readable by everybody.
+command line is readable by every user of the machine.
 """
 
 import dataclasses
@@ -108,7 +108,7 @@ def _of_connection() -> list[Callable[..., Any]]:
         click.option("--prometheus-user", metavar="NAME", help="For basic authentication, with the password file."),
         click.option("--prometheus-password-file", type=file, metavar="FILE", help="Password, read at every query."),
         click.option(
-            "--prometheus-ca-file", type=file, metavar="FILE", help="Whom to trust instead of the system's CAs."
+            "--prometheus-ca-file", type=file, metavar="FILE", help="CA certificates to trust instead of the system's."
         ),
         click.option("--prometheus-certificate-file", type=file, metavar="FILE", help="Client certificate for mTLS."),
         click.option("--prometheus-key-file", type=file, metavar="FILE", help="Its key."),

@@ -1,4 +1,4 @@
-"""Queries by another way than a connection of their own: through somebody who fetches paths for us.
+"""Queries through a function that fetches paths, such as the apiserver's proxy, instead of a connection.
 
 `evenload doctor` reaches a Prometheus inside a cluster from outside it through the apiserver, which knows the way and
 checks the caller's rights; `promql.http.client.connect` takes a `Fetch` for it and mounts `Adapter` in the HTTP

@@ -7,7 +7,7 @@ asked.
 
 A kubelet writes its node's addresses, and may write those of others. An address stays with the node that had it in the
 directory before. At the first one it goes to the claimant in dispute with the fewest other nodes, of these to the
-oldest: who claims everybody's addresses is in dispute with all. What is claimed in vain is in `contested`.
+oldest: a node that claims all addresses is in dispute with all. What is claimed in vain is in `contested`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,7 +140,7 @@ def _key(address: str) -> str:
 def _ranks(
     disputes: Mapping[str, Sequence[str]], nodes: Mapping[str, NodeAddress]
 ) -> Mapping[str, tuple[int, float, str]]:
-    """Nodes in the order in which they get what nobody had before."""
+    """Nodes in the order in which they get addresses without a former holder."""
     others: dict[str, set[str]] = {}
     for names in disputes.values():
         for name in names:

@@ -65,12 +65,12 @@ def _labels_problem(labels: tuple[tuple[str, object], ...]) -> str:
 def _key_problem(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     good = _PART.fullmatch(name) is not None and (not slash or SUBDOMAIN.fullmatch(prefix) is not None)
-    return "" if good else f"{key!r} is no qualified name"
+    return "" if good else f"{key!r} is not a qualified name"
 
 
 def _value_problem(value: object) -> str:
     good = isinstance(value, str) and _VALUE.fullmatch(value) is not None
-    return "" if good else f"{value!r} is no label value"
+    return "" if good else f"{value!r} is not a label value"
 
 
 def created(what: str, shelf: Storage, body: Body, spec: bytes, priorities: Priorities) -> None:

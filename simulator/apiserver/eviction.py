@@ -48,7 +48,7 @@ def _spares_the_unready(budget: DisruptionBudget) -> bool:
 
 def _check(budget: DisruptionBudget) -> None:
     if budget.observed_generation < budget.generation:
-        why = f"{budget.name} is not up to date: its status speaks of an older generation"
+        why = f"{budget.name} is not up to date: its status is of an older generation"
         raise refusals.budget(why, refusals.REPEAT_SECONDS)
     if budget.disruptions_allowed <= 0:
         healthy = f"{budget.current_healthy} pods are healthy and {budget.desired_healthy} have to be"

@@ -32,7 +32,7 @@ PLAIN: Final = Variant(PLAIN_NAME)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Study:
-    """Variants on one scenario, or one drawn anew for each seed. `facts` repeat it: option -> value; `outcomes` has, by
+    """Variants on one scenario, or one drawn for each seed. `facts` repeat it: option -> value; `outcomes` has, by
     the variant's name, one for each seed in their order. The first variant is what the others are judged against.
     """
 

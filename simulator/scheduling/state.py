@@ -2,7 +2,7 @@
 
 `scheduler` passes every change on and reads all of it for a decision; `preemption` takes pods away and puts them back
 to see what would be. A pod's change costs the same however large the cluster is; only a node's shape (labels, taints,
-amounts, coming and going) makes the columns anew, an annotation does not.
+amounts, coming and going) makes the columns again, an annotation does not.
 """
 
 import collections
@@ -36,7 +36,7 @@ class State:
 
     @property
     def columns(self) -> Columns:
-        """The nodes, made anew if a shape has changed."""
+        """The nodes, made again if a shape has changed."""
         if self._columns is None:
             self._columns = Columns([self._nodes[name] for name in self._tree.names()])
             for name, row in self._columns.rows.items():

@@ -56,7 +56,7 @@ class OwnerArrivals:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """One replica, in seconds after the start: `slot` is its place among its siblings, which a release fills anew.
+    """One replica, in seconds after the start: `slot` is its place among its siblings, which a release fills again.
 
     `node` is where it has to be ("" is anywhere): a DaemonSet's own.
     """

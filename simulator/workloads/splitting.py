@@ -1,7 +1,7 @@
 """A stretch of a scenario as a scenario of its own: what is learned from one part is judged on another.
 
 Pure; `evenload tune` cuts a recorded past or a trace. Who was there when the part begins arrives with it, and the
-scheduler places them anew, as nobody knows where a policy that was not in force before would have put them.
+scheduler places them again, as nobody knows where a policy that was not in force before would have put them.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from simulator.scenario import Machine, Replica, Scenario
 
-CUT = "pods that were there when the part begins are placed anew, all at once, by requests alone: no load is known yet"
+CUT = "pods that were there when the part begins are placed again, all at once, by requests alone: no load is known yet"
 
 
 def part(scenario: Scenario, first_step: int, last_step: int) -> Scenario:

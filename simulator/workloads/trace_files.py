@@ -91,7 +91,9 @@ def scenario(trace: Trace, rule: str, seed: int, recipe: Recipe | None = None) -
     casting = _Casting(trace, recipe, owner_profiles.guessing_ratio(rule), np.random.default_rng((seed, 5)))
     drafts = casting.drafts()
     if not drafts:
-        raise ValueError(f"{trace.name}: nobody's life is covered by samples; expected other steps, or another file")
+        raise ValueError(
+            f"{trace.name}: no replica's lifetime is covered by samples; expected other steps, or another file"
+        )
     nodes = scenario_builder.machines(_nodes(drafts, recipe, casting.frame), recipe.node)
     told = (*_assumptions(trace, rule, recipe), *casting.remarks())
     return scenario_builder.built(f"{trace.name}, {rule}, seed {seed}", drafts, nodes, casting.frame, told)
@@ -225,7 +227,7 @@ def _assumptions(trace: Trace, rule: str, recipe: Recipe) -> tuple[str, ...]:
         f"{owner_profiles.sentence(rule)} As many nodes as requests fill to {100 * recipe.fill_ratio:.0f} %.",
     )
     if np.isnan(trace.memory_ratio).all():
-        return (*told, "The file says nothing of memory: its use is unknown, and nobody asks for more than the least.")
+        return (*told, "The file has no memory series: memory use is unknown, and requests are the least.")
     return told
 
 

@@ -230,7 +230,7 @@ class Site:
 
     def given_up(self, replica: Replica) -> int:
         """How many runs were given up so far."""
-        return replica.service.log().count("run given up")
+        return replica.service.log().count("run aborted")
 
     def hold(self, watcher: Watcher, replica: Replica) -> None:
         """The invariants: what left is what the ledger says, once each; caps held."""

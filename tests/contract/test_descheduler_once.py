@@ -35,7 +35,7 @@ def test_while_a_service_leads_it_observes(site: Site, watcher: Watcher) -> None
     waiting.eventually(site.first.evictions, waiting.START_SECONDS, "the service to ask for an eviction")
     plan, words = site.once("--ledger", str(site.ledger))
     assert plan["mode"] == "Observe"
-    assert f"the Lease {LEASE} is not to be had, its holder is " in words
+    assert f"the Lease {LEASE} is held by " in words
     watcher.look()
     assert (site.second.evictions(), watcher.left) == ([], set())
 

@@ -52,7 +52,7 @@ def test_a_node_without_series_is_named_with_what_was_looked_for() -> None:
 
 def test_series_that_are_no_nodes_are_shown_beside_it() -> None:
     text = complaint(["node-3"], answered(unmatched=("10.9.9.9:9100", "db-1:9100")))
-    assert text.endswith("; 2 series are no node's, by instance: '10.9.9.9:9100', 'db-1:9100'")
+    assert text.endswith("; 2 series match no node by instance: '10.9.9.9:9100', 'db-1:9100'")
 
 
 def test_only_the_first_nodes_are_spelt_out() -> None:
@@ -69,7 +69,7 @@ def test_only_the_first_nodes_are_spelt_out() -> None:
         pytest.param(answered(refused={"node-3": "double"}), "has only values that are refused: double", id="refused"),
         pytest.param(
             answered(load_policy.defaults().metrics_in_force[1], values={"node-3": 0.5}),
-            "has no current average, so its cpu_max_1h say nothing of now",
+            "has no current average, so its cpu_max_1h say nothing about the present",
             id="only an old maximum",
         ),
     ],

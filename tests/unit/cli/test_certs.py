@@ -151,9 +151,9 @@ def test_a_key_that_others_may_read_is_told(pki: pathlib.Path) -> None:
 REFUSED = {
     "no directory": ([], "--directory"),
     "Secrets of a dry run": (["--dry-run", "-o", "yaml"], "--dry-run prints the table"),
-    "a person with the name of a folder of ours": (["--client", "scheduler"], "folder of ours already"),
+    "a person with the name of a folder of ours": (["--client", "scheduler"], "a folder of the CA already"),
     "a person with a path for a name": (["--client", "../x"], "small letters"),
-    "a host with a space": (["--host", "a b"], "no DNS name or address"),
+    "a host with a space": (["--host", "a b"], "not a DNS name or address"),
     "no day": (["--days", "0"], "--days"),
 }
 

@@ -44,7 +44,7 @@ def test_the_decision_is_told_with_verdict_terms_base_score_points_and_age(exten
     ]
     assert "memory 179Mi (request ratio), counted in the score" in result.stdout
     assert "terms: the lower of cpu_avg_5m + cpu_max_1h + cpu_max_1d and memory_avg_5m + " in result.stdout
-    assert "so we have 200 of 1600 points (12.5 %)" in result.stdout
+    assert "so the extender has 200 of 1600 points (12.5 %)" in result.stdout
     assert row(result.stdout, "cool").startswith("cool 9 180 8.78 0 ")
     terms = "5.27+2.63+0.88+5.37+2.68+0.89"
     passes = "passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
@@ -130,7 +130,7 @@ def test_json_and_yaml_are_data_alone_and_carry_the_share(extender: extenders.Ex
     as_json = json.loads(extenders.run(*words, "-o", "json").stdout)
     assert as_json == yaml.safe_load(extenders.run(*words, "-o", "yaml").stdout)
     assert (as_json["weight"], as_json["source"]) == (1, "decision")
-    assert as_json["share"].startswith("so we have 100 of 1500 points")
+    assert as_json["share"].startswith("so the extender has 100 of 1500 points")
     rules = as_json["nodes"][-1]["rules"]
     assert rules[0] | {"age_seconds": 0.0} == {
         "metric": "cpu_avg_5m",

@@ -142,7 +142,7 @@ def test_another_service_is_3_and_no_url_is_2(tmp_path: pathlib.Path) -> None:
     assert "not as a descheduler of this version" in result.stderr
     bad = extenders.run("plan", "--descheduler", "nowhere")
     assert bad.exit_code == 2
-    assert "--descheduler 'nowhere' is no base URL" in bad.stderr
+    assert "--descheduler 'nowhere' is not a base URL" in bad.stderr
 
 
 @pytest.mark.parametrize("output_format", ["table", "wide", "json", "yaml"])

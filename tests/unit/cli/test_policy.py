@@ -159,7 +159,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "tabs": (HEAD.encode() + b"sync:\n\tperiod: 30s\n", "a tab cannot stand here"),
     "a tag that would run code": (b"a: !!python/object/apply:os.system [id]\n", "tags (!name) are not read"),
     "a second document": (HEAD.encode() + b"---\n" + HEAD.encode(), "a second document begins"),
-    "bytes that are no UTF-8": (HEAD.encode() + b"# \xff\n", "byte 0xff is no UTF-8"),
+    "bytes that are no UTF-8": (HEAD.encode() + b"# \xff\n", "byte 0xff is not valid UTF-8"),
     "a NUL": (HEAD.encode() + b"a: \x00\n", "the character #x0000 is not allowed"),
     "nothing": (b"", "the file is empty"),
     "a list": (b"- a\n", "a mapping with apiVersion and kind expected"),

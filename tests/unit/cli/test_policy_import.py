@@ -33,7 +33,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "deep nesting": (b"a: " + b"[" * 100_000, "nested deeper than 32 levels"),
     "tabs": (b"spec:\n\ta: 1\n", "stdin:2:1: a tab cannot stand here"),
     "a tag that would run code": (b"a: !!python/object/apply:os.system [id]\n", "tags (!name) are not read"),
-    "bytes that are no UTF-8": (b"a: 1\n\xff\xfe", "stdin:2:1: byte 0xff is no UTF-8"),
+    "bytes that are no UTF-8": (b"a: 1\n\xff\xfe", "stdin:2:1: byte 0xff is not valid UTF-8"),
     "a second document": (b"a: 1\n---\nb: 2\n", "stdin:2:1: a second document begins"),
     "a key given twice": (b"a: 1\na: 2\n", "stdin:2:1: a: the key is given twice (first on line 1)"),
     "a number that YAML versions read differently": (b"a: 010\n", "010 is read differently by YAML versions"),

@@ -64,14 +64,14 @@ REFUSED = {
     "a relative path": (["--ca-file", "ca.crt"], SECURE, "write an absolute path"),
     "a CA without https": (["--ca-file", "/ca.crt"], PLAIN, "caFile would have no effect"),
     "insecure without https": (["--insecure"], PLAIN, "insecure would have no effect"),
-    "a URL without a scheme": ([], "evenload:8900", "is no base URL"),
-    "a URL of another scheme": ([], "ftp://evenload", "is no base URL"),
-    "a URL without a host": ([], "http://", "is no base URL"),
-    "a URL with a password": ([], "http://a:b@evenload", "is no base URL"),
-    "a URL with a query": ([], "http://evenload/?a=b", "is no base URL"),
-    "a URL with a wrong port": ([], "http://evenload:99999", "is no base URL"),
+    "a URL without a scheme": ([], "evenload:8900", "is not a base URL"),
+    "a URL of another scheme": ([], "ftp://evenload", "is not a base URL"),
+    "a URL without a host": ([], "http://", "is not a base URL"),
+    "a URL with a password": ([], "http://a:b@evenload", "is not a base URL"),
+    "a URL with a query": ([], "http://evenload/?a=b", "is not a base URL"),
+    "a URL with a wrong port": ([], "http://evenload:99999", "is not a base URL"),
     "a weight of 0": (["--weight", "0"], PLAIN, "--weight"),
-    "a timeout without a unit": (["--http-timeout", "500"], PLAIN, "no Go duration"),
+    "a timeout without a unit": (["--http-timeout", "500"], PLAIN, "not a Go duration"),
     "a timeout of 0": (["--http-timeout", "0s"], PLAIN, "not more than 0s"),
     "a timeout over the scheduler's own": (["--http-timeout", "6s"], PLAIN, "at most 5s"),
 }
@@ -103,8 +103,8 @@ def test_a_policy_that_is_refused_or_missing_is_bad_input(tmp_path: pathlib.Path
 def test_the_arithmetic_of_the_weight_is_on_stderr(weight: int, points: int, share: str) -> None:
     result = run("--weight", str(weight))
     assert extender(result)["weight"] == weight
-    assert f"our full score is 10 x {weight} x 10 = {points} points" in result.stderr
-    assert f"so we have {points} of {1400 + points} points ({share} %)" in result.stderr
+    assert f"the extender's full score is 10 x {weight} x 10 = {points} points" in result.stderr
+    assert f"so the extender has {points} of {1400 + points} points ({share} %)" in result.stderr
     assert "NodeResourcesFit 100" in result.stderr
 
 

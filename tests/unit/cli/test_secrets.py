@@ -22,7 +22,7 @@ COMMANDS = [
 def test_a_url_with_a_user_is_refused_unseen(command: tuple[str, ...], url: str) -> None:
     ended = CliRunner().invoke(entry.main, [*command, url])
     assert ended.exit_code == 2, ended.output
-    assert "is no base URL" in ended.output
+    assert "is not a base URL" in ended.output
     assert SECRET not in ended.output
 
 

@@ -46,7 +46,7 @@ def test_while_another_renews_its_lease_it_observes(tmp_path: pathlib.Path, caps
     run.clock.on_wait = lambda _seconds: service.election.attempt()
     plan, line = once(here, run, capsys)
     assert (plan["mode"], here.door.evictions) == ("Observe", [])
-    assert "the Lease evenload-descheduler is not to be had, its holder is service" in line
+    assert "the Lease evenload-descheduler is held by service" in line
     assert door.spec["holderIdentity"] == "service"
 
 

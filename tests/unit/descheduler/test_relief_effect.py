@@ -94,4 +94,4 @@ def test_the_node_rests_longer_each_time(loads: tuple[float, ...], age_seconds: 
     assert str(judged.cause) == cause
     if cause == "load_not_falling":
         assert "evictions should have lowered memory_avg_5m by 0.2" in judged.detail
-        assert "lowered it by 0.00: its load is not its pods'" in judged.detail
+        assert "lowered it by 0.00: its load does not come from its pods" in judged.detail

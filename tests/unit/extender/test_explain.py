@@ -74,7 +74,7 @@ def test_a_nodes_own_threshold_is_marked_and_what_of_it_is_not_in_force_has_its_
         "memory_max_1h": (0.75, False),
     }
     assert (row["rules_off"], plain["rules_off"]) == (["cpu_max_1h"], [])
-    assert row["thresholds_ignored"].startswith("memory_avg_5m: 65 is no ratio")
+    assert row["thresholds_ignored"].startswith("memory_avg_5m: 65 is not a ratio")
     assert row["thresholds_ignored"].endswith("; disk: no metric of this name")
     assert plain["thresholds_ignored"] is None
     assert explain.thresholds(world) == {"own": 1, "ignored": 1}

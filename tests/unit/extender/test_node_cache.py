@@ -160,7 +160,7 @@ OLDER = worlds.beat({"a": worlds.load_text(worlds.IDLE)}, worlds.NOW - 1)
     ("data", "problem"),
     [
         (None, "was deleted"),
-        (AHEAD | {"v": "2"}, "no usable heartbeat"),
+        (AHEAD | {"v": "2"}, "not a usable heartbeat"),
         (AHEAD, "ahead of the clock"),
         (OLDER, "older than the last"),
     ],
@@ -191,7 +191,7 @@ def test_a_patch_seen_after_its_heartbeat_is_confirmed_when_it_arrives() -> None
 def test_an_unusable_heartbeat_is_reported_and_changes_nothing(data: dict[str, str]) -> None:
     made = table(a=worlds.IDLE)
     made.heartbeat_changed(data, worlds.NOW)
-    assert "no usable heartbeat" in made.heartbeat_state().problem
+    assert "not a usable heartbeat" in made.heartbeat_state().problem
     assert made.loads().effective_seconds[1] == worlds.NOW
 
 

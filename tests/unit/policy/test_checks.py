@@ -144,7 +144,7 @@ def test_a_time_zone_must_be_one_of_the_iana_database(zone: str) -> None:
     policy = load_policy.LoadPolicy.of(
         {"descheduler": {"windows": [{"from": "08:00", "to": "09:00", "timeZone": zone}]}}
     )
-    assert ["is no IANA time zone" in finding.message for finding in checks.combinations(policy)] == [True]
+    assert ["is not an IANA time zone" in finding.message for finding in checks.combinations(policy)] == [True]
 
 
 @pytest.mark.parametrize(

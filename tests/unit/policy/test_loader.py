@@ -78,7 +78,7 @@ descheduler:
     )
     assert _mistakes(text) == [
         "p.yaml:4:11: sync.period: 30 has no unit: write a Go duration such as 30s or 30m",
-        'p.yaml:6:28: filter.thresholds.cpu_avg_5m: 65 is no ratio from 0 to 1; did you mean "65%"',
+        'p.yaml:6:28: filter.thresholds.cpu_avg_5m: 65 is not a ratio from 0 to 1; did you mean "65%"',
         'p.yaml:6:43: filter.thresholds.cpu_avg5m: no metric of this name; did you mean "cpu_avg_5m"',
         'p.yaml:7:14: filter.onMissing: pass or reject expected, got "pas"; did you mean "pass"',
         'p.yaml:8:3: filter.whenAllRejectd: unknown key "whenAllRejectd"; did you mean "whenAllRejected"',
@@ -111,10 +111,10 @@ descheduler:
         ("x: \x00\n", "p.yaml:1:4: the character #x0000 is not allowed"),
         ('x: "\\UFFFFFFFF"\n', "p.yaml:1:1: no YAML: "),
         ("a: " + "[" * 60_000, "p.yaml:1:36: a[0][0]: nested deeper than 32 levels"),
-        ('a: {b: "\\ud800"}\n', "p.yaml:1:8: a.b: \\ud800 is no character: write the character itself"),
-        ('a: [x, "\\uDFFF"]\n', "p.yaml:1:8: a[1]: \\udfff is no character"),
-        ('a: {b: 1, "\\ud800": 1}\n', "p.yaml:1:11: a: \\ud800 is no character"),
-        ('a: 1\n"x\\ud83d\\ude00": 1\n', "p.yaml:2:1: \\ud83d is no character"),
+        ('a: {b: "\\ud800"}\n', "p.yaml:1:8: a.b: \\ud800 is not a character: write the character itself"),
+        ('a: [x, "\\uDFFF"]\n', "p.yaml:1:8: a[1]: \\udfff is not a character"),
+        ('a: {b: 1, "\\ud800": 1}\n', "p.yaml:1:11: a: \\ud800 is not a character"),
+        ('a: 1\n"x\\ud83d\\ude00": 1\n', "p.yaml:2:1: \\ud83d is not a character"),
         ("a: [" + "1," * 20_000 + "1]", "more than 10000 values"),
         ("a: '" + "x" * yaml_tree.MAX_BYTES + "'", "p.yaml:1:1: the file is larger than 256 KiB"),
         ("a: '" + "ü" * (yaml_tree.MAX_BYTES // 2) + "'", "p.yaml:1:1: the file is larger than 256 KiB"),

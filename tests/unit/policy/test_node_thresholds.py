@@ -23,7 +23,9 @@ def test_values_are_written_as_in_the_policy_file() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param('{"cpu_avg_5m": 65}', 'cpu_avg_5m: 65 is no ratio from 0 to 1; did you mean "65%"', id="percent"),
+        pytest.param(
+            '{"cpu_avg_5m": 65}', 'cpu_avg_5m: 65 is not a ratio from 0 to 1; did you mean "65%"', id="percent"
+        ),
         pytest.param('{"cpu_avg_5m": NaN}', 'cpu_avg_5m: a ratio such as 0.65 or "65%" expected, got nan', id="NaN"),
         pytest.param('{"cpu_avg_5m": true}', 'cpu_avg_5m: a ratio such as 0.65 or "65%" expected, got true', id="flag"),
         pytest.param('{"CPU": 0.5}', "'CPU': no name of a metric", id="no metric's name"),
@@ -52,7 +54,7 @@ def test_a_metric_the_policy_does_not_have_is_named_when_it_is_asked_for() -> No
     own = node_thresholds.decode('{"cpu_avg_5m": 0.9, "disk_busy": 0.5, "memory_avg_5m": 2}')
     assert own is not None
     assert own.ignored(IN_FORCE) == (
-        'memory_avg_5m: 2 is no ratio from 0 to 1; did you mean "2%"; disk_busy: no metric of this name'
+        'memory_avg_5m: 2 is not a ratio from 0 to 1; did you mean "2%"; disk_busy: no metric of this name'
     )
     assert node_thresholds.Own({"cpu_avg_5m": 0.9}).ignored(IN_FORCE) == ""
 

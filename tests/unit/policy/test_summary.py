@@ -226,7 +226,7 @@ CHANGES = [
     (
         "descheduler",
         {"descheduler": {"protect": {"bare": False}}},
-        "pods without a controller may be evicted: nobody replaces them",
+        "pods without a controller may be evicted: no controller replaces them",
     ),
     (
         "descheduler",

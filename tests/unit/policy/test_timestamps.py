@@ -34,5 +34,5 @@ def test_whole_seconds_come_back_as_they_went(at: int) -> None:
     ],
 )
 def test_anything_but_a_utc_time_is_refused_with_its_text(text: object) -> None:
-    with pytest.raises(ValueError, match="is no UTC time such as"):
+    with pytest.raises(ValueError, match="is not a UTC time such as"):
         timestamps.decode(text)

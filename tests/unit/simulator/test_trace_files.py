@@ -142,7 +142,7 @@ def test_a_file_that_says_nothing_of_memory_leaves_it_unknown(tmp_path: pathlib.
     drawn = trace_files.scenario(trace_files.load(written(tmp_path / "trace.npz", mem=None)), "guessing", 1, SHORT)
     assert np.isnan(drawn.usage.memory_bytes).all()
     assert {owner.requests.memory_bytes for owner in drawn.owners} == {owner_profiles.MIN_REQUEST.memory_bytes}
-    assert "nothing of memory" in " ".join(drawn.assumptions)
+    assert "no memory series" in " ".join(drawn.assumptions)
 
 
 def test_jobs_are_used_evenly_and_a_part_of_the_trace_keeps_to_itself(trace: trace_files.Trace) -> None:
@@ -173,7 +173,7 @@ def test_a_file_whose_jobs_have_no_sample_in_the_span_is_refused(tmp_path: pathl
     cpu = codes()
     cpu[:, :400] = GAP
     read = trace_files.load(written(tmp_path / "trace.npz", cpu=cpu))
-    with pytest.raises(ValueError, match="nobody's life is covered by samples"):
+    with pytest.raises(ValueError, match="no replica's lifetime is covered by samples"):
         trace_files.scenario(read, "mix", 1, SHORT)
 
 

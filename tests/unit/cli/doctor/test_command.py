@@ -111,7 +111,7 @@ def test_an_annotation_that_the_heartbeat_does_not_vouch_for_names_its_node(tmp_
     cluster.lists["/api/v1/nodes"][1]["metadata"]["annotations"][load_annotation.KEY] = text
     message = findings_by_name(run(tmp_path, cluster, "-o", "json"))["annotator"]
     assert message["verdict"] == "warn"
-    assert "does not vouch for what node-2 carries" in message["seen"]
+    assert "does not confirm what node-2 carries" in message["seen"]
 
 
 def test_a_missing_heartbeat_is_a_failure_of_the_annotator(tmp_path: pathlib.Path) -> None:
@@ -169,7 +169,7 @@ def test_an_unreachable_apiserver_is_code_3_and_prints_no_data(tmp_path: pathlib
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["--extender", "here"], "no base URL", id="an extender without a scheme"),
+        pytest.param(["--extender", "here"], "not a base URL", id="an extender without a scheme"),
         pytest.param(["--prometheus", "here"], "is not usable", id="a Prometheus without a scheme"),
         pytest.param(["--prometheus-token-file", "/none"], "cannot be read", id="a token file that is not there"),
     ],

@@ -73,7 +73,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         {"guard": facts.GuardFacts({"evenload-guard-nodes": "is missing"}, ())},
         "warn",
         (
-            "evenload-guard-nodes is missing: nothing but RBAC says what may be changed of a node",
+            "evenload-guard-nodes is missing: only RBAC limits changes of nodes",
             "apply -k deploy/guard",
         ),
     ),
@@ -329,7 +329,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
         "annotator",
         {"differing": ("node-2",)},
         "warn",
-        ("does not vouch for what node-2 carries", "second annotator"),
+        ("does not confirm what node-2 carries", "second annotator"),
     ),
     "a service with another policy": (
         "policy in force",

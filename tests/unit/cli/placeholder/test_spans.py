@@ -58,12 +58,12 @@ def test_without_a_last_day_it_is_a_window_of_the_policy(days: set[str], begins:
 
 
 REFUSED = {
-    "no size": ("20:00-07:00", "is no span with a size"),
-    "no times": ("2", "is no span with a size"),
-    "an hour that is none": ("25:00-07:00=2", "is no span with a size"),
-    "one digit": ("7:00-20:00=2", "is no span with a size"),
-    "a day that is none": ("Caturday 20:00-07:00=2", "'Caturday' is no day: write one of Mon, Tue"),
-    "a last day that is none": ("Fri 20:00-monday 07:00=2", "'monday' is no day"),
+    "no size": ("20:00-07:00", "is not a span with a size"),
+    "no times": ("2", "is not a span with a size"),
+    "an hour that is none": ("25:00-07:00=2", "is not a span with a size"),
+    "one digit": ("7:00-20:00=2", "is not a span with a size"),
+    "a day that is none": ("Caturday 20:00-07:00=2", "'Caturday' is not a day: write one of Mon, Tue"),
+    "a last day that is none": ("Fri 20:00-monday 07:00=2", "'monday' is not a day"),
     "a last day of several": ("Fri,Sat 20:00-Mon 07:00=2", "begins on 2 days: name one"),
     "a last day without a first": ("20:00-Mon 07:00=2", "begins on 7 days: name one"),
     "the end of a day at its begin": ("24:00-07:00=2", "write 00:00 of the next day"),
