@@ -1,4 +1,4 @@
-"""How fast questions are answered: filter and prioritize over 500 and 5,000 names, ours beside the Go reference.
+"""Time of answers: filter and prioritize over 500 and 5,000 names, Evenload's beside the Go reference's.
 
 A real apiserver holds the nodes and the pods that wait, and the extender watches it; nothing else runs. One client, one
 kept connection per extender, the two take turns round by round. "prioritize" asks about the names that filter let pass,

@@ -1,7 +1,7 @@
-"""The two extenders of a comparison, started beside each other: ours as it is shipped, and the Go reference.
+"""The two extenders of a comparison, started beside each other: Evenload's as it is shipped, and the Go reference.
 
-`answers`, `throughput` and `footprint` start them here. Ours gets the default policy with a long `staleAfter`, because
-nobody writes annotations while a bench runs.
+`answers`, `throughput` and `footprint` start them here. It gets the default policy with a long `staleAfter`, because
+no annotations are written while a bench runs.
 """
 
 import collections.abc
@@ -56,7 +56,7 @@ class Contestant:
 
 
 def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path) -> Contestant:
-    """Ours, not yet started."""
+    """Returns Evenload's extender, not yet started."""
     policy = directory / "policy.yaml"
     document = yaml.safe_load((ROOT / "deploy" / "policies" / "default.yaml").read_text(encoding="utf-8"))
     document["sync"]["staleAfter"] = "24h"
@@ -92,5 +92,5 @@ def _pss_kibibytes(pid: int) -> int:
 
 
 def processors() -> int:
-    """How many processors we may use."""
+    """Returns the number of usable processors."""
     return len(os.sched_getaffinity(0))

@@ -1,7 +1,7 @@
 """Cost of one dry run of the descheduler on a large cluster: seconds and memory, on the real apiserver.
 
 Nodes, pods, ReplicaSets and budgets are put into etcd (`fleet`); one node in twenty is over the line, and all its pods
-are candidates. Prometheus's answers are prepared (`prepared`): its own time is not ours to measure. The process is
+are candidates. Prometheus's answers are prepared (`prepared`): its own time is not measured. The process is
 measured from its start to its end (`--once`), and one run inside a process that stays is measured by its own histogram.
 The reference, kubernetes-sigs descheduler (`peer`), runs in turns with it on the same cluster (docs/contract.md,
 budgets).
@@ -86,7 +86,7 @@ def measure(settings: Settings) -> list[Row]:
 def _crowded(
     nodes: collections.abc.Iterable[fleet.Stored], settings: Settings
 ) -> collections.abc.Iterator[fleet.Stored]:
-    """The nodes; those over our line get little room for pods, by which they are over the yardstick's, too."""
+    """The nodes; those over the line get little room for pods, by which they are over the yardstick's, too."""
     room = str(int(CROWDED * -(-settings.pods // settings.nodes)) + 1)
     for at, (key, body) in enumerate(nodes):
         status = body["status"]
@@ -97,7 +97,7 @@ def _crowded(
 
 
 class Turns(NamedTuple):
-    """Whole processes: ours, the yardstick's, and its dry run with the pods that it knew of."""
+    """Whole processes: Evenload's, the yardstick's, and its dry run with the pods that it knew of."""
 
     ours: spending.ProcessCosts
     peer: spending.ProcessCosts
@@ -106,7 +106,7 @@ class Turns(NamedTuple):
 
 
 def _in_turns(command: collections.abc.Sequence[str], rival: peer.Peer, settings: Settings, log: pathlib.Path) -> Turns:
-    """The median of some runs of each, after one that warms the apiserver's own cache and writes our bytecode."""
+    """The median of some runs of each, after one that warms the apiserver's own cache and writes the bytecode."""
     environment = spending.compiled(log.with_name("bytecode"))
     ours_once = functools.partial(spending.once, [*command, "--once"], log, environment)
     ours_once()

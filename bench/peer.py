@@ -1,4 +1,4 @@
-"""The yardstick of `bench.descheduler`: kubernetes-sigs' own descheduler, built from peer/go.mod and run beside ours.
+"""The yardstick of `bench.descheduler`: kubernetes-sigs' descheduler, built from peer/go.mod and run beside Evenload's.
 
 Of its policies LowNodeUtilization is nearest to ours (peer/policy.yaml). It goes by requested pods: its Prometheus
 source takes a token and a CA file from inside a pod only, and what it reads of Prometheus is one query. So it asks for

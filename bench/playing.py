@@ -43,7 +43,7 @@ class Player(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """Everybody: the jobs' curves and what one replica of each uses, and the pods."""
+    """All pods: the jobs' curves and what one replica of each uses, and the pods."""
 
     profiles: tuple[contention.Profile, ...]
     curves: tuple[load_curves.Curve, ...]

@@ -1,6 +1,6 @@
 """A Prometheus that only repeats prepared answers: what it takes to ask and to read them, without the time of a query.
 
-`bench.descheduler` puts it where the services expect Prometheus. An expression that nobody prepared is answered with no
+`bench.descheduler` puts it where the services expect Prometheus. An unprepared expression is answered with no
 series, as Prometheus does; how often that happened is counted, because a bench of empty answers would measure nothing.
 """
 

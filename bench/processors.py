@@ -20,7 +20,7 @@ class Arrangement(NamedTuple):
 
 
 def arrangements() -> list[Arrangement]:
-    """The extender on a processor of its own, where there are two or more; and everybody on all."""
+    """The extender on a processor of its own, where there are two or more; and all other processes on all."""
     every = frozenset(os.sched_getaffinity(0))
     shared = Arrangement("sharing all processors", every, every)
     if len(every) == 1:

@@ -1,4 +1,4 @@
-"""Our score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
+"""Evenload's score beside plain kube-scheduler, the peers' formulas and an oracle, on real load: ranges over seeds.
 
 `python -m bench scoring --trace FILE` runs `simulator.peer_comparison` under both rules of requests on both parts of
 the trace, prints the tables as Markdown (docs/why/scoring.md holds such a run) and gives bench one row a table. What is
@@ -63,7 +63,7 @@ GAINS = ("of the oracle's gain in minutes over 65 %", "seeds", "of its gain in s
 
 
 def measure(settings: Settings) -> list[Row]:
-    """Prints every table; a row each: node-minutes over 65 % CPU of ours beside the best of the peers'."""
+    """Prints every table; a row each: node-minutes over 65 % CPU beside the best of the peers'."""
     rows = []
     for part, name in enumerate(peer_comparison.PARTS):
         for rule in RULES:

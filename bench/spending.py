@@ -22,9 +22,9 @@ class ProcessCosts(NamedTuple):
 
 
 def compiled(directory: pathlib.Path) -> dict[str, str]:
-    """Our environment for a Python that finds its bytecode, which the first process writes into the directory.
+    """The environment for a Python that finds its bytecode, which the first process writes into the directory.
 
-    An image has it from its installation. A tree may have none, and then each process compiles our modules.
+    An image has it from its installation. A tree may have none, and then each process compiles all modules.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(directory)}

@@ -1,4 +1,4 @@
-"""Pods per second of a real kube-scheduler on 1,000 nodes: with our extender, with the Go extender, in turns.
+"""Pods per second of a real kube-scheduler on 1,000 nodes: with Evenload's extender, with the Go extender, in turns.
 
 Pods are created while the scheduler is down; then it starts with one extender, and its own counter of scheduled pods
 is read until they are all bound. The rate is that between the first tenth and the ninth, so that start-up and tail do

@@ -18,7 +18,7 @@ from cli.common import http_client, output
 from kube import config, errors, kinds
 from runtime import exit_codes
 
-DEFAULT_WEIGHT: Final = 2  # of the stanza we ship (deploy/scheduler/extender-stanza.yaml)
+DEFAULT_WEIGHT: Final = 2  # of the shipped stanza (deploy/scheduler/extender-stanza.yaml)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node,
 
 
 def table(story: Story, weight: int, *, no_headers: bool = False) -> str:
-    """A line for each node, under what was decided, when, by which policy, and what our score weighs."""
+    """A line for each node, under what was decided, when, by which policy, and what the score weighs."""
     rows = [_row(node, weight) for node in story.nodes]
     lines = output.table(HEADERS, rows, no_headers=no_headers) if rows or not no_headers else ""
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))

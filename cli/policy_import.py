@@ -1,7 +1,7 @@
-"""`evenload policy import`: a crane DynamicSchedulerPolicy in, our policy as YAML out, remarks on stderr.
+"""`evenload policy import`: a crane DynamicSchedulerPolicy in, a LoadPolicy as YAML out, remarks on stderr.
 
-Reads the file as strictly as a policy of our own (`policy.loading.yaml_tree`), lets `policy.crane_import` convert it,
-and holds the result to our own loader before it is printed.
+Reads the file as strictly as a policy (`policy.loading.yaml_tree`), lets `policy.crane_import` convert it,
+and loads the result before it is printed.
 """
 
 from typing import Final
@@ -58,7 +58,7 @@ def _text(imported: crane_import.Imported, source: str) -> str:
 
 
 def _tree(file: str, source: str) -> yaml_tree.Tree:
-    """The plain tree of the file, read like a policy of ours. Raises problems.PolicyError with all that is wrong."""
+    """The plain tree of the file, read like a policy. Raises problems.PolicyError with all that is wrong."""
     document = yaml_tree.read_tree(policy_files.text(file)[1])
     if document.findings:
         raise problems.PolicyError(source, document.findings)

@@ -1,4 +1,4 @@
-"""`evenload policy init`: the commented policy files we ship, as a start for one's own.
+"""`evenload policy init`: the shipped policy files with comments, as a start.
 
 They live in deploy/policies of the tree, or beside this module in an installed package; the first line names the
 JSON Schema for the editor.

@@ -1,4 +1,4 @@
-"""Where Prometheus is when nobody says: a Service by its usual labels, asked through the apiserver.
+"""Finds Prometheus without an address: a Service by its usual labels, asked through the apiserver.
 
 `evenload doctor`, `effectiveness` and whatever replays a recorded past come here without --prometheus. The apiserver
 carries the queries (services/proxy) with the caller's own rights, so that all of them work from a laptop with nothing

@@ -1,6 +1,6 @@
 """`evenload scheduler-config`: the KubeSchedulerConfiguration stanza that makes kube-scheduler ask the extender.
 
-Prints kubescheduler.config.k8s.io/v1 YAML to stdout and, on stderr, what our weight means beside the in-tree plugins
+Prints kubescheduler.config.k8s.io/v1 YAML to stdout and, on stderr, what the weight means beside the in-tree plugins
 and what of the policy to know about it. Combinations that kube-scheduler accepts although they are unsafe or without
 effect are refused (its pkg/scheduler/extender.go, makeTransport).
 """
@@ -35,7 +35,7 @@ _STRETCH_WEIGHT: Final = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tls:
-    """How kube-scheduler verifies us and shows itself; paths as it sees them on its own machine."""
+    """How kube-scheduler verifies the extender and shows itself; paths as it sees them on its own machine."""
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -145,7 +145,7 @@ def refusals(url: str, tls: Tls) -> tuple[str, ...]:
 
 
 def configuration(url: str, weight: int, http_timeout: str, tls: Tls) -> dict[str, object]:
-    """The configuration with nothing but our extender in it; everything else keeps kube-scheduler's defaults."""
+    """The configuration with only the extender in it; everything else keeps kube-scheduler's defaults."""
     extender: dict[str, object] = {
         "urlPrefix": url,
         "filterVerb": "filter",

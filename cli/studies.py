@@ -114,7 +114,7 @@ def given_or_shipped(file: str | None) -> Variant:
 
 
 def shipped(preset: str = policy_presets.PRESETS[0], name: str = "") -> Variant:
-    """A policy that we ship, as a variant."""
+    """Returns a shipped policy as a variant."""
     text = policy_presets.text(preset)
     policy: load_policy.LoadPolicy = loader.load(text, preset)
     return Variant(name or preset, policy, f"preset {preset}", reloading.content_hash(text.encode()), text)

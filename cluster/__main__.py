@@ -96,7 +96,7 @@ def build() -> None:
 
 @contextlib.contextmanager
 def _reported() -> collections.abc.Iterator[None]:
-    """Our own errors and the machine's (a full disk, no permission) end with their message and exit code 2."""
+    """The package's errors and the machine's (a full disk, no permission) end with their message and exit code 2."""
     try:
         yield
     except errors.ClusterError as error:

@@ -3,7 +3,7 @@
 The commands of the containers are those of `components` and `monitoring` with other addresses and paths; a test holds
 docker-compose.yml to `commands`. `python -m cluster.containers files` writes certificates, kubeconfigs and
 configuration into the volume before anything starts, `python -m cluster.containers objects` makes the namespace, the
-rights of our services and the fake nodes once the apiserver answers. Both may be repeated: what is there stays.
+rights of the services and the fake nodes once the apiserver answers. Both may be repeated: what is there stays.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ import yaml
 from cluster import api, binaries, cache, components, errors, nodes, ports, processes, site
 from cluster.demo import permissions
 
-VOLUME = pathlib.Path("/var/lib/evenload")  # our image makes it its own user's, and a new volume takes that over
+VOLUME = pathlib.Path("/var/lib/evenload")  # the image makes it its own user's, and a new volume takes that over
 STAGES = pathlib.Path("/etc/kwok")
 PORTS = {
     "etcd": 2379, "etcd-peer": 2380, "kube-apiserver": 6443, "kube-controller-manager": 10257, "kube-scheduler": 10259,
@@ -47,7 +47,7 @@ def commands() -> dict[str, components.Arguments]:
 
 
 def own_directory(service: str) -> str:
-    """The folder of the volume that a service of ours sees, and nothing else of it."""
+    """Returns the folder of the volume that a service sees, and nothing else of it."""
     return f"services/{service}"
 
 

@@ -111,7 +111,7 @@ class NodeState:
 
 
 class Fleet:
-    """All nodes and pods. Not thread-safe: whoever shares it between threads holds a lock around each call."""
+    """All nodes and pods. Not thread-safe: threads that share it hold a lock around each call."""
 
     def __init__(self, clock: contention.Clock, curves: contention.Curves) -> None:
         self.clock = clock
@@ -240,7 +240,7 @@ class Fleet:
             pod.cpu_seconds += pod.now.cpu_millicores / 1000 * span
 
     def _measure(self, node: NodeState, now_seconds: float) -> None:
-        """Sets what node and pods use from now on: everybody's wish, then the node's share of it."""
+        """Sets what node and pods use from now on: every pod's demand, then the node's share of it."""
         if node.control.frozen is True:
             return
         at = self.clock.at(now_seconds)

@@ -6,7 +6,7 @@
     POST /nodes/NAME    a Control as JSON; NAME `*` means every node there is; 200 with what is in force now
     POST /clock         {"trace_seconds": 0}: set the trace's clock
 
-Controls change what everybody measures, so they are taken from the machine itself only. Used by `cluster.exporter`.
+Controls change what every reader measures, so they are taken from the machine itself only. Used by `cluster.exporter`.
 """
 
 import http.server

@@ -3,7 +3,7 @@
 Called at every scrape by `cluster.exporter_http`. Thousands of nodes are joined from plain strings; metric objects per
 series would cost more than the scrape interval. As in the kubelet, a pod appears several times: per container, once
 for the whole pod (`container=""`), once for the pause container (`POD`), and inside the node's root cgroup (`id="/"`).
-Whoever adds these up without a matcher counts double, here as in life.
+A sum over these without a matcher counts double, here as in life.
 """
 
 import math

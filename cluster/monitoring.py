@@ -1,8 +1,8 @@
 """Prometheus for a cluster: its arguments, its configuration, and history written into it before the fact.
 
 `control_plane` starts it; the targets are a file it watches, so an exporter that had to change its port is found
-again. What our exporter says about `instance` stands (honor_labels), because one process plays the node_exporters of
-all nodes.
+again. What the load exporter says about `instance` stands (honor_labels), because one process plays the node_exporters
+of all nodes.
 """
 
 import collections.abc

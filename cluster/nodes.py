@@ -16,7 +16,8 @@ from cluster import api, errors
 
 FIRST_ADDRESS = ipaddress.IPv4Address("172.16.0.1")  # 172.16.0.0/12 holds a million
 PARALLEL = 16
-# A kubelet registers unready and reports Ready in a second write; ours saves it, so that a thousand nodes come quickly.
+# A kubelet registers unready and reports Ready in a second write; this one saves it, so that a thousand nodes come
+# quickly.
 _HEALTHY = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
 _NODE_INFO = {
     "architecture": "amd64",

@@ -1,9 +1,9 @@
 """Free loopback ports, one per listener of a cluster.
 
-`control_plane` asks for each by name and renders it into the argument lists; the end-to-end tests ask for those of our
+`control_plane` asks for each by name and renders it into the argument lists; the end-to-end tests ask for those of the
 services. Ports lie below the range the kernel hands out to outgoing connections and start at a random place. Each is
 claimed for as long as its `Ports` lives, so that no cluster beside this one chooses it before its component has bound
-it, or while that is being restarted. Whoever does not ask here may still take one in between: the component then dies
+it, or while that is being restarted. Another process may still take one in between: the component then dies
 with "address already in use", and `processes` asks for another port and starts it again.
 """
 

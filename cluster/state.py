@@ -20,7 +20,7 @@ FILE_NAME = "state.json"
 GRACE_SECONDS = 8.0
 KILLED_SECONDS = 120.0  # nothing survives SIGKILL, and nothing may be removed before what writes there is gone
 FOUNDATION = ("kube-apiserver", "etcd")
-# What a cluster makes in its directory and `down` removes again; logs and the audit log stay for whoever asks why.
+# What a cluster makes in its directory and `down` removes again; logs and the audit log stay for diagnosis.
 TRANSIENT = ("etcd", "prometheus", "pki", "kubeconfigs", "configuration", "kubeconfig")
 
 
@@ -42,7 +42,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 def read(directory: pathlib.Path) -> State | None:
-    """The recorded state, None when the directory has none; ClusterError when it is not one of ours."""
+    """The recorded state, None when the directory has none; ClusterError when it is not Evenload's."""
     path = directory / FILE_NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=State)

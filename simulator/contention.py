@@ -192,5 +192,5 @@ def _share(least: Callable[[A, A], A], usable: A, system: A, wanted: A) -> tuple
     """The formula, for a number or an array of them."""
     first = least(system, usable)
     served = least(wanted, usable - first)
-    nothing = wanted <= 0  # counts as 1: whoever wants nothing was not cut
+    nothing = wanted <= 0  # counts as 1: without demand nothing was cut
     return first + served, (served + nothing) / (wanted + nothing)

@@ -86,7 +86,7 @@ class VirtualClock:
         return self._now_seconds
 
     def wait(self, stop: threading.Event, _seconds: float) -> bool:
-        """Nobody waits on virtual time: whoever would is an event of the kernel. Whether `stop` is set."""
+        """No thread waits on virtual time: waiting is an event of the kernel. Whether `stop` is set."""
         return stop.is_set()
 
     def move_to(self, at_seconds: float) -> None:

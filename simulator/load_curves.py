@@ -187,7 +187,7 @@ def opened(path: pathlib.Path) -> Iterator[Mapping[str, npt.NDArray[Any]]]:
 
 
 def unreadable(error: Exception) -> str:
-    """Returns the error of a file of arrays in our words: numpy's sentence on objects recommends to run the code in
+    """Returns the error of a file of arrays: numpy's sentence on objects recommends to run the code in
     them.
     """
     return "it holds objects instead of numbers" if "allow_pickle" in str(error) else str(error)

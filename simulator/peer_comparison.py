@@ -1,9 +1,9 @@
-"""Our score beside others': who takes part, on which load, and the runs of all of them.
+"""Evenload's score beside others': the contestants, their load, and the runs of all of them.
 
 `bench.scoring` calls `held` and prints what came of it. A contestant is plain kube-scheduler, a peer's formula beside
 it (`peers`), or Evenload's extender with a policy; the descheduler never runs, so that placements alone are compared.
-All contestants of a seed get the same arrivals. Variants of our policy are chosen on one part of a trace and judged on
-the other: other jobs and other days.
+All contestants of a seed get the same arrivals. Variants of Evenload's policy are chosen on one part of a trace and
+judged on the other: other jobs and other days.
 """
 
 import dataclasses

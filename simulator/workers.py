@@ -150,5 +150,5 @@ def _receive(connection: Connection, received: queue.SimpleQueue[bytes]) -> None
 def _answer(connection: Connection, answer: tuple[int, object]) -> None:
     try:
         connection.send(answer)
-    except OSError:  # the parent is gone: nobody reads it
+    except OSError:  # the parent is gone
         interrupts.leave(0)

@@ -1,4 +1,4 @@
-"""Asks a service of ours over HTTP: a reader of the extender's, annotator's or descheduler's base URL.
+"""Asks a service over HTTP: a reader of the extender's, annotator's or descheduler's base URL.
 
 `evenload nodes` and `explain` read JSON through it, into structs that hold just what they print. Whatever keeps an
 answer away is `Unreachable`, with the URL and the next step; a refusal is `Refused`, in the service's own words.
@@ -63,13 +63,13 @@ class BadUrl(HttpError):
 
 
 class Unreachable(HttpError):
-    """No answer, or none of a service of ours."""
+    """No answer, or one of a foreign service."""
 
     exit_code: ClassVar = Exit.UNREACHABLE
 
 
 class Foreign(Unreachable):
-    """An answer that no service of ours gives."""
+    """An answer that no service of Evenload gives."""
 
 
 class Refused(HttpError):
@@ -211,7 +211,7 @@ def _is_local(url: str) -> bool:
 
 
 def _message(body: bytes) -> str:
-    """The `message` of a refusal of ours, "" for anything else."""
+    """Returns the `message` of a service's refusal, "" for anything else."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -56,7 +56,7 @@ def as_json(value: object) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """A dumper that writes equal values out again: our own policy reader refuses aliases."""
+    """A dumper that writes equal values out again: the policy reader refuses aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -188,7 +188,7 @@ def say(text: str) -> None:
 
 
 def refuse_early(path: pathlib.Path | None) -> None:
-    """End the command where a file that is written last could not be, so that nobody waits for what has no place."""
+    """End the command where a file that is written last could not be, before the long work begins."""
     if path is None:
         return
     directory = path.absolute().parent

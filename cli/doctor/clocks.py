@@ -16,7 +16,7 @@ LATE_LEASE_SECONDS: Final = 60.0  # a kubelet renews every 10 s; after 40 s the 
 
 
 def skew(facts: Facts) -> Finding:
-    """Ours, the apiserver's, Prometheus', the annotator's and the nodes' clocks agree."""
+    """This machine's, the apiserver's, Prometheus', the annotator's and the nodes' clocks agree."""
     if isinstance(facts.apiserver_clock, Finding):
         return facts.apiserver_clock
     reference = facts.apiserver_clock

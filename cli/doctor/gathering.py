@@ -97,7 +97,7 @@ def attempt(read: Callable[[], T]) -> T | Finding:
 
 
 def _apiserver_clock(means: Means) -> ClockFacts | Finding:
-    """The apiserver's clock against ours: its whole seconds lie half a step behind on average, the way takes its time.
+    """The apiserver's clock against this machine's: whole seconds lie half a second behind on average.
 
     The one read that is allowed to raise: who is unreachable here is unreachable for all that follows.
     """

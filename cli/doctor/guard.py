@@ -1,4 +1,4 @@
-"""Judge of the guard: its objects are there, and the apiserver refuses our accounts by them.
+"""Judge of the guard: its objects are there, and the apiserver refuses the services' accounts by them.
 
 `gathering` calls `look`, `checks` lists the judge. The proof is a dry run as the accounts themselves, of what the guard
 always refuses: an eviction in Evenload's own namespace and a label on a node. It needs the right to impersonate the two

@@ -60,7 +60,7 @@ def services(facts: Facts) -> Finding:
 
 
 def needed(name: str, namespace: str) -> tuple[Access, ...]:
-    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`; the manifests are ours.
+    """Every right that deploy/rbac/NAME.yaml grants, Roles taken as of `namespace`; the manifests are the shipped ones.
 
     FileNotFoundError when this installation has none.
     """

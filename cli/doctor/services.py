@@ -1,4 +1,4 @@
-"""Judges of our own services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks.
+"""Judges of Evenload's services: the annotator beats, all obey one policy, replicas see the same, the scheduler asks.
 
 `checks` lists them; the facts are `gathering`'s (heartbeat, Lease, pods) and `replicas`' (the extenders' answers).
 """

@@ -50,7 +50,7 @@ def _joined(deploy: str, name: str) -> str:
 
 
 def _resources(choice: Choice) -> list[str]:
-    """The namespace is ours to make only where it is ours: another one has labels of its own, and must not go with
+    """The default namespace is part of the manifests: another one has labels of its own, and must not go with
     `kubectl delete -k`.
     """
     return ["namespace"] * (choice.namespace == NAMESPACE) + ["placeholder/base"]

@@ -90,7 +90,7 @@ def windows(policy: load_policy.LoadPolicy) -> dict[str, str]:
 
 
 def described(settings: phases.Settings) -> dict[str, object]:
-    """Seed and settings, for whoever wants to repeat it."""
+    """Prints seed and settings, which repeat the demo."""
     plan = settings.plan
     return {
         "seed": plan.seed,

@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt wherever the main thread happens to be, and where that is a destructor or a weak
 reference's callback it is printed and dropped: `make run` then went on to its end. So the handler also sets an event,
 and `phases` waits on that event between its steps. Nor may it come while a process is being started: `services` holds
-it back until somebody knows the process, who will end it.
+it back until the process is known to its owner, which will end it.
 """
 
 import contextlib

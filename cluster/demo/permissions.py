@@ -1,8 +1,8 @@
-"""Gives our services the permissions they ship with: applies deploy/rbac and makes a kubeconfig per ServiceAccount.
+"""Gives the services the permissions they ship with: applies deploy/rbac and makes a kubeconfig per ServiceAccount.
 
 `services` starts each service with its own, never with the admin's: what the demo shows works under the roles that an
 operator would grant. The apiserver authorises by what its own watches have told it, a moment after an object was
-stored: `apply` returns once every rule is in force, so that nobody who relies on one right after is refused.
+stored: `apply` returns once every rule is in force, so that a request right after is not refused.
 """
 
 import pathlib
@@ -58,7 +58,7 @@ class Right(NamedTuple):
 
 
 class Administered(Protocol):
-    """A cluster whose administrator we are, as `cluster.Cluster`."""
+    """A cluster with an administrator's kubeconfig, as `cluster.Cluster`."""
 
     @property
     def api(self) -> api.Api:

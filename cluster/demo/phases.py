@@ -1,4 +1,4 @@
-"""One phase of the demo: a fresh control plane, our services, the arrivals, a settled end, and its figures.
+"""One phase of the demo: a fresh control plane, the services, the arrivals, a settled end, and its figures.
 
 `__main__` runs two: `plain` (stock kube-scheduler; the annotator only measures) and `evenload` (extender and
 descheduler too). Each has a cluster of its own, because a fresh one takes five seconds and remembers nothing: no pods,

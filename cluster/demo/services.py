@@ -1,4 +1,4 @@
-"""Our three services as separate processes on a cluster, the way users run them.
+"""The three services as separate processes on a cluster, the way users run them.
 
 `phases` starts them and ends each by its own process. They get a session of their own, so Ctrl-C reaches only the demo,
 and are recorded in the cluster's state file, so that `python -m cluster down` and the cluster's watchdog end them too.
@@ -28,11 +28,11 @@ STANZA = processes.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 
 
 class ServiceError(Exception):
-    """A service of ours did not start, died, or did not answer; the message has the end of its log."""
+    """A service did not start, died, or did not answer; the message has the end of its log."""
 
 
 class Service:
-    """One running process of ours."""
+    """One running process of a service."""
 
     def __init__(self, name: str, port: int, arguments: Sequence[str], log_path: pathlib.Path) -> None:
         self.name, self.log_path = name, log_path

@@ -84,7 +84,7 @@ def _datasource() -> Json:
 
 
 def _metric() -> Json:
-    """The metrics that the annotator reads, those of the policy's own included; all of them unless somebody chooses."""
+    """The metrics that the annotator reads, those of the policy's own included; all of them by default."""
     return {
         "name": "metric",
         "label": "Metric",

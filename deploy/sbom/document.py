@@ -27,7 +27,7 @@ _OURS: Final = uuid.UUID("0b1f4f5e-6a55-5c0a-9a1c-6f2f6b0f3f10")  # of this proj
 
 
 def of_tree(root: pathlib.Path, now_seconds: float) -> str:
-    """The JSON of the document for a tree of ours; equal pins give an equal serial number. PinError as in `pins`."""
+    """Returns the JSON of the document for a tree; equal pins give an equal serial number. PinError as in `pins`."""
     runtime = pins.packages((root / "requirements.txt").read_text(encoding="utf-8"))
     both = pins.packages((root / "requirements-dev.txt").read_text(encoding="utf-8"))
     names = {one.name for one in runtime}
@@ -69,7 +69,7 @@ def _component(
 def _add_packages(
     document: boms.Bom, packages: collections.abc.Sequence[pins.Package], scope: components.ComponentScope
 ) -> None:
-    """The components, and who needs whom as the comments of the file say."""
+    """The components, and their dependencies by the comments of the file."""
     added = [(one, _package(one, scope)) for one in packages]
     document.components.update(component for _, component in added)
     root = document.metadata.component

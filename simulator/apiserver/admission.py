@@ -44,7 +44,7 @@ def check_name(what: str, kind: Kind[Any], name: object) -> None:
 
 
 def check_metadata(what: str, metadata: Mapping[str, Any], before: Mapping[str, Any] = UNKNOWN) -> None:
-    """Invalid for labels that nobody could select by, and for names of annotations that are none.
+    """Invalid for labels that no selector could match, and for names of annotations that are none.
 
     What is in `before`, too, was checked when it came.
     """

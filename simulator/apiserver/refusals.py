@@ -1,6 +1,7 @@
 """How the simulated apiserver says no: the same errors with the same status and reason as the real one's.
 
-Every other module of the package raises what is made here; the sentences are ours, the reasons are the API's words.
+Every other module of the package raises what is made here; the sentences are this module's, the reasons are the API's
+words.
 """
 
 from kube import errors

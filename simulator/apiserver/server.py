@@ -46,7 +46,7 @@ class ApiServer:
             self._state.serve(kind, state.SCALED if scale else state.STATUS)
 
     def close(self) -> None:
-        """Keep nothing and tell nobody any more. Services hold each other in circles, and all of them this: what a week
+        """Drops all objects and subscribers. Services hold each other in circles, and all of them this: what a week
         left behind would wait for the garbage collector, and hundreds of megabytes with it where runs follow runs.
         """
         with self._state.lock:
@@ -56,13 +56,13 @@ class ApiServer:
         """Call a handler with (old, new) after every write: None as old is an addition, None as new a deletion.
 
         All handlers hear of all changes in their order, those of one change in the order of their subscription; what a
-        handler writes is told when everybody has heard what it was told.
+        handler writes is told when all subscribers have heard what it was told.
         """
         with self._state.lock:
             self._state.subscribe(kind, handler)
 
     def before_reading(self, kind: Kind[Any], action: Callable[[], None]) -> None:
-        """Call an action before anybody reads objects of a kind, so that a status need not be written at each change
+        """Calls an action before objects of a kind are read, so that a status need not be written at each change
         of what it counts.
         """
         with self._state.lock:

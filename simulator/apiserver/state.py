@@ -101,7 +101,7 @@ class State:
         return Version(key, number, body)
 
     def commit(self, shelf: Storage, old: Version | None, new: Version) -> None:
-        """Keep a draft and tell everybody."""
+        """Stores a draft and tells all subscribers."""
         self.number = new.number
         shelf.record(Change(new.number, old, new))
         self._tell(shelf, old, new)
@@ -122,7 +122,7 @@ class State:
             runs.append((kind.type, [handler]))
 
     def before_reading(self, kind: Kind[Any], action: Callable[[], None]) -> None:
-        """Call an action before anybody reads objects of a kind: it writes what nobody needed until then."""
+        """Calls an action before objects of a kind are read: it writes what was not needed until then."""
         self._refreshers[self.shelf(kind)] = action
 
     def refresh(self, shelf: Storage) -> None:
@@ -132,14 +132,14 @@ class State:
             action()
 
     def close(self) -> None:
-        """Keep nothing and tell nobody any more."""
+        """Drops all objects and subscribers."""
         for shelf in self._shelves.values():
             shelf.clear()
         self._subscribers.clear()
         self._refreshers.clear()
 
     def _tell(self, shelf: Storage, old: Version | None, new: Version | None) -> None:
-        """Everybody hears of changes in their order: what a handler changes is told after what it was told of."""
+        """All subscribers hear of changes in their order: what a handler changes is told after what it was told of."""
         if self._telling:
             self._untold.append((shelf, old, new))
             return

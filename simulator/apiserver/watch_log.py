@@ -18,7 +18,7 @@ from simulator.apiserver.storage import Change, Storage, Version
 
 T = TypeVar("T", bound=Identified)
 IDENTITY = ("name", "namespace", "uid", "resourceVersion")  # all that is told of an object that cannot be decoded
-LOOK_SECONDS = 1.0  # on a clock of its own, time passes without anybody being told
+LOOK_SECONDS = 1.0  # on a clock of its own, time passes without an event
 
 
 class Selection(msgspec.Struct, frozen=True):

@@ -114,7 +114,7 @@ class Writer:
             self._rewritten(shelf, old, changed)
 
     def body(self, kind: Kind[Any], name: str, *, namespace: str = "") -> Body:
-        """An object as it is kept, which nobody may change."""
+        """A stored object, which must not change."""
         with self._state.lock:
             return self._existing(kind, name, namespace)[1].body
 

@@ -36,7 +36,7 @@ class UnknownScaleError(Exception):
 
 
 class Budgets:
-    """See the module. It needs nobody's call: it subscribes to pods, budgets and owners."""
+    """See the module. It needs no call: it subscribes to pods, budgets and owners."""
 
     def __init__(self, api: ApiServer, clock: clocks.Clock) -> None:
         self._api = api

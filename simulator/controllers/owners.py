@@ -100,7 +100,7 @@ class Owners:
         self._api.create_pod({**template.metadata, "name": name}, template.spec, namespace=owner.namespace)
 
     def _name(self, place: _Place) -> str:
-        """A name that nobody has; a fixed one where the pod has an identity."""
+        """An unused name; a fixed one where the pod has an identity."""
         owner, above, ordinal = place.version.owner, place.version.above, self._replicas[place.index].ordinal
         if above is None:
             return f"{owner.name}-{ordinal}" if ordinal else owner.name

@@ -256,7 +256,7 @@ def _measured(
 
 def _owned(all_series: Iterable[Series], lives: list[_Life], span: Span) -> Iterator[Series]:
     """The series with the names of the nodes that they are of. An address that one node had after the other is each
-    one's in its own time; of one that several have at once nobody knows whose a value is.
+    one's in its own time; of one that several have at once the value's node is unknown.
     """
     by_address: dict[str, list[_Life]] = {}
     for life in lives:

@@ -2,7 +2,7 @@
 
 Pure text. Use comes from the same expressions that the services ask (`promql.queries.node_queries`,
 `promql.queries.pod_queries`), with the replay's step as window, so that the value at a step's end is the mean over the
-step. Who was there, asked for what and belonged to whom comes from kube-state-metrics; a subject it does not export is
+step. Pods, their requests and owners come from kube-state-metrics; a subject it does not export is
 simply absent from the answer, and `rebuilding` says what follows from that.
 """
 

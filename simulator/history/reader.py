@@ -175,7 +175,7 @@ def _answer(prometheus: PrometheusDoor, page: Page, cache: Cache, now_seconds: f
 
 
 def _pages(expression: str, span: Span) -> Iterator[Page]:
-    """The span's pages. They begin at the same hours for whoever asks, whenever: a page read once serves again."""
+    """The span's pages. They begin at the same hours for every request: a page read once serves again."""
     before = round(span.start_seconds / span.step_seconds) % PAGE_POINTS
     for first in range(-before, span.steps, PAGE_POINTS):
         steps = max(first, 0) + 1, min(first + PAGE_POINTS, span.steps)

@@ -60,7 +60,7 @@ _PODS_MEAN = {load_metrics.CPU: pod_queries.cpu_cores, load_metrics.MEMORY: pod_
 def own(policy: LoadPolicy) -> dict[str, Window]:
     """The policy's own `query` texts, each taken for what its metric says it measures, the recording rules' among them.
 
-    Whether such a query really measures that, nobody can say without its Prometheus. One of a statistic that only its
+    What such a query really measures is unknown without its Prometheus. One of a statistic that only its
     author knows is not in it.
     """
     windows = {metric.query: window(metric) for metric in policy.metrics_in_force if metric.query is not None}

@@ -48,7 +48,7 @@ def band(ratios: Floats, size: int) -> Band:
     """The band over all nodes, a value for each point."""
     points = folded(ratios, size)
     flat = points.reshape(len(points), -1)
-    with warnings.catch_warnings():  # a point without a node is NaN, which is what we want to say
+    with warnings.catch_warnings():  # a point without a node is NaN, as intended
         warnings.simplefilter("ignore", RuntimeWarning)
         return Band(*np.nanpercentile(flat, QUANTILES, axis=1))
 

@@ -27,7 +27,7 @@ class Timeline:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands when a step is over, for whoever watches it: a bar, or the demo's live table.
+    """Where a run stands when a step is over, for its watcher: a bar, or the demo's live table.
 
     Loads are those of the step just over, per node [nodes] as in `Timeline`; `pods_bound` counts bindings, those of
     replacements included, as `Figures.pods_bound` does.

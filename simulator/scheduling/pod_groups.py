@@ -149,7 +149,7 @@ def means(term: PodAffinityTerm, own: str, pod: Pod, namespaces: Namespaces) -> 
 
 
 def namespace_labels(namespaces: Namespaces, name: str) -> Mapping[str, str]:
-    """The labels of a namespace; of one that nobody told of, what the apiserver puts on each."""
+    """The labels of a namespace; of an unknown one those that the apiserver puts on each."""
     return namespaces.get(name) or {"kubernetes.io/metadata.name": name}
 
 

@@ -27,9 +27,9 @@ UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
 
 class Demand(NamedTuple):
     """`amounts`: (resource, millicores, bytes or pieces), without zeros, CPU and memory first. The same as columns:
-    `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for whoever names none; `is_base`
+    `base` is CPU, memory and one pod; `scored` CPU and memory with 100m and 200Mi for a pod without requests; `is_base`
     where it asks for nothing but CPU and memory; `host_ports` are the node's that it takes. Pods that ask for the same
-    share one: nobody may change it.
+    share one: it must not change.
     """
 
     amounts: tuple[tuple[str, int], ...]

@@ -1,4 +1,4 @@
-"""DefaultPreemption: whom to make leave, and from which node, when a pod fits nowhere.
+"""DefaultPreemption: chooses victims and their node when a pod fits nowhere.
 
 `scheduler` asks with the nodes whose refusal is not final. Nothing is evicted here: the victims are named, and the
 caller deletes them; the node is the pod's nominated one until it is there.
@@ -93,7 +93,7 @@ class Trial:
         self._gone: list[Pod] = []
 
     def victims(self, lower: Sequence[Pod]) -> Victims | None:
-        """The fewest and least important of these whose leaving makes room; None if that is nobody, or not enough."""
+        """The fewest and least important of these whose leaving makes room; None if there are not enough."""
         others = filtering.waiting(self._state, self._pod, self._node)
         for one in others:
             self._count(pod_requests.of_pod(one), 1)
@@ -101,7 +101,7 @@ class Trial:
             return self._spared(sorted(lower, key=rank))
 
     def _spared(self, lower: list[Pod]) -> Victims | None:
-        """Takes all away, then lets back whoever leaves room: first those whose budget would be violated."""
+        """Takes all away, then lets back those that leave room: first those whose budget would be violated."""
         violating, harmless = _by_budgets(lower, self._state.budgets.values())
         for one in lower:
             self._take_away(one)
@@ -170,7 +170,7 @@ def _by_budgets(lower: Sequence[Pod], budgets: Iterable[DisruptionBudget]) -> tu
 
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
-    """An empty selector protects nobody from preemption, and a pod that is already counted out does not count again."""
+    """An empty selector protects no pod from preemption, and a pod that is already counted out does not count again."""
     selector = budget.selector
     if budget.namespace != pod.namespace or selector is None or not pod.labels:
         return False

@@ -1,9 +1,9 @@
 """Whose turn it is: pods that wait for a node, in kube-scheduler's order.
 
-`world` pushes new pods, tells of changes, and takes pods from it until nobody is ready. Ready pods go by priority, then
+`world` pushes new pods, tells of changes, and takes pods from it until none is ready. Ready pods go by priority, then
 by how long they wait. A pod that fitted nowhere waits for a change that may help it (`scheduling.requeueing`), or five
 minutes; then its back-off counts: 1 s doubling to 10 s from its last attempt, in whole seconds. As in 1.36 a pod that
-is backing off is taken at once where nobody else is ready (SchedulerPopFromBackoffQ). Sources: kubernetes v1.36
+is backing off is taken at once where no other pod is ready (SchedulerPopFromBackoffQ). Sources: kubernetes v1.36
 pkg/scheduler/backend/queue (scheduling_queue.go, active_queue.go, backoff_queue.go).
 """
 
@@ -67,7 +67,7 @@ class Queue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no pod waits, or is taken: nothing that changes may help anybody."""
+        """Whether no pod waits, or is taken: no change may help a pod."""
         return not (self._awake or self._asleep or self._taken)
 
     def push(self, pod: Pod) -> None:
@@ -82,7 +82,7 @@ class Queue:
         self._wake(WaitingPods(pod, self._clock.now(), self._number))
 
     def pop(self) -> Pod | None:
-        """The pod whose turn it is; None if nobody's is. It comes back by `failed`, or it is placed: `forget`."""
+        """The pod whose turn it is; None without any. It comes back by `failed`, or it is placed: `forget`."""
         now_seconds = math.floor(self._clock.now())
         while self._backing_off and self._backing_off[0][0] < now_seconds:
             _, turn, waiting = heapq.heappop(self._backing_off)
@@ -116,17 +116,17 @@ class Queue:
             several.pop(name, None)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Wake those whom a change of a node may help."""
+        """Wakes the pods that a change of a node may help."""
         for change in requeueing.of_node(old, new) if self._asleep or self._taken else ():
             self._rouse(change)
 
     def readings_changed(self) -> None:
-        """Wake those whom a change of nodes' annotations may help."""
+        """Wakes the pods that a change of nodes' annotations may help."""
         if self._asleep or self._taken:
             self._rouse(Change.NODE_OTHERWISE)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Wake those whom a change of a bound pod may help."""
+        """Wakes the pods that a change of a bound pod may help."""
         for change in requeueing.of_pod(old, new) if self._asleep or self._taken else ():
             self._rouse(change)
 

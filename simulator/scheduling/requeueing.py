@@ -67,7 +67,7 @@ def of_pod(old: Pod | None, new: Pod | None) -> Iterator[Change]:
 
 
 def awaits(plugins: frozenset[str], change: Change) -> bool:
-    """Whether a pod that these plugins refused has something to hope for; one that nobody refused always has."""
+    """Whether a pod that these plugins refused may be helped by the change; one without a refusal always may."""
     return not plugins or any(change in AWAITED[plugin] for plugin in plugins)
 
 

@@ -141,7 +141,7 @@ def _rounded(amounts: Floats) -> Ints:
 
 
 def _matching(state: State, pod: Pod, selector: LabelSelector | None) -> Ints:
-    """Pods of its namespace that are selected, by row; a selector that would match everybody counts nobody."""
+    """Pods of its namespace that are selected, by row; an empty selector counts none."""
     found = np.zeros(len(state.columns.names), np.int64)
     if selector is not None and (selector.match_labels or selector.match_expressions):
         for crowd in state.crowds.meant(pod.namespace, (selector,)):

@@ -1,4 +1,4 @@
-"""The search itself: optuna, behind one module and only when somebody tunes.
+"""The search itself: optuna, behind one module, loaded by `evenload tune` only.
 
 Its TPE sampler (Bergstra et al., Algorithms for Hyper-Parameter Optimization, NIPS 2011) suits what is searched here: a
 dozen dimensions, some of them choices, trials that take seconds and are noisy, and one constraint. `fitting` calls

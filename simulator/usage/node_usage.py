@@ -7,7 +7,7 @@ go inside a step. A node's use is its own and what its pods wish, divided by `co
 it has.
 
 What a pod uses during a step may be unknown (NaN in the scenario: a gap of a recorded past). Such a pod has no series
-then, its node shows what is known of the others, and `unknown` counts it: whoever reports a result says so.
+then, its node shows what is known of the others, and `unknown` counts it: reports of results say so.
 """
 
 import dataclasses

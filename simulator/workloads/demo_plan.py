@@ -160,7 +160,7 @@ def _use(profile: contention.Profile) -> owner_profiles.Use:
 
 
 def peak_use(arrivals: Plan) -> contention.Load:
-    """The highest mean use of everybody there, per resource, over the observed steps."""
+    """The highest mean use of all present replicas, per resource, over the observed steps."""
     moments = [_use_at(arrivals, step) for step in range(arrivals.shape.observed_steps)]
     return contention.Load(max(each.cpu_millicores for each in moments), max(each.memory_bytes for each in moments))
 

@@ -47,7 +47,7 @@ class Frame:
         return (contention.REPLICA_LAGS - 1) * self.lag_steps
 
     def steps_of(self, stay: arrivals.Life | arrivals.Stay) -> tuple[int, int]:
-        """The steps that somebody's presence touches: the first, and the one after the last."""
+        """The steps that a replica's presence touches: the first, and the one after the last."""
         end_seconds = min(stay.leaves_seconds, self.seconds)
         return int(stay.arrives_seconds // self.step_seconds), math.ceil(end_seconds / self.step_seconds)
 

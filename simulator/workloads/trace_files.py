@@ -2,8 +2,8 @@
 
 `contention` reads the .npz form of `load_curves.read_samples`; `scenario` makes of it what `world` plays. Use is series
 x node size x a scale per owner; requests follow the stated rule; the number of nodes follows from the requests and the
-fill asked for. Everybody keeps the file's clock. What the file does not say stays unknown (NaN): nobody outlives the
-samples of the job it plays, except over gaps of at most an hour, and every such thing is told in the scenario's
+fill asked for. All replicas keep the file's clock. What the file does not say stays unknown (NaN): no replica outlives
+the samples of the job it plays, except over gaps of at most an hour, and every such thing is told in the scenario's
 `assumptions`.
 """
 
@@ -52,7 +52,7 @@ class Recipe:
     """Options of a scenario made from a trace.
 
     The scenario covers `days` from step `first_step` of the file, in steps of `step_seconds` (None: the file's own);
-    a file that ends sooner is an error. Use is constant inside a step of the file, as nobody measured more. `scale`
+    a file that ends sooner is an error. Use is constant inside a step of the file, as no more was measured. `scale`
     is the median of what a replica's load is multiplied by, `scale_spread` the deviation of its logarithm: a job of
     the file is as big as a machine, a replica is not, and on average uses drawing.LARGEST_MEAN_RATIO of one at most.
     Requests at their highest fill `fill_ratio` of the nodes. Who comes and goes is `crowd`, for as long as the
@@ -198,7 +198,7 @@ def _window(trace: Trace, recipe: Recipe, frame: scenario_builder.Frame) -> slic
 
 def covered_until(trace: Trace, window: slice) -> npt.NDArray[np.intp]:
     """For each job and step of the window [jobs, steps]: up to which step it has samples from there on without a long
-    gap; the step itself where it has none. A job that never uses CPU has none: it is nobody's load.
+    gap; the step itself where it has none. A job that never uses CPU has none: it is no load.
     """
     known = np.isfinite(trace.cpu_ratio[:, window]) & (np.nanmax(trace.cpu_ratio, axis=1, initial=0.0) > 0)[:, None]
     longest = round(LONGEST_GAP_SECONDS / trace.step_seconds)

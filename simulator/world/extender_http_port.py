@@ -130,7 +130,7 @@ def _nothing() -> None:
 
 
 def _unwritten(_data: bytes) -> None:
-    """The write() of WSGI that nobody uses."""
+    """The unused write() of WSGI."""
 
 
 _ENVIRON: wsgi.WSGIEnvironment = {

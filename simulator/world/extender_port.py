@@ -3,9 +3,8 @@ pods told to its view, without a watch.
 
 `world.world` gives a `DirectExtender` to the scheduler's model unless a run goes through all doors
 (`asking.InProcess`): what a pod may use and how good each node is say `extender.verbs.verbs`, as for every request;
-JSON, WSGI, the memory of decisions and the metrics are left out. The view counts the whole pods that everybody here
-has, instead of what a watch would decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with
-requests.
+JSON, WSGI, the memory of decisions and the metrics are left out. The view counts the simulation's whole pods instead of
+those that a watch would decode. tests/unit/simulator/test_handing.py holds whole runs equal to those with requests.
 """
 
 from collections.abc import Mapping, Sequence

@@ -60,7 +60,7 @@ class Placing:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._scheduler.node_changed(old, new)
-        if not self._queue.is_idle:  # most changes are the annotator's, when nobody waits
+        if not self._queue.is_idle:  # most changes are the annotator's, when no pod waits
             self._queue.node_changed(old, new)
             self._turns_soon()
 
@@ -82,7 +82,7 @@ class Placing:
             self._kernel.after(0.0, self._turns, rank=RANK)
 
     def _turns(self) -> None:
-        """All who are ready; nobody twice at one moment, or a pod that no plugin refuses would be asked for ever."""
+        """All ready pods; none twice at one moment, or a pod that no plugin refuses would be asked for ever."""
         self._planned = False
         had: set[str] = set()
         again: list[tuple[Pod, frozenset[str]]] = []

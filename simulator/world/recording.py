@@ -28,7 +28,7 @@ class Record:
     pods_bound: int = 0
     evictions: int = 0
     waiting: dict[str, Pod] = dataclasses.field(default_factory=dict)  # without a node, by key
-    sought: set[str] = dataclasses.field(default_factory=set)  # of those, for whom a node was looked for
+    sought: set[str] = dataclasses.field(default_factory=set)  # those of them that had a scheduling cycle
     given_up: list[str] = dataclasses.field(default_factory=list)
     violations: list[str] = dataclasses.field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Record:
     ) -> None:
         """A run of the descheduler is over: what it evicted, and whether the budgets of those were kept.
 
-        Judged by our own count of ready pods, not by the budgets' status that the eviction was allowed by.
+        Judged by the run's own count of ready pods, not by the budgets' status that the eviction was allowed by.
         """
         for one in outcomes:
             if one.result != "evicted":

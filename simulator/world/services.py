@@ -1,6 +1,6 @@
 """The three services of a simulated cluster: their own modules over the simulated doors.
 
-`world.world` lets them work at their times; nobody else does: no thread, no socket, no Lease (this is the only
+`world.world` lets them work at their times; nothing else does: no thread, no socket, no Lease (this is the only
 replica). Each is told of time by the virtual clock and draws from generators of its own, so that runs repeat
 themselves.
 """
