@@ -24,7 +24,7 @@ from kube.errors import KubeError
 from kube.http.undecodable import UndecodableObjects
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
-from runtime import clock, logs, ops_server, reload_metrics
+from runtime import clock, durations, logs, ops_server, reload_metrics
 from runtime.clock import Clock
 from runtime.health import Check
 from runtime.reloading import Reloading
@@ -156,7 +156,7 @@ def _since(text: str, now_seconds: float) -> float | None:
     if not text:
         return None
     try:
-        return now_seconds - views.span_seconds(text)
+        return now_seconds - durations.seconds(text)
     except ValueError:
         pass
     try:

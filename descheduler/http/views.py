@@ -4,8 +4,6 @@
 of them.
 """
 
-import re
-
 from descheduler.ledger import prediction_errors
 from descheduler.ledger.rows import RecordedEvent, Row
 from descheduler.planning import verdicts
@@ -14,17 +12,7 @@ from descheduler.planning.plans import Eviction, Headroom, NodePlan
 from descheduler.run_report import Report
 from runtime import clock
 
-_SPAN = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,7})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 _TIMES = {name for name in Row._fields if name.endswith("_at_seconds") or name == "at_seconds"}
-
-
-def span_seconds(text: str) -> float:
-    """Seconds of a span as "7d", "2h30m", "45m", "90s"; ValueError for anything else."""
-    found = _SPAN.fullmatch(text)
-    if not text or found is None:
-        raise ValueError(f"{text!r} is not a duration such as 2h30m")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def row(entry: Row) -> dict[str, object]:
