@@ -8,7 +8,6 @@ which complaints were logged already; everything else is read from the cluster, 
 import dataclasses
 import functools
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,15 +19,13 @@ from annotator.diagnostics import matching, scrapes, spread, staleness
 from annotator.metrics import Telemetry
 from annotator.placements import effectiveness, hot_counts, owner_means
 from annotator.placements.pod_index import PodIndex
-from annotator.publish import resuming, write_plan
-from annotator.publish.node_annotations import NodeAnnotationCache
+from annotator.publish import node_publisher, resuming, write_plan
 from annotator.sync_outcome import Outcome
-from kube import errors as kube_errors
 from kube.door import KubeReader, KubeWriter
 from kube.objects import Node
 from kube.pods.pod_view import PodView
 from policy import metrics as load_metrics
-from policy.contract import heartbeat, owner_usage
+from policy.contract import owner_usage
 from policy.metrics import Metric
 from policy.rules import hotspots
 from policy.schema.load_policy import LoadPolicy
@@ -64,14 +61,6 @@ class Rulebook(NamedTuple):
     content_hash: str
 
 
-class Published(NamedTuple):
-    """How many nodes were written, gone, failed or skipped, the first error, and that of the heartbeat."""
-
-    counted: Mapping[str, int]
-    error: kube_errors.KubeError | None
-    beat_error: kube_errors.KubeError | None
-
-
 class _PublishedState(NamedTuple):
     """The state of nodes at a moment, counted on demand."""
 
@@ -101,6 +90,7 @@ class Annotator:
         *,
         clock: clock.Clock,
         telemetry: Telemetry,
+        publisher: node_publisher.Publisher | None = None,
     ) -> None:
         self._prometheus = prometheus
         self._kube = kube
@@ -113,9 +103,9 @@ class Annotator:
         self._uids: tuple[str, ...] = ()  # of the nodes in the book
         self.fleets = node_index.NodeIndex(crane=settings.crane)
         self._failed: set[str] = set()  # the metrics whose queries failed in the last sync
-        self._cooled = ""  # the node the next sync writes again, see publishing.plan
-        self._standing = NodeAnnotationCache()
-        self._digester = heartbeat.Digester()
+        self._publisher = publisher or node_publisher.NodePublisher(
+            writer, telemetry, namespace=settings.namespace, writers=settings.writers
+        )
         self._complaints = change_logger.ChangeLogger()
         self._usage = usage_sync.OwnerUsage(self._ask_pods, self._publish_usage, telemetry, clock.now)
         self.pods = PodIndex()
@@ -167,9 +157,7 @@ class Annotator:
         self._complaints.update("nodes claim addresses of others", self.fleets.claims)
         self._telemetry.contested_addresses.set(len(known.contested))
         self._resume(fleet, rules.policy)
-        asked_seconds = (
-            self._clock.now()
-        )  # answers may be long on their way, and the process may be frozen between two of them
+        asked_seconds = self._clock.now()  # before the answers, which may be long on their way
         asked = collector.doubted(self._ask(metrics, known), self._book)
         self._failed = {one.metric.name for one in asked if one.error is not None}
         self._report(asked)
@@ -177,7 +165,7 @@ class Annotator:
         if len(failures) == len(asked):
             return Outcome(len(nodes), (), failures, 0, {})
         self._hold(asked, fleet, rules.policy, asked_seconds)
-        published = self.publish(self._book, fleet, rules, self._clock.now())
+        published = self._publish(fleet, rules, self._clock.now())
         without = tuple(sorted(self._book.silent()))
         unmatched = matching.sentence(nodes, without, asked, known, labels)
         self._complaints.update("nodes have no values", unmatched, nodes=len(without))
@@ -222,36 +210,20 @@ class Annotator:
         if 0 <= now_seconds - self._held_seconds < keep_seconds:
             return
         beat = resuming.last_heartbeat(self._kube, self._settings.namespace)
-        texts = self._standing.texts(fleet, now_seconds=now_seconds)
+        texts = self._publisher.texts(fleet, now_seconds=now_seconds)
         metrics = load_metrics.names(policy.metrics_in_force)
         self._book = resuming.carried(texts, beat, metrics, now_seconds=now_seconds).aligned(fleet.names, metrics)
         self._uids = fleet.uids
 
-    def publish(self, book: LastGoodValues, fleet: NodeSet, rules: Rulebook, now_seconds: float) -> Published:
-        """Bring what is held to the nodes. A simulation may hand it over instead (`simulator.world.handing`)."""
-        carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
-        patches, self._cooled = write_plan.plan(
-            fleet,
-            book,
-            self._hot_counts(rules.policy, now_seconds),
-            carried=carried,
-            rules=self.fleets.rules(rules.policy),
-            now_seconds=now_seconds,
-            again=self._cooled,
+    def _publish(self, fleet: NodeSet, rules: Rulebook, now_seconds: float) -> node_publisher.Published:
+        """Brings the values to the nodes, with the placements on them."""
+        hot, worth = self._hot_counts(rules.policy, now_seconds), self.fleets.rules(rules.policy)
+        published = self._publisher.publish(
+            node_publisher.Publication(self._book, fleet, hot, worth, rules.content_hash, now_seconds)
         )
-        results = write_plan.write(self._writer, patches, writers=self._settings.writers)
-        for node, uid, row, _ in patches:
-            if results[node].result == write_plan.WRITTEN:
-                self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
-        counted = Counter([written.result for written in results.values()])
-        error = next((written.error for written in results.values() if written.error is not None), None)
-        self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
-        for result, count in counted.items():
-            self._telemetry.patches.labels(result).inc(count)
-        if counted[write_plan.WRITTEN]:
+        if published.counted.get(write_plan.WRITTEN):
             self._telemetry.wakeups.inc(hot_counts.waiting(self.pods.unbound))
-        vouched = write_plan.vouched(carried.texts, patches, results)
-        return Published(counted, error, self._beat(vouched, rules, now_seconds))
+        return published
 
     def _hot_counts(self, policy: LoadPolicy, now_seconds: float) -> hot_counts.Hot:
         """The placements on each node, per window."""
@@ -262,22 +234,6 @@ class Annotator:
     def _publish_usage(self, published: owner_usage.Published) -> None:
         """Brings owners' means to the extenders. Raises KubeError."""
         usage_sync.write(self._writer, self._settings.namespace, published)
-
-    def _beat(
-        self, vouched: write_plan.HeartbeatContent, rules: Rulebook, now_seconds: float
-    ) -> kube_errors.KubeError | None:
-        at_seconds = write_plan.confirmed_seconds(self._book, now_seconds=now_seconds)
-        texts, excluded = vouched
-        data = heartbeat.encode(at_seconds, rules.content_hash, len(texts), self._digester.digest(texts), excluded)
-        try:
-            write_plan.beat(self._writer, self._settings.namespace, data)
-        except kube_errors.KubeError as error:
-            self._telemetry.heartbeats.labels("failed").inc()
-            self._complaints.update("heartbeat not written", error, namespace=self._settings.namespace)
-            return error
-        self._telemetry.heartbeats.labels("written").inc()
-        self._complaints.update("heartbeat not written", None)
-        return None
 
     def _report(self, answers: Sequence[collector.MetricAnswer]) -> None:
         """Count and log what was not answered, refused or matched; a server that is down is one line, not six."""

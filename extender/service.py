@@ -55,7 +55,7 @@ class Service:
         security: tls.Security | None = None,
         news: policy_events.PolicyEventPublisher | None = None,
         deadline_seconds: float = deadline.DEFAULT_SECONDS,
-        table: Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable,
+        table: Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable,
         left_out: undecodable.UndecodableObjects | None = None,
     ) -> None:
         self._deadline_seconds = deadline_seconds

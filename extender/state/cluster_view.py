@@ -179,7 +179,7 @@ class CandidateRows(NamedTuple):
 class ClusterView:
     """The extender's picture of the cluster. Every method may be called from any thread.
 
-    `table` makes what holds the nodes; a simulation has one that readings are shown to. `stale_watches` is asked for
+    `table` makes the source of the nodes. `stale_watches` is asked for
     each answer: the causes, fit for a metric label, for which the whole picture may be old.
     """
 
@@ -189,7 +189,7 @@ class ClusterView:
         content_hash: str,
         now_seconds: float,
         *,
-        table: collections.abc.Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable,
+        table: collections.abc.Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable,
     ) -> None:
         self._lock = deadline.Lock()
         self._in_force = compiled(policy, content_hash)

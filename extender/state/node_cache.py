@@ -12,7 +12,7 @@ import collections.abc
 import dataclasses
 import itertools
 import math
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,18 @@ class HeartbeatState:
     digest: str
     differing: tuple[str, ...]
     problem: str
+
+
+class NodeSource(Protocol):
+    """Source of the nodes' columns; any thread may call any method. `NodeTable` is the one that follows the watches."""
+
+    def laid_out(self, metric_names: collections.abc.Sequence[str]) -> Layout: ...
+    def use(self, layout: Layout) -> None: ...
+    def node_changed(self, old: objects.Node | None, new: objects.Node | None) -> None: ...
+    def heartbeat_changed(self, data: collections.abc.Mapping[str, str] | None, now_seconds: float) -> None: ...
+    def loads(self) -> NodeLoads: ...
+    def facts(self) -> dict[str, NodeFacts]: ...
+    def heartbeat_state(self) -> HeartbeatState: ...
 
 
 class NodeTable:

@@ -1,4 +1,4 @@
-"""Readings and owners' means go from the annotator to the extender as they are, without becoming texts on the way.
+"""Readings go from the annotator to the extender as they are, without becoming texts on the way.
 
 `world.world` and `services` use this unless a run goes through all doors. What is held and which nodes are worth a
 write says the annotator's own code; what it would write is not encoded, patched, watched and decoded, but shown to the
@@ -9,15 +9,14 @@ sync confirms all nodes. tests/unit/simulator/test_handing.py holds whole runs e
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from annotator import node_sync
-from annotator.collect.last_good_values import LastGoodValues, NodeSet
+from annotator.collect.last_good_values import NodeSet
 from annotator.publish import write_plan
 from annotator.publish.node_annotations import AnnotationColumns
+from annotator.publish.node_publisher import Publication, Published
 from extender.state import node_cache
 from policy.contract.load_annotation import Reading
 from simulator.usage.node_usage import Floats
@@ -68,64 +67,67 @@ class PublishedReadings:
 NOTHING = PublishedReadings((), (), (), np.empty((0, 0)), np.empty(0), -math.inf)
 
 
-class Annotator(node_sync.Annotator):
-    """The annotator with another end: its readings go to the extender's table instead of into patches."""
+class HandoverPublisher:
+    """A `Publisher` that shows readings instead of writing them: of all nodes, and whether some node would have been
+    written.
+    """
 
-    def __init__(self, *parts: Any, show: Callable[[PublishedReadings, bool], None], **named: Any) -> None:
-        super().__init__(*parts, **named)
-        self._show = show  # of all nodes, and whether some node would have been written
-        self._said = NOTHING
+    def __init__(self, show: Callable[[PublishedReadings, bool], None]) -> None:
+        self._show = show
+        self._readings = NOTHING
         self._again = ""
 
-    def publish(
-        self, book: LastGoodValues, fleet: NodeSet, rules: node_sync.Rulebook, now_seconds: float
-    ) -> node_sync.Published:
-        """Show what is held to the extender."""
-        before = self._said.aligned(fleet, book.metrics)
+    def texts(self, fleet: NodeSet, *, now_seconds: float) -> Mapping[str, str]:
+        """No node carries an annotation."""
+        del fleet, now_seconds
+        return {}
+
+    def publish(self, publication: Publication) -> Published:
+        """Shows the values."""
+        book, fleet, _, rules, _, now_seconds = publication
+        before = self._readings.aligned(fleet, book.metrics)
         weighed = write_plan.weigh(
-            fleet,
-            book,
-            carried=before.carried(),
-            rules=self.fleets.rules(rules.policy),
-            now_seconds=now_seconds,
-            again=self._again,
+            fleet, book, carried=before.carried(), rules=rules, now_seconds=now_seconds, again=self._again
         )
-        self._said = before.written(weighed, write_plan.confirmed_seconds(book, now_seconds=now_seconds))
+        self._readings = before.written(weighed, write_plan.confirmed_seconds(book, now_seconds=now_seconds))
         self._again = weighed.cooled
         written = int(np.count_nonzero(weighed.worth))
-        self._show(self._said, written > 0)
-        return node_sync.Published(Counter({write_plan.WRITTEN: written}), None, None)
+        self._show(self._readings, written > 0)
+        return Published(Counter({write_plan.WRITTEN: written}), None, None)
 
 
-class Table(node_cache.NodeTable):
-    """The extender's nodes with readings that are shown to it; all else is from their objects, as ever."""
+class HandoverTable:
+    """A `NodeSource` over the nodes' objects, with the readings that were shown instead of annotations."""
 
     def __init__(self, metric_names: tuple[str, ...]) -> None:
-        super().__init__(metric_names)
-        self._said = NOTHING
-        self._both: tuple[node_cache.NodeLoads, node_cache.NodeLoads] | None = (
-            None  # without the readings, and with them
-        )
+        self._nodes = node_cache.NodeTable(metric_names)
+        self.laid_out, self.use = self._nodes.laid_out, self._nodes.use
+        self.node_changed, self.heartbeat_changed = self._nodes.node_changed, self._nodes.heartbeat_changed
+        self.heartbeat_state = self._nodes.heartbeat_state
+        self._readings = NOTHING
+        self._loads: tuple[node_cache.NodeLoads, node_cache.NodeLoads] | None = None  # without the readings, and with
 
-    def show(self, published_readings: PublishedReadings) -> None:
-        """These are the readings from now on."""
-        self._said, self._both = published_readings, None
+    def show(self, readings: PublishedReadings) -> None:
+        """Takes the readings in force from now on."""
+        self._readings, self._loads = readings, None
 
     def loads(self) -> node_cache.NodeLoads:
-        """The current view; the same object until something changes."""
-        own = super().loads()
-        if self._both is None or self._both[0] is not own:
-            self._both = own, _with_readings(own, self._said)
-        return self._both[1]
+        """Returns the current view; the same object until something changes."""
+        own = self._nodes.loads()
+        if self._loads is None or self._loads[0] is not own:
+            self._loads = own, _with_readings(own, self._readings)
+        return self._loads[1]
 
     def facts(self) -> dict[str, node_cache.NodeFacts]:
         """Returns facts of each node's object, for people, and its reading."""
-        said, found = self._said, super().facts()
-        for name, at_seconds, ratios in zip(said.names, said.at_seconds.tolist(), said.ratios.tolist(), strict=True):
-            if name in found and not math.isnan(at_seconds):
-                values = {metric: ratio for metric, ratio in zip(said.metrics, ratios, strict=True) if ratio == ratio}
-                found[name] = found[name]._replace(reading=Reading(at_seconds, values), problem="")
-        return found
+        readings, facts = self._readings, self._nodes.facts()
+        rows = zip(readings.names, readings.at_seconds.tolist(), readings.ratios.tolist(), strict=True)
+        for name, at_seconds, ratios in rows:
+            if name in facts and not math.isnan(at_seconds):
+                pairs = zip(readings.metrics, ratios, strict=True)
+                values = {metric: ratio for metric, ratio in pairs if ratio == ratio}
+                facts[name] = facts[name]._replace(reading=Reading(at_seconds, values), problem="")
+        return facts
 
 
 def _with_readings(own: node_cache.NodeLoads, published_readings: PublishedReadings) -> node_cache.NodeLoads:

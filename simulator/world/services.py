@@ -6,7 +6,6 @@ themselves.
 """
 
 import dataclasses
-import functools
 import pathlib
 import random
 import threading
@@ -76,8 +75,15 @@ def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, b
     settings = node_sync.Settings(NAMESPACE, identity.SeriesLabels(), writers=1)
     writer = node_writer.Writer(around.kube, telemetry, clock=around.clock, stop=threading.Event())
     prometheus = _guarded(around, "annotator", lambda: around.policy.current.sync.period_seconds)
-    made = node_sync.Annotator if show is None else functools.partial(handing.Annotator, show=show)
-    inner = made(prometheus, around.kube, writer, settings, clock=around.clock, telemetry=telemetry)
+    inner = node_sync.Annotator(
+        prometheus,
+        around.kube,
+        writer,
+        settings,
+        clock=around.clock,
+        telemetry=telemetry,
+        publisher=None if show is None else handing.HandoverPublisher(show),
+    )
     return Annotator(
         inner,
         around.kube,
@@ -89,7 +95,7 @@ def annotator(around: Surroundings, show: Callable[[handing.PublishedReadings, b
 
 
 def extender(
-    around: Surroundings, table: Callable[[tuple[str, ...]], node_cache.NodeTable] = node_cache.NodeTable
+    around: Surroundings, table: Callable[[tuple[str, ...]], node_cache.NodeSource] = node_cache.NodeTable
 ) -> Extender:
     """The extender; `table` as of its view."""
     return Extender(

@@ -137,7 +137,7 @@ class World:
         self._extender: Extender | None = None
         self._port: ExtenderHttpPort | DirectExtender | None = None
         self._hearing: Extender | DirectExtender | None = None  # whom news reach
-        self._table: handing.Table | None = None
+        self._table: handing.HandoverTable | None = None
         if given.policy is not None and given.descheduler:
             self._descheduler = services.descheduler(self._around, self._ledger)
         if given.policy is not None and given.extender and given.peer is None:
@@ -170,8 +170,8 @@ class World:
             self._api.subscribe(kinds.PODS, direct.pod_changed)
         return extender
 
-    def _made_table(self, metric_names: tuple[str, ...]) -> handing.Table:
-        self._table = handing.Table(metric_names)
+    def _made_table(self, metric_names: tuple[str, ...]) -> handing.HandoverTable:
+        self._table = handing.HandoverTable(metric_names)
         return self._table
 
     def _readings_published(self, readings: handing.PublishedReadings, written: bool) -> None:

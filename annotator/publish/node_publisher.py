@@ -1,0 +1,105 @@
+"""Brings last good values to the nodes: patches of those whose readings moved, then the heartbeat that confirms the
+others.
+
+`annotator.node_sync` calls `publish` in every sync, with values of the nodes as they are. `NodePublisher` is the one of
+a cluster; a simulation hands the values over in another one (`simulator.world.handing`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from annotator import change_logger
+from annotator.collect.last_good_values import LastGoodValues, NodeSet
+from annotator.metrics import Telemetry
+from annotator.placements.hot_counts import Hot
+from annotator.publish import write_plan
+from annotator.publish.node_annotations import NodeAnnotationCache
+from kube import errors
+from kube.door import KubeWriter
+from policy.contract import heartbeat
+
+
+class Published(NamedTuple):
+    """How many nodes were written, gone, failed or skipped, the first error, and that of the heartbeat."""
+
+    counted: Mapping[str, int]
+    error: errors.KubeError | None
+    beat_error: errors.KubeError | None
+
+
+class Publication(NamedTuple):
+    """Values to publish: those held of these nodes, the placements on them, when a change is worth a write, the
+    content hash of the policy, and the time (Unix seconds).
+    """
+
+    book: LastGoodValues
+    fleet: NodeSet
+    hot: Hot
+    rules: write_plan.Rules
+    content_hash: str
+    now_seconds: float
+
+
+class Publisher(Protocol):
+    """Publishes values; used by one thread."""
+
+    def texts(self, fleet: NodeSet, *, now_seconds: float) -> Mapping[str, str]:
+        """Returns the raw annotations by node name, only of nodes that carry one."""
+        ...
+
+    def publish(self, publication: Publication) -> Published:
+        """Publishes the values; errors of the apiserver are in the result."""
+        ...
+
+
+class NodePublisher:
+    """Writes annotations and the heartbeat through the Kubernetes door, at most `writers` nodes at a time."""
+
+    def __init__(self, kube: KubeWriter, telemetry: Telemetry, *, namespace: str, writers: int) -> None:
+        self._kube = kube
+        self._telemetry = telemetry
+        self._namespace = namespace
+        self._writers = writers
+        self._cooled = ""  # the node that the next sync writes again, see `write_plan.plan`
+        self._standing = NodeAnnotationCache()
+        self._digester = heartbeat.Digester()
+        self._complaints = change_logger.ChangeLogger()
+
+    def texts(self, fleet: NodeSet, *, now_seconds: float) -> Mapping[str, str]:
+        """See Publisher."""
+        return self._standing.texts(fleet, now_seconds=now_seconds)
+
+    def publish(self, publication: Publication) -> Published:
+        """See Publisher."""
+        book, fleet, hot, rules, _, now_seconds = publication
+        carried = self._standing.carried(fleet, book.metrics, now_seconds=now_seconds)
+        patches, self._cooled = write_plan.plan(
+            fleet, book, hot, carried=carried, rules=rules, now_seconds=now_seconds, again=self._cooled
+        )
+        results = write_plan.write(self._kube, patches, writers=self._writers)
+        for node, uid, row, _ in patches:
+            if results[node].result == write_plan.WRITTEN:
+                self._standing.wrote(node, uid, row, carried.texts.get(node), now_seconds=now_seconds)
+        counted = Counter([written.result for written in results.values()])
+        error = next((written.error for written in results.values() if written.error is not None), None)
+        self._complaints.update("node annotations not written", error, failed=counted[write_plan.FAILED])
+        for result, count in counted.items():
+            self._telemetry.patches.labels(result).inc(count)
+        vouched = write_plan.vouched(carried.texts, patches, results)
+        return Published(counted, error, self._beat(vouched, publication))
+
+    def _beat(self, vouched: write_plan.HeartbeatContent, publication: Publication) -> errors.KubeError | None:
+        at_seconds = write_plan.confirmed_seconds(publication.book, now_seconds=publication.now_seconds)
+        texts, excluded = vouched
+        digest = self._digester.digest(texts)
+        data = heartbeat.encode(at_seconds, publication.content_hash, len(texts), digest, excluded)
+        try:
+            write_plan.beat(self._kube, self._namespace, data)
+        except errors.KubeError as error:
+            self._telemetry.heartbeats.labels("failed").inc()
+            self._complaints.update("heartbeat not written", error, namespace=self._namespace)
+            return error
+        self._telemetry.heartbeats.labels("written").inc()
+        self._complaints.update("heartbeat not written", None)
+        return None
