@@ -1,4 +1,4 @@
-"""How `evenload demo` shows itself: both clusters side by side in a terminal (rich), a few lines anywhere else.
+"""Progress of `evenload demo`: both clusters side by side on a terminal, a few lines anywhere else.
 
 Everything goes to stderr; stdout is for the table. `cli.demo` hands in where each run stands, several times a second.
 A node is one bar: its height is the load, its colour says which of the table's lines it is over.
@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from rich import console, live, table, text
+from rich import console, table, text
 
+from runtime import screen
 from simulator import runs
 from simulator.results.figures import HOT_RATIO, WARM_RATIO
 from simulator.results.outcome import Progress
@@ -26,40 +27,27 @@ Ratios = npt.NDArray[np.float32]
 
 @contextmanager
 def opened(out: console.Console, variants: Sequence[str]) -> Iterator[runs.Watch]:
-    """The live page on a terminal, plain lines elsewhere."""
-    if not out.is_terminal:
-        yield Plain(out).watch
-        return
-    with live.Live(console=out, refresh_per_second=10, transient=True) as page:
-        yield Live(page, variants).watch
+    """The live page on a terminal, a line for each quarter of a run elsewhere."""
+    with screen.opened(out, frames_per_second=10) as shown:
+        yield ProgressDisplay(shown, variants).watch
 
 
-class Plain:
-    """Lines for logs."""
+class ProgressDisplay:
+    """Where each run stands, on a screen."""
 
-    def __init__(self, out: console.Console) -> None:
-        self._out = out
-        self._said: dict[str, int] = {}
-
-    def watch(self, variant: str, _seed: int, progress: Progress) -> None:
-        """A line for each quarter of a run."""
-        quarter = LINES * progress.steps_done // progress.steps
-        if quarter > self._said.get(variant, 0):
-            self._said[variant] = quarter
-            self._out.print(line(variant, progress), highlight=False, markup=False, soft_wrap=True)
-
-
-class Live:
-    """One page that is drawn again."""
-
-    def __init__(self, page: live.Live, variants: Sequence[str]) -> None:
-        self._page = page
+    def __init__(self, display: screen.Screen, variants: Sequence[str]) -> None:
+        self._screen = display
         self._latest: dict[str, Progress | None] = dict.fromkeys(variants)
+        self._quarters: dict[str, int] = {}  # of each run that a line was printed for
 
     def watch(self, variant: str, _seed: int, progress: Progress) -> None:
-        """Draws the page."""
+        """Shows how far a run is."""
         self._latest[variant] = progress
-        self._page.update(drawn(self._latest))
+        quarter = LINES * progress.steps_done // progress.steps
+        drawn_now = self._screen.draw(lambda: drawn(self._latest))
+        if not drawn_now and quarter > self._quarters.get(variant, 0):
+            self._quarters[variant] = quarter
+            self._screen.say(line(variant, progress))
 
 
 def line(variant: str, progress: Progress) -> str:

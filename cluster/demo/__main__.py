@@ -12,7 +12,7 @@ import requests
 from rich import console
 
 import cluster
-from cluster.demo import interrupting, measuring, phases, screen, services
+from cluster.demo import display, interrupting, measuring, phases, services
 from kube import errors as kube_errors
 from policy.loading import loader
 from policy.schema import load_policy, problems
@@ -72,7 +72,7 @@ def run(
     """Both phases, one after the other."""
     policy = loader.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
     outcomes: dict[str, phases.Outcome] = {}
-    with screen.opened(progress, windows(policy)) as shown:
+    with display.opened(progress, windows(policy)) as shown:
         shown.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
         for name in ("plain", "evenload"):
             last = name == "evenload"

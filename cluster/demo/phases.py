@@ -18,7 +18,7 @@ import requests
 
 import cluster
 from cluster import ports
-from cluster.demo import arriving, budgets, interrupting, measuring, permissions, screen, services, watching
+from cluster.demo import arriving, budgets, display, interrupting, measuring, permissions, services, watching
 from kube import config, door, kinds
 from kube.cache import reflector
 from promql.http import client
@@ -78,8 +78,8 @@ class Outcome:
 class Phase:
     """One phase on one cluster; `run` once."""
 
-    def __init__(self, name: str, settings: Settings, display: screen.Screen, clock: clocks.Clock) -> None:
-        self._name, self._settings, self._screen, self._clock = name, settings, display, clock
+    def __init__(self, name: str, settings: Settings, views: display.Display, clock: clocks.Clock) -> None:
+        self._name, self._settings, self._display, self._clock = name, settings, views, clock
         self._stop = threading.Event()
 
     @property
@@ -89,7 +89,7 @@ class Phase:
 
     def run(self, *, keep: bool = False) -> Outcome:
         """Runs the phase and gives its figures; with `keep` cluster and services stay when it went well."""
-        self._screen.say(f"{self._name}: starting a control plane with {self._settings.plan.shape.nodes} nodes")
+        self._display.say(f"{self._name}: starting a control plane with {self._settings.plan.shape.nodes} nodes")
         with contextlib.ExitStack() as undo:
             running = undo.enter_context(self._cluster(keep=keep))
             with services.Services(running, self._settings.policy, _ports(), self._clock) as own:
@@ -153,7 +153,7 @@ class Phase:
             readings = watcher.readings()
             return len(readings) == nodes and all(len(each.values) >= NEEDED_METRICS for each in readings.values())
 
-        self._screen.say(f"{self._name}: waiting for a reading on every node")
+        self._display.say(f"{self._name}: waiting for a reading on every node")
         self._await(all_there, f"a reading of {NEEDED_METRICS} metrics on each of {nodes} nodes")
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
@@ -184,7 +184,7 @@ class Phase:
                 shown_at = elapsed_seconds
                 own.check()
                 total_seconds = self._settings.total_seconds
-                self._screen.show(watcher.view(self._name, elapsed_seconds, total_seconds, guard.violations))
+                self._display.show(watcher.view(self._name, elapsed_seconds, total_seconds, guard.violations))
             interrupting.pause(self._clock, self._settings.interrupted, TICK_SECONDS)
         return end_seconds
 

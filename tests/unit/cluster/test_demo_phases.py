@@ -1,10 +1,14 @@
 """A phase on a machine that stalls: everything arrives and settles, and a pod on its way is not called pending."""
 
+import io
 import pathlib
 import types
 from typing import Any
 
-from cluster.demo import measuring, phases
+from rich import console
+
+from cluster.demo import display, measuring, phases, watching
+from runtime import screen
 from simulator.workloads import demo_plan
 from tests import builders, clocks
 
@@ -14,7 +18,7 @@ PLAN = demo_plan.plan(1, demo_plan.Shape(nodes=3, span_seconds=8.0))
 
 def phase(clock: clocks.ManualClock) -> Any:
     """A phase that has not begun; Any, because only its steps are asked."""
-    shown = types.SimpleNamespace(say=lambda words: None, show=lambda view: None)
+    shown = display.Display(screen.Screen(console.Console(file=io.StringIO()), None), {})
     settings = phases.Settings(PLAN, pathlib.Path("policy.yaml"), SETTLE_SECONDS)
     return phases.Phase("plain", settings, shown, clock)
 
@@ -22,7 +26,11 @@ def phase(clock: clocks.ManualClock) -> Any:
 def watcher(*looks: list[Any]) -> Any:
     """Shows these pods, look by look, and the last ones from then on."""
     left = list(looks)
-    return types.SimpleNamespace(pods=lambda: left.pop(0) if len(left) > 1 else left[0], view=lambda *_: None)
+
+    def view(name: str, elapsed_seconds: float, total_seconds: float, _violations: object) -> watching.View:
+        return watching.View(name, elapsed_seconds, total_seconds)
+
+    return types.SimpleNamespace(pods=lambda: left.pop(0) if len(left) > 1 else left[0], view=view)
 
 
 class Player:

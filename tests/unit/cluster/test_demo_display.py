@@ -5,7 +5,7 @@ import io
 import pytest
 from rich import console
 
-from cluster.demo import screen, watching
+from cluster.demo import display, watching
 from policy.contract import load_annotation
 
 HOT = watching.NodeRow("node-1", {"cpu_avg_5m": 0.91, "memory_avg_5m": 0.4}, {"5s": 3}, 7, 2, "cpu_avg_5m over 0.65")
@@ -22,7 +22,7 @@ def view(elapsed_seconds: float = 5.0, phase: str = "evenload") -> watching.View
 
 
 def test_a_line_says_pods_hot_nodes_and_evictions() -> None:
-    line = screen.line(view())
+    line = display.line(view())
     assert "10 pods bound, 1 pending" in line
     assert "over 65 %: 1 nodes by CPU, 0 by memory" in line
     assert "peak node-1 91%" in line
@@ -31,17 +31,17 @@ def test_a_line_says_pods_hot_nodes_and_evictions() -> None:
 
 def test_a_log_gets_a_line_every_ten_seconds_and_one_per_phase() -> None:
     out = console.Console(file=io.StringIO(), width=200)
-    plain = screen.Plain(out)
-    for elapsed_seconds in (0.0, 1.0, 9.0, 10.5, 12.0):
-        plain.show(view(elapsed_seconds))
-    plain.show(view(0.0, "plain"))
+    with display.opened(out, {}) as shown:
+        for elapsed_seconds in (0.0, 1.0, 9.0, 10.5, 12.0):
+            shown.show(view(elapsed_seconds))
+        shown.show(view(0.0, "plain"))
     assert isinstance(out.file, io.StringIO)
     assert len(out.file.getvalue().splitlines()) == 3
 
 
 def test_a_page_shows_nodes_windows_hot_counts_scores_decisions_and_evictions() -> None:
     out = console.Console(file=io.StringIO(), width=160)
-    out.print(screen.page(view(), {"avg_5m": "10s", "max_1h": "30s", "max_1d": "60s"}))
+    out.print(display.page(view(), {"avg_5m": "10s", "max_1h": "30s", "max_1d": "60s"}))
     assert isinstance(out.file, io.StringIO)
     shown = out.file.getvalue()
     for words in (
@@ -55,9 +55,16 @@ def test_a_page_shows_nodes_windows_hot_counts_scores_decisions_and_evictions() 
         assert words in shown
 
 
-def test_no_terminal_means_no_live_page() -> None:
-    with screen.opened(console.Console(file=io.StringIO()), {}) as shown:
-        assert isinstance(shown, screen.Plain)
+def test_a_terminal_gets_a_page_that_goes_and_lines_that_stay() -> None:
+    out = console.Console(file=io.StringIO(), width=160, force_terminal=True)
+    with display.opened(out, {"avg_5m": "10s"}) as shown:
+        shown.say("plain: starting")
+        shown.show(view())
+    assert isinstance(out.file, io.StringIO)
+    written = out.file.getvalue()
+    assert "plain: starting" in written
+    assert "node-1" in written
+    assert written.endswith("\x1b[2K")  # the page's last line is erased
 
 
 def test_a_node_without_annotation_and_extender_has_no_values_and_no_score() -> None:

@@ -1,15 +1,15 @@
-"""How the run shows itself: a live page in a terminal (rich), one plain line every few seconds anywhere else.
+"""Progress of `make run`: a page on a terminal, one plain line every few seconds anywhere else.
 
 Everything goes to stderr; stdout is for the table. `phases` hands in a View a second.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
-from rich import box, console, live, panel, table, text
+from rich import box, console, panel, table, text
 
 from cluster.demo import watching
+from runtime import screen
 from simulator.results import figures
 
 LINE_EVERY_SECONDS = 10.0
@@ -17,39 +17,21 @@ BAR_CELLS = 10
 METRIC_STEMS = ("avg_5m", "max_1h", "max_1d")
 
 
-class Screen(Protocol):
-    """Where progress goes."""
+class Display:
+    """The views of a run, on a screen; `windows` are the real lengths behind 5m, 1h and 1d."""
 
-    def say(self, words: str) -> None:
-        """A sentence that stays."""
-
-    def show(self, view: watching.View) -> None:
-        """The present state."""
-
-
-@contextmanager
-def opened(out: console.Console, windows: Mapping[str, str]) -> Iterator[Screen]:
-    """The live page on a terminal, plain lines elsewhere; `windows` are the real lengths behind 5m, 1h and 1d."""
-    if not out.is_terminal:
-        yield Plain(out)
-        return
-    with live.Live(console=out, refresh_per_second=4, transient=True) as page:
-        yield Live(page, windows)
-
-
-class Plain:
-    """Lines for logs."""
-
-    def __init__(self, out: console.Console) -> None:
-        self._out = out
+    def __init__(self, display: screen.Screen, windows: Mapping[str, str]) -> None:
+        self._screen, self._windows = display, windows
         self._shown = ("", 0.0)
 
     def say(self, words: str) -> None:
-        """A line."""
-        self._out.print(words, highlight=False, markup=False, soft_wrap=True)
+        """Prints a line that stays."""
+        self._screen.say(words)
 
     def show(self, view: watching.View) -> None:
-        """A line every ten seconds of a phase."""
+        """Draws the page; without a terminal, prints a line every ten seconds of a phase."""
+        if self._screen.draw(lambda: page(view, self._windows)):
+            return
         phase, last_seconds = self._shown
         if phase == view.phase and view.elapsed_seconds - last_seconds < LINE_EVERY_SECONDS:
             return
@@ -57,19 +39,11 @@ class Plain:
         self.say(line(view))
 
 
-class Live:
-    """One page that is drawn again."""
-
-    def __init__(self, page: live.Live, windows: Mapping[str, str]) -> None:
-        self._page, self._windows = page, windows
-
-    def say(self, words: str) -> None:
-        """A line above the page."""
-        self._page.console.print(words, highlight=False, markup=False, soft_wrap=True)
-
-    def show(self, view: watching.View) -> None:
-        """Draws the page."""
-        self._page.update(page(view, self._windows))
+@contextmanager
+def opened(out: console.Console, windows: Mapping[str, str]) -> Iterator[Display]:
+    """The live page on a terminal, plain lines elsewhere."""
+    with screen.opened(out, frames_per_second=4) as shown:
+        yield Display(shown, windows)
 
 
 def line(view: watching.View) -> str:
