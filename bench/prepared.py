@@ -12,6 +12,8 @@ import urllib.parse
 
 import msgspec
 
+from promql.queries import pod_queries
+
 Series = collections.abc.Iterable[tuple[collections.abc.Mapping[str, str], float]]
 
 
@@ -21,15 +23,22 @@ class Prepared:
     def __init__(self, at_seconds: float) -> None:
         self._at_seconds = at_seconds
         self._bodies: dict[str, bytes] = {}
+        self._series: dict[str, list[tuple[collections.abc.Mapping[str, str], float]]] = {}
         self._empty = self._encoded(())
         self.unknown = 0
 
     def answer(self, expression: str, series: Series) -> None:
         """Prepare the vector of an expression."""
-        self._bodies[expression] = self._encoded(series)
+        self._series[expression] = list(series)
+        self._bodies[expression] = self._encoded(self._series[expression])
 
     def body(self, expression: str) -> bytes:
-        """Returns the prepared response body of an expression."""
+        """Returns the prepared response body of an expression; one that names pods is prepared when it first comes."""
+        if expression not in self._bodies:
+            asked = pod_queries.named(expression)
+            if asked.names is not None and asked.expression in self._series:
+                series = self._series[asked.expression]
+                self.answer(expression, [one for one in series if one[0]["pod"] in asked.names])
         found = self._bodies.get(expression)
         self.unknown += found is None
         return self._empty if found is None else found
@@ -46,7 +55,8 @@ def serving(prepared: Prepared) -> collections.abc.Iterator[str]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one packet: a head sent by itself waits 40 ms for the other side's acknowledgement
+        wbufsize = -1
+        disable_nagle_algorithm = True  # what follows a first packet waits 40 ms for the other side's acknowledgement
 
         def do_GET(self) -> None:
             self._reply(urllib.parse.urlsplit(self.path).query)

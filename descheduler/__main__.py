@@ -1,7 +1,7 @@
-"""`python -m descheduler`: the command line, and the first list of pods; everything else is `wiring`'s.
+"""`python -m descheduler`: the command line, and the lists of a single run; everything else is `wiring`'s.
 
-One run of a large cluster (`--once`) waits for two things: for the apiserver to write the list of pods, and for our
-libraries to load. So the list begins first, with as few imports as that takes.
+One run of a large cluster (`--once`) waits for two things: for the apiserver to write its lists, and for our libraries
+to load. So the lists begin first, with as few imports as that takes.
 
 Exit codes: 0 done, 2 bad input (policy, kubeconfig, Prometheus settings, ledger), 3 apiserver or Prometheus out of
 reach, 4 the one run of `--once` saw only part.
@@ -14,13 +14,14 @@ if __name__ == "__main__":
 
 import contextlib
 import gc
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from descheduler.ledger import retention
-from descheduler.snapshot import pod_list
+from descheduler.snapshot import cluster_watch
 from kube import config, errors
 from promql.http import options as promql_options
 from promql.queries import identity
@@ -82,7 +83,7 @@ def main(
             wiring.run(given, begun)
         finally:
             if begun is not None:
-                begun.pods.wait()  # a run that ended before it needed them leaves no thread behind
+                begun.watch.wait()  # a run that ended before it needed them leaves no thread behind
 
 
 @contextlib.contextmanager
@@ -96,13 +97,15 @@ def _collecting(objects: int) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _begun(options: service_options.ServiceOptions) -> pod_list.Begun | None:
-    """The door and the list of pods that has begun; None where there is no door: `wiring` says why, in its turn."""
+def _begun(options: service_options.ServiceOptions) -> cluster_watch.Connected | None:
+    """The door and the lists that have begun; None where there is no door: `wiring` says why, in its turn."""
     try:
         door = config.connect(options.kubeconfig, options.context)
     except errors.ConfigError:
         return None
-    return pod_list.Begun(door, pod_list.Pods(door, begun_at_seconds=clock.WallClock().now()))
+    watch = cluster_watch.ClusterWatch(door, clock=clock.WallClock(), rng=random.Random())  # noqa: S311 - only jitter
+    watch.begin_lists()
+    return cluster_watch.Connected(door, watch)
 
 
 if __name__ == "__main__":

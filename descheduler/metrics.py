@@ -19,6 +19,7 @@ from descheduler.planning.plans import EvictionPlan
 from descheduler.snapshot import scaled_owners
 
 DOORS: Final = ("apiserver", "prometheus", "ledger")
+RUN_BUCKETS_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 RUN_RESULTS: Final = ("planned", "blocked", "failed")
 CUTS: Final = ("policy", "lease", "stopping", "snapshot_age")
 SIDES: Final = ("hotter", "cooler")
@@ -147,7 +148,13 @@ class Telemetry:
             "evenload_descheduler_run_duration_seconds",
             "How long a run takes, evictions included.",
             registry=registry,
-            buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+            buckets=RUN_BUCKETS_SECONDS,
+        )
+        self._planning = Histogram(
+            "evenload_descheduler_plan_duration_seconds",
+            "How long a run takes until its plan is made: usage from Prometheus and the decision, without evictions.",
+            registry=registry,
+            buckets=RUN_BUCKETS_SECONDS,
         )
         self._leader = Gauge(
             "evenload_descheduler_leader",
@@ -164,8 +171,9 @@ class Telemetry:
         """Export whether this replica acts."""
         self._leader.set_function(lambda: float(leads()))
 
-    def planned(self, plan: EvictionPlan, *, hour_left: int) -> None:
-        """A run's plan."""
+    def planned(self, plan: EvictionPlan, *, hour_left: int, seconds: float) -> None:
+        """A run's plan, made in so many seconds."""
+        self._planning.observe(seconds)
         self._runs.labels("blocked" if plan.blocked else "planned").inc()
         self._candidates.clear()
         for cause, count in collections.Counter(plan.causes).items():
@@ -226,6 +234,10 @@ class Telemetry:
         """A run that ended well."""
         self._duration.observe(seconds)
         self._last.set(now_seconds)
+
+    def view_stale(self) -> None:
+        """A run that planned nothing because a watch was silent for too long."""
+        self._failures.labels("apiserver").inc()
 
     def failed(self, door: str) -> None:
         """A run that did not, because of one of DOORS: nothing was evicted in it after the failure."""

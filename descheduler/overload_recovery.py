@@ -6,30 +6,40 @@ that has lasted for hours.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import Query
 from descheduler.planning import overload
 from descheduler.planning.overload import Memory
 from descheduler.snapshot.cluster_reader import Reader
-from descheduler.snapshot.snapshot import Overview
+from descheduler.snapshot.usage import NodeUsage
+from kube.objects import Node
 from policy.schema.load_policy import LoadPolicy
 
 FEWEST_STEPS = 4
 
 
-def memory(reader: Reader, ledger: Ledger, overview: Overview, policy: LoadPolicy) -> Memory:
-    """The memory before the readings of now (`overview`); raises PromqlError and LedgerError.
+def memory(
+    reader: Reader,
+    ledger: Ledger,
+    nodes: Sequence[Node],
+    node_usage: Mapping[str, NodeUsage],
+    policy: LoadPolicy,
+    *,
+    now_seconds: float,
+) -> Memory:
+    """The memory before the readings of now (`node_usage`); raises PromqlError and LedgerError.
 
     Where no node is over a line now, what was before says nothing: a reading under it ends every count.
     """
-    found = Memory(relieving=_still_relieving(ledger, policy, overview.at_seconds))
-    if not overload.over_a_line(overview.node_usage, policy):
+    found = Memory(relieving=_still_relieving(ledger, policy, now_seconds))
+    if not overload.over_a_line(node_usage, policy):
         return found
     step_seconds = _step_seconds(policy)
     for number in range(_steps(policy), 0, -1):
-        at_seconds = overview.at_seconds - number * step_seconds
-        usages = reader.node_usage(overview.nodes, policy, at_seconds=at_seconds)
+        at_seconds = now_seconds - number * step_seconds
+        usages = reader.node_usage(nodes, policy, at_seconds=at_seconds)
         found = overload.observe(found, usages, policy, now_seconds=at_seconds)
     return found
 

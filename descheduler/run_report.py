@@ -22,6 +22,7 @@ class Report:
     outcomes: tuple[EvictionOutcome, ...] | None = None  # None: a preview, nothing was tried
     partial: bool = False
     cut_short: str = ""  # why it ended before its last eviction
+    stale: str = ""  # which watch had heard nothing for too long, so that nothing was planned
 
     @property
     def summary(self) -> str:

@@ -30,10 +30,11 @@ from descheduler.planning.plans import EvictionPlan, NodePlan
 from descheduler.run_report import Report
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
-from descheduler.snapshot.snapshot import Overview, Snapshot
+from descheduler.snapshot.cluster_watch import ClusterView
+from descheduler.snapshot.snapshot import Snapshot
 from kube import policy_events
 from kube.door import KubeDoor
-from kube.errors import KubeError
+from kube.errors import KubeError, NotListed
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import Partial, PromqlError
 from runtime import logs
@@ -42,7 +43,7 @@ from runtime.reloading import Reloading
 
 log = logs.get(__name__)
 
-FOLLOWER_SECONDS = 1.0
+MOMENT_SECONDS = 1.0
 PREVIEW_SECONDS = 2.0
 REPEAT_SECONDS = 1800.0  # the same complaint about the same node again after this long
 
@@ -55,10 +56,9 @@ class Rules(NamedTuple):
 
 
 class RunInput(NamedTuple):
-    """Input of a run: all nodes, the whole cluster where a plan needs it, the known overloads, and those to act on."""
+    """Input of a run: the cluster, the known overloads, and those to act on."""
 
-    nodes: Overview
-    whole: Snapshot | None
+    taken: Snapshot
     memory: Memory
     overloads: tuple[Overload, ...]
 
@@ -90,12 +90,12 @@ class Service:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._memory: Memory | None = None
+        self._unlisted = False
         self._seen_at_seconds = 0.0  # when the memory was made, by the monotonic clock
         self._told: dict[str, tuple[str, float]] = {}
         self._previewing = threading.Lock()
         self._preview: tuple[float, str, Report] | None = None  # when asked (monotonic), policy, answer
-        self._looks = followup.Looks()
-        self._look_back = followup.LookBack()
+        self._looks_back = followup.LookBack()
         self._pruning = retention.Pruning(parts.ledger, parts.kept_days)
         self.last: Report | None = None
         self.trouble: str | None = None
@@ -113,45 +113,37 @@ class Service:
         began, now_seconds = parts.clock.monotonic(), parts.clock.now()
         for row in followup.reconcile(parts.ledger, parts.door, now_seconds=now_seconds):
             self._post(eviction_events.unconfirmed(row))
+        view = parts.reader.view()
+        self._follow(policy, view, now_seconds)
         if policy.descheduler.paused:
-            self._follow(policy, now_seconds)
+            self._look_back(policy, view, now_seconds)
             parts.telemetry.nothing_seen()
             log.info("paused by the policy, nothing done")
             return None
-        # The first run reads everything: a right that is missing shows at the start, not with the first overload.
-        seen = self._run_input(policy, now_seconds, whole=headroom or self._remembered(policy) is None)
-        if seen.whole is not None:
-            parts.telemetry.owners_failed(seen.whole.owner_failures.values())
-        self._follow(policy, now_seconds, seen)
-        self._memory, self._seen_at_seconds = seen.memory, parts.clock.monotonic()
-        report = self._act(self._decided(seen, rules, headroom=headroom), policy, seen.whole, began)
+        inputs = self._run_input(policy, view, now_seconds)
+        self._look_back(policy, view, now_seconds)
+        parts.telemetry.owners_failed(inputs.taken.owner_failures.values())
+        self._memory, self._seen_at_seconds = inputs.memory, parts.clock.monotonic()
+        report = self._act(self._decided(inputs, rules, headroom=headroom), policy, inputs.taken, began)
         self._record(report)
-        if self._clock_is_confirmed(seen.nodes, policy):
+        if self._clock_is_confirmed(inputs.taken, policy):
             self._pruning.prune(policy, now_seconds=now_seconds)
         parts.telemetry.ended(parts.clock.monotonic() - began, parts.clock.now())
         return report
 
-    def _run_input(self, policy: LoadPolicy, now_seconds: float, *, whole: bool) -> RunInput:
-        """The nodes now, and the overloads that are known with them. With an overload, or where `whole` is asked for,
-        everything else as well; of which pods use is read depends on the overloads.
-        """
-        reader, ledger = self._parts.reader, self._parts.ledger
-        found: list[tuple[Memory, tuple[Overload, ...]]] = []
-
-        def hot(nodes: Overview) -> frozenset[str]:
-            before = self._remembered(policy)
-            if before is None:
-                before = overload_recovery.memory(reader, ledger, nodes, policy)
-            memory = overload.observe(before, nodes.node_usage, policy, now_seconds=now_seconds)
-            found.append((memory, overload.confirmed(memory, nodes.node_usage, policy, now_seconds=now_seconds)))
-            return frozenset(one.node for one in found[-1][1])
-
-        if whole:
-            taken = reader.take(policy, now_seconds=now_seconds, hot=hot)
-            return RunInput(taken, taken, *found[-1])
-        nodes = reader.overview(policy, now_seconds=now_seconds)
-        names = hot(nodes)
-        return RunInput(nodes, reader.complete(nodes, policy, names) if names else None, *found[-1])
+    def _run_input(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> RunInput:
+        """The usage of the nodes, the overloads that are known with it, and the usage of the pods that may leave."""
+        reader = self._parts.reader
+        node_usage = reader.node_usage(view.nodes, policy)
+        before = self._remembered(policy)
+        if before is None:
+            before = overload_recovery.memory(
+                reader, self._parts.ledger, view.nodes, node_usage, policy, now_seconds=now_seconds
+            )
+        memory = overload.observe(before, node_usage, policy, now_seconds=now_seconds)
+        overloads = overload.confirmed(memory, node_usage, policy, now_seconds=now_seconds)
+        names = frozenset(one.node for one in overloads)
+        return RunInput(reader.snapshot(view, node_usage, policy, names, now_seconds=now_seconds), memory, overloads)
 
     def _remembered(self, policy: LoadPolicy) -> Memory | None:
         """Returns the state of the previous run; None before the first, and after a gap (another replica led, a pause,
@@ -160,15 +152,18 @@ class Service:
         unseen_seconds = self._parts.clock.monotonic() - self._seen_at_seconds
         return self._memory if unseen_seconds <= overload.bridged_seconds(policy) else None
 
-    def _clock_is_confirmed(self, nodes: Overview, policy: LoadPolicy) -> bool:
+    def _clock_is_confirmed(self, taken: Snapshot, policy: LoadPolicy) -> bool:
         """Returns whether Prometheus' data is of about that time: a clock a year ahead would empty the ledger."""
         stale_after_seconds = policy.sync.stale_after_seconds
-        seen = nodes.node_usage.values()
-        return any(usage.fresh(one.at_seconds, nodes.at_seconds, stale_after_seconds) for one in seen)
+        seen = taken.node_usage.values()
+        return any(usage.fresh(one.at_seconds, taken.at_seconds, stale_after_seconds) for one in seen)
 
     def period_seconds(self) -> float:
-        """Until the next run: the policy's interval, or a moment for a replica that may become the leader."""
-        return self._parts.policy.current.descheduler.interval_seconds if self._parts.leads() else FOLLOWER_SECONDS
+        """Until the next run: the policy's interval, or a moment before the first lists and for a replica that may
+        become the leader.
+        """
+        waits = self._unlisted or not self._parts.leads()
+        return MOMENT_SECONDS if waits else self._parts.policy.current.descheduler.interval_seconds
 
     def poll(self) -> None:
         """Takes up a changed policy file; an invalid one is refused and shows in /readyz and /configz. Then the
@@ -180,9 +175,13 @@ class Service:
 
     def cycle(self) -> None:
         """One run for the loop: a door that does not answer is a reason to do nothing, not a crash."""
+        self._unlisted = False
         try:
-            self.run(headroom=False)
-            self.trouble = None
+            report = self.run(headroom=False)
+            self.trouble = report.stale or None if report is not None else None
+        except NotListed as error:
+            self._unlisted, self.trouble = True, str(error)
+            log.info("no run before the first lists", error=str(error))
         except (LedgerCorrupt, LedgerReplaced) as error:
             self.trouble = str(error)
             self._parts.telemetry.failed("ledger")
@@ -195,7 +194,7 @@ class Service:
     def preview(self) -> Report:
         """Plans a run at this moment without doing or recording it. Raises the errors of the doors.
 
-        A plan reads the whole cluster, so those who ask at the same time, or again within moments, get the same one.
+        A plan asks Prometheus, so those who ask at the same time, or again within moments, get the same one.
         """
         parts = self._parts
         with self._previewing:
@@ -208,7 +207,8 @@ class Service:
         """The plan; where Prometheus answers in part, one that does nothing and says so."""
         rules, now_seconds = self._rules(), self._parts.clock.now()
         try:
-            return self._decided(self._run_input(rules.policy, now_seconds, whole=True), rules)
+            view = self._parts.reader.view()
+            return self._decided(self._run_input(rules.policy, view, now_seconds), rules)
         except Partial as problem:
             permission = self._permission(rules.policy, now_seconds)
             plan = EvictionPlan(now_seconds, blocked=f"the data is not whole: {problem}")
@@ -233,19 +233,15 @@ class Service:
         return (row.namespace, row.workload or f"Pod/{row.pod}") if row is not None else ("", "")
 
     def _decided(self, inputs: RunInput, rules: Rules, *, headroom: bool = True) -> Report:
-        parts, policy, now_seconds = self._parts, rules.policy, inputs.nodes.at_seconds
+        parts, policy, now_seconds = self._parts, rules.policy, inputs.taken.at_seconds
         permission = self._permission(policy, now_seconds)
         run = Run(f"{parts.rng.getrandbits(32):08x}", now_seconds, permission.mode, rules.name)
-        if inputs.whole is None:
-            in_last_hour = parts.ledger.in_last_hour(run.mode, now_seconds=now_seconds)
-            plan = planner.idle(inputs.nodes, policy)
-        else:
-            window_seconds = retention.looks_back_seconds(policy)
-            history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
-            plan = planner.plan(inputs.whole, inputs.overloads, policy, history, headroom=headroom)
-            in_last_hour = history.in_last_hour
+        window_seconds = retention.looks_back_seconds(policy)
+        history = parts.ledger.history(run.mode, now_seconds=now_seconds, window_seconds=window_seconds)
+        plan = planner.plan(inputs.taken, inputs.overloads, policy, history, headroom=headroom)
+        in_last_hour = history.in_last_hour
         hour_left = max(0, policy.descheduler.limits.per_hour - in_last_hour)
-        return Report(run, permission.why, plan, hour_left)
+        return Report(run, permission.why, plan, hour_left, stale=inputs.taken.stale())
 
     def _permission(self, policy: LoadPolicy, now_seconds: float) -> run_schedule.Permission:
         found = run_schedule.permission(policy, now_seconds)
@@ -271,7 +267,7 @@ class Service:
             log.error("ledger set aside, a new one begun", moved_to=str(moved_to), cause=str(error))
         self._parts.telemetry.set_aside(ledger.set_aside_at_seconds() or 0.0)
 
-    def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot | None, began: float) -> Report:
+    def _act(self, report: Report, policy: LoadPolicy, planned: Snapshot, began: float) -> Report:
         parts, cuts = self._parts, list[run_schedule.Cut]()
 
         def goes_on(leads: collections.abc.Callable[[], bool]) -> bool:
@@ -279,9 +275,8 @@ class Service:
             cuts.extend([cut] if cut is not None else [])
             return cut is None
 
-        parts.telemetry.planned(report.plan, hour_left=report.hour_left)
-        if planned is None:
-            return dataclasses.replace(report, outcomes=())
+        seconds = parts.clock.monotonic() - began
+        parts.telemetry.planned(report.plan, hour_left=report.hour_left, seconds=seconds)
         may_go_on, may_act = (functools.partial(goes_on, leads) for leads in (parts.leads, parts.holds_lease))
         look = LastLook(parts.door, parts.reader, planned, policy, parts.clock, may_act)
         outcomes = parts.evicter.carry_out(
@@ -315,6 +310,9 @@ class Service:
 
     def _record(self, report: Report) -> None:
         self._parts.ledger.record_run(report.run, report.plan, report.summary)
+        if report.stale:
+            self._parts.telemetry.view_stale()
+            log.warning("a watch is silent, nothing is evicted", error=report.stale)
         for node in report.plan.nodes:
             self._complain(
                 eviction_events.stuck(node, report.run, run_evicts=bool(report.plan.evictions)), node, report.run
@@ -333,25 +331,24 @@ class Service:
         self._told[node.node.name] = (draft.reason, run.at_seconds)
         self._parts.announcer.post(draft)
 
-    def _follow(self, policy: LoadPolicy, now_seconds: float, inputs: RunInput | None = None) -> None:
-        """Learns what became of earlier evictions; a paused descheduler does, too, which has seen nothing.
-
-        What was not seen is read where something is still to be learnt of it.
-        """
-        reader, ledger, whole = self._parts.reader, self._parts.ledger, inputs.whole if inputs is not None else None
+    def _follow(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
+        """Learns from the pods what became of earlier evictions; a paused descheduler does, too."""
+        ledger = self._parts.ledger
         rows = followup.unfinished(ledger, now_seconds=now_seconds)
-        due = self._looks.due(rows, now_seconds=now_seconds, listed=whole is not None)
-        pods = whole.pods if whole is not None else reader.pods({row.namespace for row in due})
-        returned = followup.follow(ledger, due, pods, now_seconds=now_seconds)
+        returned = followup.follow(ledger, rows, view.pods, now_seconds=now_seconds)
         self._parts.telemetry.came_back(len(returned))
         for one in returned:
             self._post(eviction_events.returned(one.row, one.pod))
 
-        def usage_at(moment: float) -> followup.Usages:
-            nodes = inputs.nodes.nodes if inputs is not None else reader.nodes()
-            return reader.node_usage(nodes, policy, at_seconds=moment)
+    def _look_back(self, policy: LoadPolicy, view: ClusterView, now_seconds: float) -> None:
+        """Asks Prometheus what the load of nodes was after earlier evictions from them."""
+        ledger, reader = self._parts.ledger, self._parts.reader
+        rows = followup.unfinished(ledger, now_seconds=now_seconds)
 
-        looks = self._look_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
+        def usage_at(moment: float) -> followup.Usages:
+            return reader.node_usage(view.nodes, policy, at_seconds=moment)
+
+        looks = self._looks_back.fill(ledger, rows, policy, usage_at, now_seconds=now_seconds)
         self._parts.telemetry.looked_back(looks)
 
     def _post(self, drafts: tuple[eviction_events.EventDraft, ...]) -> None:

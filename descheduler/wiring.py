@@ -9,7 +9,7 @@ import dataclasses
 import gc
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,11 +23,11 @@ from descheduler.ledger.database import LedgerError
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
-from descheduler.snapshot import cluster_reader, pod_list
+from descheduler.snapshot import cluster_reader
+from descheduler.snapshot.cluster_watch import ClusterWatch, Connected
 from kube import config, events, lease, policy_events
 from kube import errors as kube_errors
 from kube.http import client_metrics as kube_telemetry
-from kube.http.undecodable import UndecodableObjects
 from policy.loading import loader
 from policy.schema.problems import PolicyError
 from promql import errors as promql_errors
@@ -62,7 +62,7 @@ class CommandLine:
     default_port: int
 
 
-def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
+def run(command_line: CommandLine, begun: Connected | None) -> None:
     """The whole life of the process; SystemExit with what CODES says."""
     options = command_line.options
     wall, rng, registry = clock.WallClock(), random.Random(), CollectorRegistry()  # noqa: S311 - jitter and run names
@@ -70,11 +70,11 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
         policy = Reloading(options.policy, loader.load, clock=wall, describe=loader.describe)
         policy.load()
         asking = command_line.connection.connect(options.prometheus)
-        door = begun.door if begun is not None else config.connect(options.kubeconfig, options.context)
+        door, watch = begun or _connected(options, wall, rng)
         period_seconds = lambda: policy.current.descheduler.interval_seconds  # noqa: E731
         prometheus = circuit_breaker.CircuitBreaker(asking, clock=wall, rng=rng, longest_pause_seconds=period_seconds)
         registry.register(promql_telemetry.DoorCollector(prometheus, asking.traffic))
-        registry.register(kube_telemetry.DoorCollector(door.undecodable))
+        registry.register(kube_telemetry.DoorCollector(door.undecodable, watch.watches))
         moved_to = ledger.open_or_set_aside(at_seconds=wall.now())
         if moved_to is not None:
             log.error("ledger is corrupt and was set aside, a new one begun", moved_to=str(moved_to))
@@ -89,9 +89,7 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
         announcer = EventPublisher(writer, LedgerEventSink(ledger, wall))
         parts = Parts(
             policy=policy,
-            reader=cluster_reader.Reader(
-                door, prometheus, command_line.labels, begun.pods if begun is not None else None
-            ),
+            reader=cluster_reader.Reader(watch.view, door, prometheus, command_line.labels),
             ledger=ledger,
             evicter=Evictor(door, ledger, announcer, clock=wall),
             announcer=announcer,
@@ -113,7 +111,13 @@ def run(command_line: CommandLine, begun: pod_list.Begun | None) -> None:
             code = once(parts, leader, ledger_named=command_line.ledger_named or not enforces)
             gc.freeze()  # or Python looks for garbage among all that it knows, three times, before it ends
             raise SystemExit(code)
-        _serve(parts, registry, command_line, leader, circuit=lambda: prometheus.line, left_out=door.undecodable)
+        doors = (health.Check("circuit to Prometheus", lambda: None, lambda: prometheus.line), door.undecodable.check())
+        _serve(parts, registry, command_line, leader, watch, doors)
+
+
+def _connected(options: service_options.ServiceOptions, ticking: clock.Clock, rng: random.Random) -> Connected:
+    door = config.connect(options.kubeconfig, options.context)
+    return Connected(door, ClusterWatch(door, clock=ticking, rng=rng))
 
 
 def _serve(
@@ -121,9 +125,8 @@ def _serve(
     registry: CollectorRegistry,
     options: CommandLine,
     election: lease.Election | None,
-    *,
-    circuit: Callable[[], str],
-    left_out: UndecodableObjects,
+    watch: ClusterWatch,
+    doors: Sequence[health.Check],
 ) -> None:
     from descheduler.http import app  # brings Flask: an eighth of all imports, which `--once` need not wait for
     from runtime import ops_server
@@ -138,8 +141,7 @@ def _serve(
         clock=ticking,
         livez=[late],
         registry=registry,
-        circuit=circuit,
-        left_out=left_out,
+        details=[*doors, *watch.watches.checks()],
     )
     polling = loop.Loop("policy", running.poll, period_seconds=lambda: POLL_SECONDS, clock=ticking, rng=rng)
     runs = loop.Loop(
@@ -149,6 +151,7 @@ def _serve(
         ops_server.serve(pages, options.options.listen, default_port=options.default_port),
         lease.campaigning(election),
     ):
+        watch.start(parts.stopping)
         loop.start_thread("policy", polling.run, parts.stopping)
         runs.run(parts.stopping)
 

@@ -3,6 +3,7 @@
     KubeError
       ConfigError       the kubeconfig or the pod's service account cannot be used: fix it, exit 2
       InvalidPath       a name that is no segment of a path ("..", ""): nothing was sent
+      NotListed         a kind that is watched was not listed yet: there is nothing to read
       Unreachable       no answer: refused, timed out, TLS, name not found, cut off half-way: retry, or exit 3
         Undecodable       an answer, but not the JSON of an apiserver (a proxy's HTML page, truncated): likewise
       ApiError          the apiserver said no; .status, .reason and .message are its own words
@@ -45,6 +46,10 @@ class ConfigError(KubeError):
 
 class InvalidPath(KubeError):
     """The names of a request make no path of the API; the text quotes them. Nothing was sent."""
+
+
+class NotListed(KubeError):
+    """A kind that a reflector watches was not listed yet; the text says which and why."""
 
 
 class Unreachable(KubeError):

@@ -87,7 +87,7 @@ def series() -> dict[str, frozenset[str]]:
 def _annotator() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
-    filled.register(_kube(watching=True))
+    filled.register(_kube())
     filled.register(left_out.PodsLeftOut())
     made = annotator.metrics.Telemetry(filled, lambda: 0.0)
     made.export_leadership(lambda: True)
@@ -99,7 +99,7 @@ def _annotator() -> CollectorRegistry:
 
 def _extender() -> CollectorRegistry:
     filled = _common()
-    filled.register(_kube(watching=True))
+    filled.register(_kube())
     extender.metrics.Metrics(filled)
     filled.register(left_out.PodsLeftOut())
     standing = extender.metrics.ReplicaState(0, 0, {"usable": 1}, {"own": 0}, 0, True)
@@ -111,7 +111,7 @@ def _extender() -> CollectorRegistry:
 def _descheduler() -> CollectorRegistry:
     filled = _common()
     filled.register(_door())
-    filled.register(_kube(watching=False))
+    filled.register(_kube())
     descheduler.metrics.Telemetry(filled).export_leadership(lambda: True)
     return filled
 
@@ -131,11 +131,11 @@ def _door() -> query_metrics.DoorCollector:
     return query_metrics.DoorCollector(guarded, promql_client.Traffic())
 
 
-def _kube(*, watching: bool) -> kube_telemetry.DoorCollector:
+def _kube() -> kube_telemetry.DoorCollector:
     left_out = undecodable.UndecodableObjects(clocks.ManualClock())
     left_out.listed(undecodable.Source("Node"), [salvage.UndecodableObject("", "n", "u", "", "1", "time", "")])
     nodes = reflector.Reflector(simulated(), kinds.NODES, clock=clocks.ManualClock(), rng=random.Random(1))
-    return kube_telemetry.DoorCollector(left_out, watch_status.Watches({"nodes": nodes}) if watching else None)
+    return kube_telemetry.DoorCollector(left_out, watch_status.Watches({"nodes": nodes}))
 
 
 def simulated() -> KubeDoor:

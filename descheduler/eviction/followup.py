@@ -1,13 +1,12 @@
 """Follow-up of evictions: intents that a crash left open, nodes of the replacements, the load of the node afterwards.
 
 `service.py` runs it at the start of every run: `reconcile` closes open intents by looking at the pods themselves; of
-the rows that are `unfinished`, `follow` fills the later columns from what pods there are (`Looks` says when),
-`LookBack` those that ask Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods
-in, the columns to add out.
+the rows that are `unfinished`, `follow` fills the later columns from what pods there are, `LookBack` those that ask
+Prometheus for a moment gone by. `findings` is the pure part: one row and a sight of the pods in, the columns to add
+out.
 """
 
 import collections.abc
-import math
 from typing import NamedTuple
 
 from descheduler.ledger import prediction_errors
@@ -32,10 +31,6 @@ ANSWER_SECONDS = 60.0
 # long (as descheduler's EvictionsInBackground, which counts such evictions for ten minutes).
 BACKGROUND_SECONDS = 600.0
 MOMENTS_A_RUN = 6  # the most moments that one run asks Prometheus for, after whatever outage
-
-# Pods are looked at in every run for so long after an eviction, and then when its age has grown by a quarter.
-FRESH_SECONDS = 900.0
-GROWN_RATIO = 0.25
 
 Usages = collections.abc.Mapping[str, NodeUsage]
 Ask = collections.abc.Callable[[float], Usages]
@@ -123,32 +118,9 @@ def unfinished(ledger: Ledger, *, now_seconds: float) -> Rows:
     return ledger.unfinished(now_seconds - FOLLOWED_SECONDS)
 
 
-class Looks:
-    """Chooses the evictions for which pods are listed in a run: one that is never replaced would cost a list in every
-    run of a day.
-    """
-
-    def __init__(self) -> None:
-        self._looked_at_seconds: dict[int, float] = {}
-
-    def due(self, unfinished: Rows, *, now_seconds: float, listed: bool) -> Rows:
-        """The evictions of which pods can still tell something: all where the pods are `listed` in any case, else those
-        that were not looked at for a quarter of their age.
-        """
-        waiting = [row for row in unfinished if awaits_pods(row)]
-        due = [row for row in waiting if listed or self._is_due(row, now_seconds)]
-        looked = {row.id: self._looked_at_seconds.get(row.id, -math.inf) for row in waiting}
-        self._looked_at_seconds = looked | dict.fromkeys((row.id for row in due), now_seconds)
-        return due
-
-    def _is_due(self, row: Row, now_seconds: float) -> bool:
-        age_seconds = now_seconds - row.intended_at_seconds
-        unseen_seconds = now_seconds - self._looked_at_seconds.get(row.id, -math.inf)
-        return age_seconds < FRESH_SECONDS or not 0 <= unseen_seconds < GROWN_RATIO * age_seconds
-
-
 def follow(ledger: Ledger, rows: Rows, pods: Pods, *, now_seconds: float) -> tuple[Returned, ...]:
     """Adds to the ledger what the pods show of these evictions; the replacements found to be back where they left."""
+    rows = [row for row in rows if awaits_pods(row)]
     if not rows:
         return ()
     known = set(ledger.landed_pods(now_seconds - FOLLOWED_SECONDS))

@@ -2,31 +2,35 @@
 
 `service.py` makes a `LastLook` with the snapshot of a run, `eviction.evictor` calls it between intent and Eviction
 call. A plan is seconds old by then, in a long run minutes: meanwhile a pod may have been protected, a destination may
-have become hot, another replica may lead. What only lists tell (replicas, claims) stays as the snapshot has it; budgets
-are counted by the apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a
+have become hot or been cordoned, another replica may lead. The apiserver itself is asked for both objects, not the
+watches; what only many objects tell (replicas, claims) stays as the snapshot has it; budgets are counted by the
+apiserver. The pod's resourceVersion goes along with the call, so that a change after the look is a
 409.
 """
 
 import collections.abc
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from descheduler.eviction import api_results
 from descheduler.eviction.api_results import EvictionResult
-from descheduler.placement import destinations
+from descheduler.placement import destinations, node_rules
 from descheduler.planning import protections
 from descheduler.planning.plans import Eviction
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import usage
 from descheduler.snapshot.cluster_reader import Reader
 from descheduler.snapshot.snapshot import Snapshot
+from descheduler.snapshot.usage import NodeUsage
 from kube import errors, kinds
 from kube.door import KubeDoor
-from kube.objects import Pod
+from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
 from runtime.clock import Clock
+
+REREAD_SECONDS: Final = 1.0  # a node's reading is of its last scrape, which is 10 s and more apart
 
 
 class Look(NamedTuple):
@@ -36,7 +40,7 @@ class Look(NamedTuple):
     refusal: EvictionResult | None = None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class LastLook:
     """The doors to look through, what the plan was made of, and whether this run may still act."""
 
@@ -46,6 +50,7 @@ class LastLook:
     policy: LoadPolicy
     clock: Clock
     may_act: collections.abc.Callable[[], bool]
+    _read: tuple[float, collections.abc.Mapping[str, NodeUsage]] | None = dataclasses.field(default=None, init=False)
 
     @functools.cached_property
     def _cases(self) -> protections.CandidateContexts:
@@ -59,13 +64,13 @@ class LastLook:
         except errors.NotFound as error:
             return Look(refusal=api_results.of_error(error))
         except errors.KubeError as error:
-            return Look(
-                refusal=EvictionResult("not_done", None, f"the pod could not be read again: {error}", trouble=True)
-            )
+            return _unread("the pod", error)
         if pod.uid != eviction.pod.uid:
             return Look(refusal=EvictionResult("replaced", None, f"another pod has its name now: uid {pod.uid}"))
         try:
-            verdict = self._protection(eviction, pod) or self._destination(eviction)
+            verdict = self._protection(eviction, pod) or self._destination(eviction, pod)
+        except errors.KubeError as error:
+            return _unread("the destination", error)
         except PromqlError as error:
             text = f"the destination's reading could not be read again: {error}"
             return Look(refusal=EvictionResult("not_done", None, text, stops=True))
@@ -82,13 +87,31 @@ class LastLook:
             return Verdict(Cause.UNKNOWN_OWNER, "it has another owner than in the plan")
         return protections.verdict(self._cases.of(pod, self.clock.now()))
 
-    def _destination(self, eviction: Eviction) -> Verdict | None:
-        """Why the destination would not take the pod by its reading of this moment: raises PromqlError."""
+    def _destination(self, eviction: Eviction, pod: Pod) -> Verdict | None:
+        """Why the destination would not take the pod as both are at this moment. Raises KubeError and PromqlError."""
         name = eviction.destination
-        usages = self.reader.node_usage(self.planned.nodes, self.policy)
+        try:
+            node = self.door.get(kinds.NODES, name)
+        except errors.NotFound:
+            return Verdict(Cause.NO_DESTINATION, f"{name} has gone")
+        if not node_rules.open_to_pods(node):
+            return Verdict(Cause.NO_DESTINATION, f"{name} takes no pods any more")
+        if rule := node_rules.why_not(node, pod):
+            return Verdict(Cause.NO_DESTINATION, f"{name} does not take it any more: {rule}")
+        return self._heat(eviction, node)
+
+    def _usages(self) -> collections.abc.Mapping[str, NodeUsage]:
+        """The nodes' usage, asked for again when it is older than a moment; several evictions follow within one."""
+        now_seconds = self.clock.monotonic()
+        if self._read is None or now_seconds - self._read[0] >= REREAD_SECONDS:
+            self._read = (now_seconds, self.reader.node_usage(self.planned.nodes, self.policy))
+        return self._read[1]
+
+    def _heat(self, eviction: Eviction, node: Node) -> Verdict | None:
+        name, allocatable = node.name, node.allocatable
+        usages = self._usages()
         now = dataclasses.replace(self.planned, node_usage=usages, at_seconds=self.clock.now())
         before_ratios, ratios = (destinations.judged_ratios(one, name, self.policy) for one in (self.planned, now))
-        allocatable = next(node.allocatable for node in self.planned.nodes if node.name == name)
         resources = usage.resources_of(self.policy)
         for metric, band in self.policy.descheduler.thresholds.items():
             if metric not in ratios:
@@ -100,3 +123,8 @@ class LastLook:
                 figures = f"{metric} {projected:.2f} > {band.evict_until_ratio:.2f} with it"
                 return Verdict(Cause.NO_DESTINATION, f"{name} has become hotter: {figures}")
         return None
+
+
+def _unread(what: str, error: errors.KubeError) -> Look:
+    text = f"{what} could not be read again: {error}"
+    return Look(refusal=EvictionResult("not_done", None, text, trouble=True))

@@ -21,7 +21,6 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.ledger.rows import RESULTS, Query
 from descheduler.service import Service
 from kube.errors import KubeError
-from kube.http.undecodable import UndecodableObjects
 from policy.schema.load_policy import LoadPolicy
 from promql.errors import PromqlError
 from runtime import clock, durations, logs, ops_server, reload_metrics
@@ -42,12 +41,9 @@ def create_app(
     clock: Clock,
     livez: collections.abc.Sequence[Check],
     registry: CollectorRegistry,
-    circuit: collections.abc.Callable[[], str] | None = None,
-    left_out: UndecodableObjects | None = None,
+    details: collections.abc.Sequence[Check] = (),
 ) -> flask.Flask:
-    """The application of one descheduler; `circuit` tells how the circuit to Prometheus stands, `left_out` which
-    objects its last lists could not decode.
-    """
+    """The application of one descheduler; /readyz?verbose has the lines of `details`, too: its doors and watches."""
     app = flask.Flask("descheduler")
     registry.register(reload_metrics.ReloadCollector(policy))
     # Not whether the last run could read its doors, nor whether an edit of the policy was refused: that is in /configz
@@ -55,8 +51,7 @@ def create_app(
     readyz = (
         Check("policy", lambda: None, policy.line),
         Check("last run", lambda: None, lambda: service.trouble or ("ended well" if service.last else "none yet")),
-        Check("circuit to Prometheus", lambda: None, circuit),
-        *([] if left_out is None else [left_out.check()]),
+        *details,
     )
     configz = lambda: _configz(service, policy)  # noqa: E731
     app.register_blueprint(ops_server.ops_blueprint(livez=livez, readyz=readyz, registry=registry, configz=configz))

@@ -28,7 +28,7 @@ from descheduler.planning.plans import NO_HEADROOM, ConsideredPod, Eviction, Evi
 from descheduler.planning.verdicts import Cause, Verdict
 from descheduler.snapshot import pod_annotations, usage
 from descheduler.snapshot.eviction_history import History
-from descheduler.snapshot.snapshot import Overview, Snapshot
+from descheduler.snapshot.snapshot import Snapshot
 from kube.objects import Node, Pod
 from policy.schema.load_policy import LoadPolicy
 
@@ -60,17 +60,19 @@ def plan(
     return EvictionPlan(taken.at_seconds, plans, evictions, _words(why_blocked), left, draft.unreplaced)
 
 
-def idle(overview: Overview, policy: LoadPolicy) -> EvictionPlan:
-    """The plan of most runs of most clusters: no node is overloaded, and that is known without any pod."""
-    return EvictionPlan(overview.at_seconds, blocked=_words(_blocked(overview, policy, frozenset())))
+def idle(taken: Snapshot, policy: LoadPolicy) -> EvictionPlan:
+    """The plan of most runs of most clusters: no node is overloaded."""
+    return EvictionPlan(taken.at_seconds, blocked=_words(_blocked(taken, policy, frozenset())))
 
 
 def _words(why_blocked: Verdict | None) -> str:
     return why_blocked.detail if why_blocked else ""
 
 
-def _blocked(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
+def _blocked(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) -> Verdict | None:
     """Why no pod at all may leave in this run, None if some may."""
+    if stale := taken.stale():
+        return Verdict(Cause.STALE_VIEW, stale)
     needed = policy.descheduler.cool_nodes
     cool = len(list(itertools.islice(cool_nodes(taken, policy, overloaded), needed)))  # so many are as good as all
     if cool < needed:
@@ -78,7 +80,7 @@ def _blocked(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) ->
     return None
 
 
-def cool_nodes(taken: Overview, policy: LoadPolicy, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
+def cool_nodes(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) -> collections.abc.Iterator[str]:
     """The open nodes that are at or under every target line by fresh readings, as they are found.
 
     A taint that keeps pods away closes a node (a control plane), but not where an overloaded node has it, too: what

@@ -15,6 +15,7 @@ class Cause(enum.StrEnum):
     """Why a candidate is or is not evicted."""
 
     CHOSEN = "chosen"
+    STALE_VIEW = "stale_view"
     UNDECODABLE = "undecodable"
     PLACEHOLDER = "placeholder"
     FINISHED = "finished"
@@ -131,6 +132,7 @@ GROUPS: dict[str, frozenset[Cause]] = {
         }
     ),
     "without fresh usage": frozenset({Cause.USAGE_UNKNOWN}),
+    "without a fresh view": frozenset({Cause.STALE_VIEW}),
     "too small to help": frozenset({Cause.TOO_SMALL}),
 }
 PROTECTED = frozenset(Cause) - NOT_COUNTED - frozenset().union(*GROUPS.values())

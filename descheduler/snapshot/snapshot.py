@@ -1,9 +1,8 @@
 """One immutable picture of the cluster per run: what `planning.planner` decides by, and nothing else.
 
-`snapshot.cluster_reader` takes it through the two doors; tests build it by hand. Most runs of most clusters find no
-node overloaded: they see the nodes only (`Overview`), and no plan about pods can be made of that. Everything in a
-picture is of one moment (`at_seconds`), usage carries its own times, and a node or pod without a trustworthy value is
-absent from it.
+`snapshot.cluster_reader` makes it; tests build it by hand. It is of one moment (`at_seconds`), usage carries its own
+times, and a node or pod without a trustworthy value is absent from it. How long its watches had heard nothing is part
+of it: by objects that may have changed long ago nothing is planned (`stale`).
 """
 
 import collections
@@ -15,28 +14,24 @@ from descheduler.snapshot import workloads as workload_index
 from descheduler.snapshot.scaled_owners import Custom, Failure
 from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
+from kube.cache import watch_status
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Overview:
-    """All nodes and their usage at one moment: enough to say which are overloaded, and whether anything may be done."""
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Nodes, pods, budgets, owners and usage at one moment.
+
+    `pod_usage` is of pods on overloaded nodes only: others are in no plan.
+    `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
+    claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
+    can hold. `owner_failures` are the owners of other kinds that could not be looked up, `silent_seconds` says for how
+    long each watch (by the plural of its kind) had heard nothing.
+    """
 
     at_seconds: float
     nodes: tuple[Node, ...] = ()
     node_usage: collections.abc.Mapping[str, NodeUsage] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Snapshot(Overview):
-    """Nodes, pods, budgets, owners and usage at one moment.
-
-    `pod_usage` is of pods on nodes over a target line only: others are in no plan.
-    `workloads` is by the uid of the pods' controlling owner, `namespaces` maps a namespace to its labels, `volumes` a
-    claim ("namespace/name") to the volume it is bound to, `attach_limits` a node to how many volumes of a CSI driver it
-    can hold. `owner_failures` are the owners of other kinds that could not be looked up.
-    """
-
     pods: tuple[Pod, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     workloads: workload_index.Index = dataclasses.field(default_factory=workload_index.Index)
@@ -49,6 +44,15 @@ class Snapshot(Overview):
         default_factory=dict
     )
     owner_failures: collections.abc.Mapping[Custom, Failure] = dataclasses.field(default_factory=dict)
+    silent_seconds: collections.abc.Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def stale(self) -> str:
+        """Names the watch that has heard nothing for too long, and for how long; "" if none has."""
+        silent_seconds, plural = max(((age, name) for name, age in self.silent_seconds.items()), default=(0.0, ""))
+        if silent_seconds <= watch_status.STALE_SECONDS:
+            return ""
+        limit = f"{watch_status.STALE_SECONDS:.0f} s"
+        return f"the watch of {plural} has heard nothing for {silent_seconds:.0f} s, over {limit}"
 
     def owner_failure(self, pod: Pod) -> str:
         """Why the pod's owner could not be looked up, "" if it could."""

@@ -69,13 +69,20 @@ class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Metadata(Identity, frozen=True, gc=False, rename="camel"):
-    """The part of metadata that is read."""
+class LabelledMetadata(Identity, frozen=True, gc=False, rename="camel"):
+    """The part of metadata that is read of most kinds. Annotations are not: they are up to 256 KB of an object, and
+    watches keep thousands of owners and budgets.
+    """
 
     generation: int = 0
     creation_timestamp: Moment = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = {}
+
+
+class Metadata(LabelledMetadata, frozen=True, gc=False, rename="camel"):
+    """The part of metadata that is read of nodes and pods."""
+
     annotations: dict[str, str] = {}
 
 
@@ -128,9 +135,9 @@ class Identified(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Object(Identified, frozen=True, kw_only=True):
-    """Any object with its whole metadata, flattened."""
+    """Any object with its metadata flattened, without annotations."""
 
-    metadata: Metadata = Metadata()
+    metadata: LabelledMetadata = LabelledMetadata()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -138,14 +145,20 @@ class Object(Identified, frozen=True, kw_only=True):
         return self.metadata.labels
 
     @property
-    def annotations(self) -> dict[str, str]:
-        """metadata.annotations; do not change it."""
-        return self.metadata.annotations
-
-    @property
     def created_at_seconds(self) -> float:
         """Unix seconds; 0.0 where the apiserver has not set it."""
         return seconds(self.metadata.creation_timestamp) or 0.0
+
+
+class AnnotatedObject(Object, frozen=True, kw_only=True):
+    """An object with its annotations: a node or a pod."""
+
+    metadata: Metadata = Metadata()
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """metadata.annotations; do not change it."""
+        return self.metadata.annotations
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -8,7 +8,7 @@ import functools
 import msgspec
 
 from kube.api import resources
-from kube.api.metadata import Condition, Object, holding
+from kube.api.metadata import AnnotatedObject, Condition, holding
 from kube.api.resources import Quantity, Resources
 from kube.api.selectors import Taint
 
@@ -36,7 +36,7 @@ class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     addresses: tuple[Address, ...] = ()
 
 
-class Node(Object, frozen=True, kw_only=True, dict=True):
+class Node(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     """A Node."""
 
     spec: NodeSpec = NodeSpec()

@@ -12,7 +12,15 @@ import msgspec
 
 from kube.api import salvage
 from kube.api.affinity import Affinity, TopologySpread, pinned_to
-from kube.api.metadata import Condition, Moment, Object, OwnerReference, holding, holding_since_seconds, seconds
+from kube.api.metadata import (
+    AnnotatedObject,
+    Condition,
+    Moment,
+    OwnerReference,
+    holding,
+    holding_since_seconds,
+    seconds,
+)
 from kube.api.resources import Container, Quantity, Requirements, Resources, pod_total, resources
 from kube.api.selectors import Toleration
 
@@ -112,7 +120,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
 
 
-class Pod(Object, frozen=True, kw_only=True, dict=True):
+class Pod(AnnotatedObject, frozen=True, kw_only=True, dict=True):
     """A Pod.
 
     `undecodable` is why it could not be decoded whole: it counts where it runs, and no more is certain of it.

@@ -16,7 +16,8 @@ microseconds may be called by the reader itself (`direct`): passing each change 
 The first list may be taken from the apiserver's cache (`cached_start`), as client-go does: with 100,000 pods it costs
 a quarter, and the watch brings what happened since. If that fails, the next attempt is page by page, and so on in turn.
 
-Where time is simulated nothing may wait: there `catch_up` takes the place of `run`, on the caller's thread.
+Where time is simulated nothing may wait: there `catch_up` takes the place of `run`, on the caller's thread. A process
+that looks once lists without a watch (`list_once`).
 """
 
 import contextlib
@@ -81,7 +82,7 @@ class Reflector(Generic[T]):
         cached_start: bool = False,
     ) -> None:
         self._door = door
-        self._kind = kind
+        self.kind = kind
         self._handling = f"handle {kind.plural}"
         self._clock = clock
         self._rng = rng
@@ -105,12 +106,14 @@ class Reflector(Generic[T]):
 
     def start(self, stop: threading.Event) -> threading.Thread:
         """Run on a thread of its own."""
-        return loop.start_thread(f"reflect-{self._kind.plural}", self.run, stop)
+        return loop.start_thread(f"reflect-{self.kind.plural}", self.run, stop)
 
     def run(self, stop: threading.Event) -> None:
         """Reflect until `stop` is set; returns within about a second of it."""
-        reader = loop.start_thread(f"read-{self._kind.plural}", self._read, stop)
-        dispatcher = loop.start_thread(f"dispatch-{self._kind.plural}", self._dispatch, stop)
+        reader = loop.start_thread(f"read-{self.kind.plural}", self._read, stop)
+        dispatcher = None
+        if not self._direct:
+            dispatcher = loop.start_thread(f"dispatch-{self.kind.plural}", self._dispatch, stop)
         stop.wait()
         with self._lock:
             self._stopping = True
@@ -119,7 +122,8 @@ class Reflector(Generic[T]):
         with contextlib.suppress(queue.Full):
             self._batches.put_nowait(None)  # wakes the dispatcher; a full queue keeps it awake anyway
         reader.join(JOIN_SECONDS)
-        dispatcher.join(JOIN_SECONDS)
+        if dispatcher is not None:
+            dispatcher.join(JOIN_SECONDS)
 
     def catch_up(self) -> None:
         """One turn without threads and pauses: a list, if there is none to go on from, then what the watch has to tell.
@@ -132,6 +136,18 @@ class Reflector(Generic[T]):
         self._turn()
         if not self._version:
             self._turn()
+
+    def list_once(self) -> None:
+        """One list on the caller's thread, as current as the apiserver's answer, and no watch. Raises KubeError.
+
+        It comes in one piece, which costs the apiserver a quarter of what pages cost; one that cannot send so long an
+        answer (it is too old, or cuts after a minute) is asked for pages.
+        """
+        try:
+            self._list(_UNSTOPPED, limit=0)
+        except (errors.Unreachable, errors.ServerError) as error:
+            log.warning("not listed in one piece, asking for pages", kind=self.kind.plural, error=str(error))
+            self._list(_UNSTOPPED)
 
     def _turn(self) -> None:
         try:
@@ -167,7 +183,7 @@ class Reflector(Generic[T]):
     def _read(self, stop: threading.Event) -> None:
         while not stop.is_set():
             self._pause_seconds = BACKOFF_CAP_SECONDS  # stands if the cycle dies of a bug
-            loop.attempt(f"reflect {self._kind.plural}", functools.partial(self._cycle, stop))
+            loop.attempt(f"reflect {self.kind.plural}", functools.partial(self._cycle, stop))
             if self._pause_seconds and self._clock.wait(stop, self._pause_seconds):
                 return
 
@@ -183,9 +199,9 @@ class Reflector(Generic[T]):
         else:
             self._ended()
 
-    def _list(self, stop: threading.Event) -> None:
-        from_cache = self._cached_start and not self.lists and self._failures % 2 == 0
-        listing = self._door.list(self._kind, limit=PAGE_ITEMS, from_cache=from_cache, **self._selection)
+    def _list(self, stop: threading.Event, limit: int = PAGE_ITEMS) -> None:
+        from_cache = bool(limit) and self._cached_start and not self.lists and self._failures % 2 == 0
+        listing = self._door.list(self.kind, limit=limit, from_cache=from_cache, **self._selection)
         self._touch()
         changes = self._store.replace(listing.items)
         self._version = listing.resource_version
@@ -194,11 +210,11 @@ class Reflector(Generic[T]):
             self._put(changes[begin : begin + BATCH_CHANGES], stop)
         if not self.synced.is_set():
             self._put(self.synced, stop)
-        log.debug("listed", kind=self._kind.plural, items=len(listing.items), changes=len(changes))
+        log.debug("listed", kind=self.kind.plural, items=len(listing.items), changes=len(changes))
 
     def _follow(self, stop: threading.Event) -> None:
         watch = self._door.watch(
-            self._kind,
+            self.kind,
             resource_version=self._version,
             timeout_seconds=self._rng.uniform(*(RESUMED_SECONDS if self._failures else WATCH_SECONDS)),
             **self._selection,
@@ -245,7 +261,7 @@ class Reflector(Generic[T]):
             self._version = ""
         self.problem = str(error)
         log.warning(
-            "lost contact", kind=self._kind.plural, error=str(error), pause_seconds=round(self._pause_seconds, 1)
+            "lost contact", kind=self.kind.plural, error=str(error), pause_seconds=round(self._pause_seconds, 1)
         )
 
     def _backoff_seconds(self) -> float:

@@ -14,22 +14,21 @@ from kube.http.undecodable import UndecodableObjects
 class DoorCollector(registry.Collector):
     """The objects that one door could not decode, and the contact of the watches on it."""
 
-    def __init__(self, undecodable: UndecodableObjects, watches: Watches | None = None) -> None:
+    def __init__(self, undecodable: UndecodableObjects, watches: Watches) -> None:
         self._undecodable = undecodable
         self._watches = watches
 
     def collect(self) -> Iterator[core.Metric]:
         """Objects that could not be decoded so far, those that cannot be now, and each watch's age and problem."""
         yield from self._objects()
-        if self._watches is not None:
-            yield from self._contact(self._watches)
+        yield from self._contact()
 
-    def _contact(self, watches: Watches) -> Iterator[core.Metric]:
+    def _contact(self) -> Iterator[core.Metric]:
         text = "Seconds since a watch last brought anything; bookmarks come within 50, so that more is a lost watch."
         age = core.GaugeMetricFamily("evenload_kube_watch_age_seconds", text, labels=["watch"])
         text = "1 from a failure of a watch until it brings something again; why is in /readyz?verbose and the log."
         problem = core.GaugeMetricFamily("evenload_kube_watch_problem", text, labels=["watch"])
-        for name, watch in watches.by_name.items():
+        for name, watch in self._watches.by_name.items():
             age.add_metric([name], watch.age_seconds())
             problem.add_metric([name], watch.problem is not None)
         yield age

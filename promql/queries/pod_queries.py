@@ -10,11 +10,37 @@ The same containers may be scraped twice: kubelets serve both series under /metr
 and of several targets the largest sum counts, never the sum of all: a pod would seem to use twice what it does.
 """
 
+import re
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
 from promql.queries import identity, node_queries
 
 _CONTAINERS = 'container!="",container!="POD"'
 # A label that is absent splits nothing.
 _TARGET = ", ".join(("cluster", "instance", "job", "metrics_path", *identity.REPLICA_LABELS))
+
+
+_NAMES: Final = re.compile(r',pod=~"([^"]*)"')
+
+
+class NamedPods(NamedTuple):
+    """An expression without its matcher of names, and the pods that it is about, None for all."""
+
+    expression: str
+    names: frozenset[str] | None
+
+
+def naming(names: Collection[str]) -> str:
+    """A matcher of the pods with these names, in any namespace; a name holds letters, digits, "-" and "." only."""
+    return 'pod=~"' + "|".join(names).replace(".", "[.]") + '"'
+
+
+def named(expression: str) -> NamedPods:
+    """Reads an expression whose selector ends with what `naming` made; for what stands in for Prometheus."""
+    found = _NAMES.search(expression)
+    names = None if found is None else frozenset(found[1].replace("[.]", ".").split("|"))
+    return NamedPods(_NAMES.sub("", expression), names)
 
 
 def cpu_cores(window_seconds: float, *, selector: str = "") -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from policy import metrics as load_metrics
 from promql import door, errors
+from promql.queries import pod_queries
 from promql.queries.node_queries import Window
 from runtime.clock import Clock
 from simulator.prometheus import expressions, pod_windows
@@ -59,7 +60,10 @@ class SimulatedPrometheus:
         """See promql.door; BadQuery for what no service asks."""
         warnings = self._begin()
         at_seconds = self._clock.now() if at_seconds is None else at_seconds
-        answer = self._answered(self._questions.meaning(expression), at_seconds)
+        asked = pod_queries.named(expression)
+        answer = self._answered(self._questions.meaning(asked.expression), at_seconds)
+        if asked.names is not None:
+            answer = _of_named(answer, asked.names)
         if warnings:
             text = f"the simulated Prometheus answers in part: {'; '.join(warnings)}"
             raise errors.Partial(text, answer=answer, reasons=warnings)
@@ -139,6 +143,12 @@ class SimulatedPrometheus:
     def _of_pods(self, values: PodValues, at_seconds: float) -> door.Answer:
         labels = self._book.pods.labels
         return door.Answer([labels[place] for place in values.places.tolist()], values.values, at_seconds)
+
+
+def _of_named(answer: door.Answer, names: frozenset[str]) -> door.Answer:
+    """The series of the pods with these names."""
+    rows = [row for row, labels in enumerate(answer.labels) if labels["pod"] in names]
+    return door.Answer([answer.labels[row] for row in rows], answer.values[rows], answer.at_seconds)
 
 
 def _single(value: float, at_seconds: float) -> door.Answer:

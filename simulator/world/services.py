@@ -24,7 +24,8 @@ from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry as DeschedulerTelemetry
 from descheduler.service import Parts
 from descheduler.service import Service as Descheduler
-from descheduler.snapshot import cluster_reader, pod_list
+from descheduler.snapshot import cluster_reader
+from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from extender.service import Service as Extender
 from extender.state import node_cache
 from kube import events
@@ -114,7 +115,13 @@ def descheduler(around: Surroundings, ledger: Ledger) -> Descheduler:
     writer = events.EventWriter(door, controller=eviction_events.CONTROLLER, instance="simulated", clock=clock)
     announcer = eviction_events.EventPublisher(writer, eviction_events.LedgerEventSink(ledger, clock))
     prometheus = _guarded(around, "descheduler", lambda: around.policy.current.descheduler.interval_seconds)
-    reader = cluster_reader.Reader(door, prometheus, identity.SeriesLabels(), listing=pod_list.Late)
+    watch = ClusterWatch(door, clock=clock, rng=around.rng("descheduler watches"))
+
+    def view() -> ClusterView:
+        watch.catch_up()
+        return watch.view()
+
+    reader = cluster_reader.Reader(view, door, prometheus, identity.SeriesLabels())
     return Descheduler(
         Parts(
             policy=around.policy,

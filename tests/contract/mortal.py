@@ -10,7 +10,7 @@ import pathlib
 import random
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -20,13 +20,13 @@ from descheduler.eviction.evictor import Evictor
 from descheduler.ledger.ledger import Ledger
 from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
-from descheduler.snapshot.cluster_reader import Figures, Reader, Used
-from descheduler.snapshot.usage import NodeUsage
-from kube import kinds
-from kube.door import KubeDoor
+from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.cluster_watch import ClusterWatch
+from descheduler.snapshot.usage import NodeUsage, PodUsage
+from kube.door import ScalesDoor
 from kube.events import EventWriter
 from kube.http import client
-from kube.objects import Node
+from kube.objects import Node, Pod
 from policy.loading import loader
 from policy.schema.load_policy import LoadPolicy
 from promql.queries import identity
@@ -83,8 +83,10 @@ class Mortal(client.Client):
 class Heated(Reader):
     """Reads the real cluster, and finds one node hot and every pod using the same."""
 
-    def __init__(self, door: KubeDoor, hot: str, clock: WallClock) -> None:
-        super().__init__(door, None, identity.SeriesLabels())  # type: ignore[arg-type] # no Prometheus: nothing below asks it
+    def __init__(self, door: ScalesDoor, hot: str, clock: WallClock) -> None:
+        watch = ClusterWatch(door, clock=clock, rng=random.Random())
+        watch.begin_lists()
+        super().__init__(watch.view, door, None, identity.SeriesLabels())  # type: ignore[arg-type] # nothing below asks Prometheus
         self._hot = hot
         self._clock = clock
 
@@ -99,10 +101,10 @@ class Heated(Reader):
             for name, ratio in ratios.items()
         }
 
-    def pod_usage(self, policy: LoadPolicy) -> Used:
-        keys, now_seconds = [pod.key for pod in self._kube.list(kinds.PODS).items], self._clock.now()
-        times = dict.fromkeys(keys, now_seconds)
-        return Figures(dict.fromkeys(keys, POD_CORES), dict.fromkeys(keys, POD_BYTES), times, times).of
+    def pod_usage(self, policy: LoadPolicy, pods: Collection[Pod], *, of_all: int) -> dict[str, PodUsage]:
+        """Returns the same of every pod."""
+        now_seconds = self._clock.now()
+        return {pod.key: PodUsage(pod.key, 1000 * POD_CORES, POD_BYTES, now_seconds) for pod in pods}
 
 
 def run(order: Order) -> None:

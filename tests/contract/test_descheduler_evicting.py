@@ -9,7 +9,7 @@ import contextlib
 import pathlib
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ from descheduler.planning.overload import Overload
 from descheduler.planning.plans import Eviction, EvictionPlan, NodePlan
 from descheduler.snapshot import interned_pods, scaled_owners, usage
 from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from descheduler.snapshot.eviction_history import History
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage
@@ -326,6 +327,20 @@ def test_replicas_of_an_owner_of_somebody_elses_kind_are_counted_by_its_scale(
     assert matching == scaled_owners.ScaledOwner({uid: Workload("Crew", namespace, "web", uid, 3, 0)}, {})
 
 
+def listed(door: ScalesDoor) -> ClusterView:
+    """Everything in the cluster, read under the descheduler's rights."""
+    watch = ClusterWatch(door, clock=clock.WallClock(), rng=random.Random(1))
+    watch.begin_lists()
+    return watch.view()
+
+
+def taken_by(reader: Reader, policy: load_policy.LoadPolicy, overloaded: Collection[str]) -> Snapshot:
+    """A snapshot of now, these nodes taken for overloaded."""
+    view = reader.view()
+    node_usage = reader.node_usage(view.nodes, policy)
+    return reader.snapshot(view, node_usage, policy, overloaded, now_seconds=clock.WallClock().now())
+
+
 def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     control_plane: cluster.Cluster, descheduler: ScalesDoor, admin: KubeDoor, pod: objects.Pod
 ) -> None:
@@ -335,14 +350,13 @@ def test_a_snapshot_of_the_real_cluster_is_fresh_and_plannable(
     ]
     lines = {f"{resource}_avg_5m": {"evictAbove": 0.0002, "evictUntil": 0.0001} for resource in ("cpu", "memory")}
     obeyed = load_policy.LoadPolicy.of({"metrics": windows, "descheduler": {"thresholds": lines}})
-    wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(descheduler, asked, identity.SeriesLabels())
+        reader = Reader(lambda: listed(descheduler), descheduler, asked, identity.SeriesLabels())
 
         def whole() -> Snapshot | None:
             """With usage of the pod and its node, and the Deployment's status as the controller counts it in time."""
             try:
-                taken = reader.take(obeyed, now_seconds=wall.now())
+                taken = taken_by(reader, obeyed, {pod.node_name})
             except PromqlError:
                 return None
             used, workload = taken.pod_usage.get(pod.key), taken.workload_of(pod)
@@ -386,13 +400,12 @@ def claimed(admin: KubeDoor, namespace: str) -> Iterator[str]:
 def test_the_volumes_of_pods_and_what_nodes_can_attach_are_read(
     control_plane: cluster.Cluster, descheduler: ScalesDoor, namespace: str, claimed: str
 ) -> None:
-    wall = clock.WallClock()
     with contextlib.closing(prometheus.connect(control_plane.prometheus_url)) as asked:
-        reader = Reader(descheduler, asked, identity.SeriesLabels())
+        reader = Reader(lambda: listed(descheduler), descheduler, asked, identity.SeriesLabels())
 
         def read_snapshot() -> Snapshot | None:
             try:
-                taken = reader.take(load_policy.LoadPolicy.of({}), now_seconds=wall.now())
+                taken = taken_by(reader, load_policy.LoadPolicy.of({}), ())
             except PromqlError:
                 return None
             return taken if f"{namespace}/data" in taken.volumes else None

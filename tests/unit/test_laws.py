@@ -30,7 +30,6 @@ APART: Final[dict[str, str]] = {
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
     "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
-    "descheduler.overload_recovery": "reads the ledger and Prometheus, above eviction in the layers",
     "descheduler.placement.volume_limits": "one module a rule of kube-scheduler",
     "descheduler.planning.departed_load": "one formula; the planner is long",
     "extender.verbs.decided_pod": "the size of a stored pod; the log of decisions is long",

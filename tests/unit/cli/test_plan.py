@@ -85,7 +85,7 @@ def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> N
 def test_a_verdict_that_is_none_is_refused_with_those_that_are(descheduler: deschedulers.Descheduler) -> None:
     result = extenders.run("plan", "--descheduler", descheduler.url, "--verdict", "foo")
     assert result.exit_code == 2
-    assert "'foo' is not one of 'chosen', 'undecodable', 'placeholder'" in result.stderr
+    assert "'foo' is not one of 'chosen', 'stale_view', 'undecodable'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from descheduler.snapshot.cluster_watch import ClusterWatch
 from kube.http import client_metrics as kube_telemetry
 from kube.http import undecodable
 from promql.http import circuit_breaker, query_metrics
@@ -166,7 +167,8 @@ def test_readiness_tells_how_the_circuit_to_prometheus_stands(world: World) -> N
 def test_the_docs_name_exactly_the_metrics_that_are_exported(world: World) -> None:
     guarded = circuit_breaker.CircuitBreaker(world.prometheus, clock=world.clock, rng=random.Random(1))
     world.registry.register(query_metrics.DoorCollector(guarded, promql_client.Traffic()))
-    world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock)))
+    watches = ClusterWatch(world.door, clock=world.clock, rng=random.Random(1)).watches
+    world.registry.register(kube_telemetry.DoorCollector(undecodable.UndecodableObjects(world.clock), watches))
     text = world.pages().test_client().get("/metrics").text
     assert metric_docs.exposed(text, "descheduler") == metric_docs.named("descheduler.md")
 

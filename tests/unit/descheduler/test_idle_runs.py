@@ -1,4 +1,4 @@
-"""Runs that read no more than they need decide, record, export and tell exactly what runs do that read everything."""
+"""Runs without headroom decide, record, export and tell what runs with it do; only what is needed is asked for."""
 
 import contextlib
 import copy
@@ -13,15 +13,15 @@ from descheduler.ledger.rows import Query
 from descheduler.run_report import Report
 from kube import kinds
 from promql import errors
+from promql.queries import pod_queries
 from runtime import clock
 from tests import builders
 from tests.unit.descheduler import ledger_files, scenes
-from tests.unit.descheduler.scenes import GIB, NOW, Scene
+from tests.unit.descheduler.scenes import NOW, Scene
 from tests.unit.descheduler.test_plan_invariants import COOL_RATIOS, HOT_RATIOS, RATIOS, clusters
 from tests.unit.descheduler.worlds import World
 
 INTERVAL_SECONDS = 120.0
-WHOLE = {"nodes", "pods", "namespaces", "poddisruptionbudgets", "replicasets", "deployments", "statefulsets"}
 STEPS = st.fixed_dictionaries(
     {
         "loads": st.lists(st.one_of(COOL_RATIOS, RATIOS, HOT_RATIOS, st.none()), min_size=2, max_size=12),
@@ -32,13 +32,11 @@ STEPS = st.fixed_dictionaries(
 )
 
 
-def read_by(here: World, *, whole: bool) -> tuple[Report | None, set[str]]:
-    """A run, and the kinds that it listed; None where Prometheus answered it in part."""
-    here.door.listed.clear()
-    report = None
+def run_of(here: World, *, headroom: bool) -> Report | None:
+    """A run; None where Prometheus answered it in part."""
     with contextlib.suppress(errors.Partial):
-        report = here.service.run(headroom=whole)
-    return report, set(here.door.listed)
+        return here.service.run(headroom=headroom)
+    return None
 
 
 def left_behind(here: World) -> list[object]:
@@ -95,16 +93,17 @@ POLICIES = st.fixed_dictionaries(
 
 @hypothesis.given(clusters(), st.lists(STEPS, min_size=2, max_size=5), POLICIES)
 @hypothesis.settings(max_examples=30, deadline=None)
-def test_what_was_not_read_was_not_needed(scene: Scene, steps: list[dict[str, Any]], options: dict[str, Any]) -> None:
+def test_headroom_is_shown_and_changes_nothing(
+    scene: Scene, steps: list[dict[str, Any]], options: dict[str, Any]
+) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         sparing, thorough = World(scene, pathlib.Path(one), **options), World(scene, pathlib.Path(other), **options)
         for number, step in enumerate(steps):
             for here in (sparing, thorough):
                 move_on(here, scene, step, number + 1)
-            (by_one, _), (by_other, read) = read_by(sparing, whole=False), read_by(thorough, whole=True)
+            by_one, by_other = run_of(sparing, headroom=False), run_of(thorough, headroom=True)
             assert (by_one is None) == (by_other is None) == bool(step["warning"])
             if by_one is not None and by_other is not None:
-                assert read >= WHOLE
                 assert (by_one.summary, by_one.why) == (by_other.summary, by_other.why)
                 assert by_one.plan.nodes == by_other.plan.nodes
                 assert by_one.hour_left == by_other.hour_left
@@ -121,58 +120,38 @@ def quiet(tmp_path: pathlib.Path) -> World:
     return here
 
 
-def test_the_first_run_reads_everything_so_that_a_missing_right_shows_at_the_start(tmp_path: pathlib.Path) -> None:
-    assert quiet(tmp_path).door.listed.keys() >= WHOLE
-
-
-def test_a_run_that_finds_no_overload_reads_nothing_but_nodes(tmp_path: pathlib.Path) -> None:
+def test_a_run_that_finds_no_overload_asks_for_nodes_alone(tmp_path: pathlib.Path) -> None:
     here = quiet(tmp_path)
-    assert read_by(here, whole=False)[1] == {"nodes"}
+    here.prometheus.asked.clear()
+    assert run_of(here, headroom=False) is not None
+    assert here.prometheus.asked
+    assert not [text for text, _ in here.prometheus.asked if "container_" in text]
     assert here.service.preview().plan.headroom.destinations
-    assert here.door.listed.keys() >= WHOLE
 
 
-def test_pods_alone_are_read_while_an_eviction_has_an_end_to_be_seen(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    here.service.cycle()
-    cooled = scenes.Scene().node("hot", memory=0.5).node("cool").workload("web", on=["hot", "cool"], gib=4.0)
-    here.show(cooled)
-    here.prometheus.show(cooled)
-    assert read_by(here, whole=False)[1] == {"nodes", "pods"}
-    (row,) = here.ledger.rows(Query())
-    assert row.gone_at_seconds is None, "web-0 stands"
-    here.door.objects[kinds.PODS.plural] = ()
-    here.ledger.fill(row.id, landed_pod="uid-other", ready_at_seconds=NOW + 1)
-    assert read_by(here, whole=False)[1] == {"nodes", "pods"}
-    (row,) = here.ledger.rows(Query())
-    assert row.gone_at_seconds == NOW
-    assert read_by(here, whole=False)[1] == {"nodes"}, "its load later is Prometheus' to tell"
-    assert cooled.used["default/web-0"].memory_bytes == 4 * GIB
+def test_few_pods_are_asked_for_by_name_and_many_all_together(tmp_path: pathlib.Path) -> None:
+    scene = scenes.Scene().node("hot", memory=0.9).node("cool", memory=0.1)
+    scene.workload("web", on=["hot", "cool", "cool", "cool", "cool"])
+    World(scene, tmp_path).service.run()
+    few, many = World(scene, tmp_path), World(scenes.hot_and_cool(), tmp_path)
+    for here in (few, many):
+        assert here.service.run() is not None
+    names = [pod_queries.named(text).names for text, _ in few.prometheus.asked if "container_" in text]
+    assert names == [frozenset({"web-0"})] * 4
+    names = [pod_queries.named(text).names for text, _ in many.prometheus.asked if "container_" in text]
+    assert names == [None] * 4
 
 
-def test_a_paused_descheduler_reads_pods_alone_and_only_while_they_can_tell_something(tmp_path: pathlib.Path) -> None:
+def test_pods_of_an_eviction_tell_a_paused_descheduler_what_became_of_it(tmp_path: pathlib.Path) -> None:
     World(scenes.hot_and_cool(), tmp_path, mode="Enforce").service.run()
     again = World(scenes.hot_and_cool(), tmp_path, mode="Enforce", paused=True)
-    assert read_by(again, whole=False) == (None, {"pods"})
+    assert again.service.run() is None
     (row,) = again.ledger.rows(Query())
-    again.ledger.fill(row.id, gone_at_seconds=NOW, landed_pod="uid-other", ready_at_seconds=NOW + 1)
-    assert read_by(again, whole=False) == (None, set())
-
-
-def test_an_eviction_that_is_never_replaced_costs_few_lists_and_small_ones(tmp_path: pathlib.Path) -> None:
-    here = World(scenes.hot_and_cool(), tmp_path, mode="Enforce")
-    here.service.cycle()
-    cooled = scenes.Scene().node("hot", memory=0.5).node("cool").workload("web", on=["cool"], replicas=1)
-    here.show(cooled)
-    here.prometheus.show(cooled)
-    here.door.lists.clear()
-    for number in range(720):
-        here.clock.advance(INTERVAL_SECONDS)
-        here.prometheus.age_seconds = 10.0 - (number + 1) * INTERVAL_SECONDS
-        here.service.cycle()
-    pods = [namespace for plural, namespace in here.door.lists if plural == kinds.PODS.plural]
-    assert set(pods) == {"default"}, "of its namespace alone"
-    assert len(pods) < 40
+    assert row.gone_at_seconds is None, "web-0 stands"
+    again.door.objects[kinds.PODS.plural] = ()
+    assert again.service.run() is None
+    (row,) = again.ledger.rows(Query())
+    assert row.gone_at_seconds == NOW
 
 
 def created_at(at: str) -> builders.Mutator:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from descheduler.planning import disruption_budgets
-from descheduler.snapshot import cluster_reader, usage, workloads
+from descheduler.snapshot import cluster_reader, cluster_watch, usage, workloads
 from kube.objects import Deployment, Pod
 from promql.door import Answer, Sample
 from promql.queries import identity
@@ -131,13 +131,18 @@ class OneAnswer:
         raise NotImplementedError
 
 
+def nothing() -> cluster_watch.ClusterView:
+    """No view: these tests ask Prometheus only."""
+    raise AssertionError
+
+
 def test_selectors_reach_every_query_of_nodes_and_of_pods() -> None:
     prometheus = OneAnswer("10.0.0.7:9100")
     labels = identity.SeriesLabels(node_selector='cluster="a",of="nodes"', pod_selector='cluster="a",of="pods"')
-    reader = cluster_reader.Reader(doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
+    reader = cluster_reader.Reader(nothing, doors.FakeDoor(), prometheus, labels)  # type: ignore[arg-type]
     reader.node_usage([], scenes.policy())
     of_nodes = len(prometheus.asked)
-    reader.pod_usage(scenes.policy())
+    reader.pod_usage(scenes.policy(), [builders.pod("web-0")], of_all=1)
     assert all('cluster="a",of="nodes"' in text for text in prometheus.asked[:of_nodes])
     assert len(prometheus.asked) == of_nodes + 4
     assert all('cluster="a",of="pods"' in text for text in prometheus.asked[of_nodes:])
@@ -149,7 +154,7 @@ def test_a_node_that_gets_another_address_is_known_by_it(address: str) -> None:
         return lambda body: body["status"].update(addresses=[{"type": "InternalIP", "address": to}])
 
     prometheus = OneAnswer("10.0.0.7:9100")
-    reader = cluster_reader.Reader(doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
+    reader = cluster_reader.Reader(nothing, doors.FakeDoor(), prometheus, identity.SeriesLabels())  # type: ignore[arg-type]
     first = [builders.node("n", mutate=addressed("10.0.0.7"))]
     then = [builders.node("n", mutate=addressed(address))]
     policy = scenes.policy()

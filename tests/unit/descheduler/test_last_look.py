@@ -62,6 +62,29 @@ def remove(here: World) -> None:
     here.door.objects[kinds.PODS.plural] = tuple(pod for pod in pods if pod.name != PLANNED)
 
 
+def cordon(here: World) -> None:
+    """Closes the destination to new pods."""
+    replace_destination(here, Scene().node("cool", mutate=lambda body: body["spec"].update(unschedulable=True)))
+
+
+def taint(here: World) -> None:
+    """Gives the destination a taint that the pod does not tolerate."""
+    key = {"key": "maintenance", "effect": "NoSchedule"}
+    replace_destination(here, Scene().node("cool", mutate=lambda body: body["spec"].update(taints=[key])))
+
+
+def replace_destination(here: World, scene: Scene) -> None:
+    """Has the apiserver tell of the destination as it is in this scene; the watch has not heard of it yet."""
+    nodes = here.door.objects[kinds.NODES.plural]
+    here.door.objects[kinds.NODES.plural] = tuple(scene.nodes.get(node.name, node) for node in nodes)
+
+
+def drop_destination(here: World) -> None:
+    """Takes the destination away."""
+    nodes = here.door.objects[kinds.NODES.plural]
+    here.door.objects[kinds.NODES.plural] = tuple(node for node in nodes if node.name != "cool")
+
+
 def heat(here: World) -> None:
     """Makes the destination hotter, but not hot: it would be over its target line with the pod."""
     here.prometheus.show(Scene().node("hot", memory=0.9).node("cool", memory=0.5))
@@ -95,6 +118,9 @@ MEANWHILE: dict[str, tuple[Callable[[World], None], str, str]] = {
         "not_done",
         "no_destination: cool has become hotter: memory_avg_5m 0.62 > 0.60 with it",
     ),
+    "its destination is cordoned": (cordon, "not_done", "no_destination: cool takes no pods any more"),
+    "its destination is tainted": (taint, "not_done", "no_destination: cool does not take it any more: taint"),
+    "its destination goes": (drop_destination, "not_done", "no_destination: cool has gone"),
 }
 
 
@@ -178,6 +204,6 @@ def test_a_pod_that_cannot_be_read_again_stays_and_the_others_go(tmp_path: pathl
 
     here.door.get = get  # type: ignore[method-assign]
     here.service.run()
-    assert read == ["a-0", "b-0"]
+    assert read == ["a-0", "b-0", "cool2"]
     assert [name for name, _, _ in here.door.evictions] == ["default/b-0"]
     assert [row.result for row in here.ledger.rows(Query())] == ["evicted", "not_done"]

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from descheduler import __main__ as command
-from descheduler.snapshot import pod_list
+from kube.cache import reflector
 from tests import kubeconfigs
 
 HEAD = "apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n"
@@ -50,22 +50,21 @@ def test_without_an_apiserver_it_says_which_address_and_what_to_look_at(tmp_path
     ended = subprocess.run([*command, "--prometheus=http://127.0.0.1:1"], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (3, "")
     *logged, said = ended.stderr.splitlines()
-    expected = ("file in force", "pods could not be listed")
+    expected = ("file in force", "not listed in one piece")
     assert not [line for line in logged if not any(text in line for text in expected) or "{'" in line]
     assert said.startswith("error: GET http://127.0.0.1:1/api/v1/nodes: [Errno 111] Connection refused; ")
     assert said.endswith("is this the apiserver's address (--kubeconfig, --context), and does it run?")
 
 
-def test_a_run_that_ends_early_waits_for_the_list_that_it_began(
+def test_a_run_that_ends_early_waits_for_the_lists_that_it_began(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
 
-    def slowly(_: object) -> tuple[()]:
+    def slowly(_: object) -> None:
         time.sleep(0.5)
         ended.append(True)
-        return ()
 
-    monkeypatch.setattr(pod_list, "unfinished", slowly)
+    monkeypatch.setattr(reflector.Reflector, "list_once", slowly)
     assert invoke(tmp_path, "descheduler: {mode: Obey}\n").exit_code == 2
     assert ended

@@ -102,12 +102,14 @@ def test_an_owner_that_cannot_be_looked_up_keeps_its_own_pod_and_no_other(
     )
 
 
-def test_an_apiserver_that_has_gone_ends_the_run(tmp_path: pathlib.Path) -> None:
+def test_while_the_apiserver_has_gone_nothing_leaves(tmp_path: pathlib.Path) -> None:
     here = world(tmp_path)
     here.door.scale_failure = errors.Unreachable("GET x: connection refused")
     here.door.after_scale = lambda: setattr(here.door, "unreachable", True)
-    with pytest.raises(errors.Unreachable):
-        here.service.run()
+    report = here.service.run()
+    assert report is not None
+    assert scenes.causes(report.plan)["web-0"] == "owner_lookup_failed"
+    assert here.door.evictions == []
 
 
 def test_api_versions_that_do_not_answer_are_not_waited_for_one_by_one(tmp_path: pathlib.Path) -> None:

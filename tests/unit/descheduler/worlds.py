@@ -17,6 +17,7 @@ from descheduler.metrics import Telemetry
 from descheduler.service import Parts, Service
 from descheduler.snapshot import cluster_reader, usage
 from descheduler.snapshot.cluster_reader import Reader
+from descheduler.snapshot.cluster_watch import ClusterView, ClusterWatch
 from kube import kinds
 from kube.events import EventWriter
 from kube.policy_events import PolicyEventPublisher, speaker
@@ -25,6 +26,7 @@ from policy.schema.load_policy import LoadPolicy
 from promql import errors
 from promql.door import Answer, RangeAnswer, Sample
 from promql.queries import identity, node_queries, pod_queries
+from runtime.health import Check
 from runtime.options import ServiceOptions
 from runtime.reloading import Reloading
 from tests import clocks
@@ -51,8 +53,10 @@ class FakePrometheus:
         self.asked.append((expression, at_seconds))
         if self.down:
             raise errors.Unreachable("Prometheus at http://p: connection refused")
-        moment = NOW if at_seconds is None else at_seconds
-        answer = Answer.of(tuple(Sample(labels, value, moment) for labels, value in self._rows(expression, moment)))
+        moment, asked = NOW if at_seconds is None else at_seconds, pod_queries.named(expression)
+        rows = self._rows(asked.expression, moment)
+        named = ((labels, value) for labels, value in rows if asked.names is None or labels["pod"] in asked.names)
+        answer = Answer.of(tuple(Sample(labels, value, moment) for labels, value in named))
         if self.warnings:
             raise errors.Partial("; ".join(self.warnings), answer=answer, reasons=self.warnings)
         return answer
@@ -109,7 +113,7 @@ class World:
         self.service = Service(
             Parts(
                 policy=self.policy,
-                reader=Reader(self.door, self.prometheus, identity.SeriesLabels()),
+                reader=Reader(self.listed, self.door, self.prometheus, identity.SeriesLabels()),
                 ledger=self.ledger,
                 evicter=Evictor(self.door, self.ledger, announcer, clock=self.clock),
                 announcer=announcer,
@@ -133,6 +137,12 @@ class World:
             kinds.BUDGETS.plural: tuple(scene.budgets),
         }
 
+    def listed(self) -> ClusterView:
+        """What the apiserver lists now."""
+        watch = ClusterWatch(self.door, clock=self.clock, rng=random.Random(1))
+        watch.begin_lists()
+        return watch.view()
+
     def metric(self, name: str, **labels: str) -> float | None:
         """A sample of /metrics."""
         return self.registry.get_sample_value(name, labels)
@@ -146,5 +156,5 @@ class World:
             clock=self.clock,
             livez=[],
             registry=self.registry,
-            circuit=lambda: "as told",
+            details=[Check("circuit to Prometheus", lambda: None, lambda: "as told")],
         )

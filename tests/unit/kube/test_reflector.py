@@ -434,6 +434,32 @@ def caught_up(*script: object, **options: Any) -> Scene:
     return Scene(ScriptedDoor(*script), clocks.ManualClock(), **options)
 
 
+REFUSALS = [
+    pytest.param(errors.Unreachable("cut off"), id="cut off"),
+    pytest.param(errors.ServerError("GET", status=504, reason="Timeout", message="too slow"), id="too slow"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_an_answer_too_long_for_the_apiserver_is_asked_for_in_pages(
+    scene: Callable[..., Scene], refusal: Exception
+) -> None:
+    here = scene(refusal, listing(1, node("a", 1)), direct=True, cached_start=True)
+    here.nodes.list_once()
+    assert list(here.nodes.snapshot()) == ["a"]
+    assert here.nodes.synced.is_set()
+    (_, whole), (_, pages) = here.door.asked
+    assert (whole["limit"], whole["from_cache"]) == (0, False)
+    assert pages["limit"] == reflector.PAGE_ITEMS
+
+
+def test_a_single_list_that_is_refused_raises(scene: Callable[..., Scene]) -> None:
+    here = scene(errors.Forbidden("GET", status=403, reason="Forbidden", message="no"), direct=True)
+    with pytest.raises(errors.Forbidden):
+        here.nodes.list_once()
+    assert here.door.verbs == ["list"]
+
+
 def test_catching_up_lists_once_and_then_watches_on_from_where_it_was_on_the_callers_thread() -> None:
     threads: list[threading.Thread] = []
 

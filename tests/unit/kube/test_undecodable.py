@@ -13,6 +13,7 @@ import pytest
 
 from descheduler.snapshot import interned_pods
 from kube import config, errors, kinds, objects
+from kube.cache import watch_status
 from kube.http import client, client_metrics, decoding, undecodable
 from kube.pods import compact
 from tests import builders, clocks, scripted_http
@@ -69,7 +70,7 @@ class Wire:
 
     def metrics(self) -> dict[str, float]:
         registry = prometheus_client.CollectorRegistry()
-        registry.register(client_metrics.DoorCollector(self.door.undecodable))
+        registry.register(client_metrics.DoorCollector(self.door.undecodable, watch_status.Watches({})))
         found = {}
         for family in registry.collect():
             for sample in family.samples:

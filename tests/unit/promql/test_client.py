@@ -37,6 +37,18 @@ def test_a_query_is_asked_for_its_moment_and_within_a_time(
     assert (seen["query"], seen["time"], seen["timeout"]) == ("up", "12.500", "5s")
 
 
+def test_a_query_too_long_for_an_address_is_sent_as_a_form(
+    httpserver: pytest_httpserver.HTTPServer, door: client.Client
+) -> None:
+    httpserver.expect_request(PATH).respond_with_data(GOOD)
+    long = "up{" + ",".join(f'a{number}="x"' for number in range(300)) + "}"
+    door.query("up")
+    door.query(long, at_seconds=7.0)
+    short, form = requests_seen(httpserver)
+    assert (short.method, short.args["query"]) == ("GET", "up")
+    assert (form.method, form.form["query"], form.form["time"], dict(form.args)) == ("POST", long, "7.000", {})
+
+
 @pytest.mark.parametrize("beside", ['"isPartial":true', '"warnings":["one store is down"]'])
 def test_a_partial_answer_is_an_error_that_names_server_query_reason_and_next_step(
     httpserver: pytest_httpserver.HTTPServer, door: client.Client, beside: str

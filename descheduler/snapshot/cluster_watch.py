@@ -1,0 +1,148 @@
+"""The cluster as a run needs it, in memory: nodes, pods, budgets, owners and volumes, each kept by a reflector.
+
+A service watches (`start`): a run reads what is there and lists nothing. A process that makes one run lists each kind
+once (`begin_lists`), on two threads while its libraries are loaded: this module imports no rules, for that reason. In
+a simulation nothing runs by itself: `catch_up` takes in what has happened. However it was filled, `view` is how it is
+read. As the kinds are listed one after the other, a view is never of one moment exactly; what an eviction depends on is
+read again right before it (`eviction.last_look`).
+"""
+
+import collections.abc
+import functools
+import random
+import threading
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from descheduler.snapshot import interned_pods
+from descheduler.snapshot.interned_pods import Pod
+from kube import errors, kinds
+from kube.cache import reflector, watch_status
+from kube.door import KubeDoor
+from kube.objects import (
+    CsiNode,
+    Deployment,
+    DisruptionBudget,
+    Job,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from kube.http.client import Client
+
+UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"  # a finished pod neither uses nor holds anything
+PODS: Final = "pods"
+
+
+class ClusterView(NamedTuple):
+    """All objects at a moment, and for how long each watch has heard nothing (seconds, by the kind's plural)."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    budgets: tuple[DisruptionBudget, ...]
+    namespaces: tuple[Namespace, ...]
+    replica_sets: tuple[ReplicaSet, ...]
+    deployments: tuple[Deployment, ...]
+    stateful_sets: tuple[StatefulSet, ...]
+    replication_controllers: tuple[ReplicationController, ...]
+    jobs: tuple[Job, ...]
+    claims: tuple[PersistentVolumeClaim, ...]
+    volumes: tuple[PersistentVolume, ...]
+    csi_nodes: tuple[CsiNode, ...]
+    silent_seconds: collections.abc.Mapping[str, float]
+
+
+class ClusterWatch:
+    """A reflector for each kind of `ClusterView`. Constructing starts nothing."""
+
+    def __init__(self, door: KubeDoor, *, clock: Clock, rng: random.Random) -> None:
+        make = functools.partial(reflector.Reflector, door, clock=clock, rng=rng, direct=True, cached_start=True)
+        # In the order in which they are listed. Budgets are last: what they allow is not older than the owners.
+        self._kinds: tuple[reflector.Reflector[Any], ...] = (
+            make(kinds.NODES),
+            make(interned_pods.PODS, field_selector=UNFINISHED),
+            make(kinds.NAMESPACES),
+            make(kinds.REPLICA_SETS),
+            make(kinds.DEPLOYMENTS),
+            make(kinds.STATEFUL_SETS),
+            make(kinds.REPLICATION_CONTROLLERS),
+            make(kinds.JOBS),
+            make(kinds.CLAIMS),
+            make(kinds.VOLUMES),
+            make(kinds.CSI_NODES),
+            make(kinds.BUDGETS),
+        )
+        self._by_plural = {one.kind.plural: one for one in self._kinds}
+        self._lists: list[futures.Future[None]] = []
+        self.watches = watch_status.Watches(self._by_plural)
+
+    def start(self, stop: threading.Event) -> None:
+        """Watches everything until `stop` is set."""
+        for one in self._kinds:
+            one.start(stop)
+
+    def begin_lists(self) -> None:
+        """Lists everything once, on threads of their own: pods take as long as all other kinds together."""
+        pods = self._by_plural[PODS]
+        pool = futures.ThreadPoolExecutor(2, thread_name_prefix="list")
+        of_pods = pool.submit(pods.list_once)
+        self._lists = [pool.submit(_list_all, [one for one in self._kinds if one is not pods]), of_pods]
+        pool.shutdown(wait=False)  # nothing else is submitted; the threads end with the lists
+
+    def wait(self) -> None:
+        """Waits until the lists that have begun are over, however they ended."""
+        futures.wait(self._lists)
+
+    def catch_up(self) -> None:
+        """Takes in on the caller's thread what has happened; for a door whose watches end, as a simulated one's."""
+        for one in self._kinds:
+            one.catch_up()
+
+    def missing(self) -> str:
+        """Names a kind that was not listed yet and says why, "" where there is none."""
+        for plural, one in self._by_plural.items():
+            if not one.synced.is_set():
+                return f"{plural} are not listed yet" + (f": {one.problem}" if one.problem else "")
+        return ""
+
+    def view(self) -> ClusterView:
+        """Returns everything as of now. Raises KubeError if a list has failed or a kind was not listed yet."""
+        for one in self._lists:
+            one.result()
+        if missing := self.missing():
+            raise errors.NotListed(missing)
+        found = {plural: tuple(one.snapshot().values()) for plural, one in self._by_plural.items()}
+        return ClusterView(
+            nodes=found["nodes"],
+            pods=found[PODS],
+            budgets=found["poddisruptionbudgets"],
+            namespaces=found["namespaces"],
+            replica_sets=found["replicasets"],
+            deployments=found["deployments"],
+            stateful_sets=found["statefulsets"],
+            replication_controllers=found["replicationcontrollers"],
+            jobs=found["jobs"],
+            claims=found["persistentvolumeclaims"],
+            volumes=found["persistentvolumes"],
+            csi_nodes=found["csinodes"],
+            silent_seconds={plural: one.age_seconds() for plural, one in self._by_plural.items()},
+        )
+
+
+class Connected(NamedTuple):
+    """The door of a process and its watch of the cluster."""
+
+    door: "Client"
+    watch: ClusterWatch
+
+
+def _list_all(reflectors: collections.abc.Iterable[reflector.Reflector[Any]]) -> None:
+    for one in reflectors:
+        one.list_once()
