@@ -12,6 +12,16 @@ from prometheus_client import core, registry
 
 VERBS: Final = ("filter", "prioritize", "preempt")
 DROPPED: Final = ("connections", "bytes", "late")  # over a limit of connections or of memory; too slow
+FORM, BODY, UNKNOWN_NODE, NODES_CHANGED, RELIEF_HINT, EXEMPT, LATE, BUG = SLOW_PATH_REASONS = (
+    "form",  # no POST of JSON with a length, or over the limit
+    "body",  # not as kube-scheduler writes it with nodeCacheCapable, or a pod that cannot be read
+    "unknown_node",
+    "nodes_changed",  # while the request was read
+    "relief_hint",
+    "exempt",  # not judged by load: by the policy, or because it opted out
+    "late",
+    "bug",
+)
 DURATION_BUCKETS_SECONDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 
 
@@ -26,46 +36,38 @@ class Metrics:
             buckets=DURATION_BUCKETS_SECONDS,
             registry=into,
         )
-        self.rejected = prometheus_client.Counter(
-            "evenload_extender_nodes_rejected",
-            "Nodes rejected in filter answers by reason; a rise means hot nodes.",
-            ["reason"],
-            registry=into,
+        self.rejected = _counter(
+            into, "nodes_rejected", "Nodes rejected in filter answers by reason; a rise means hot nodes.", "reason"
         )
-        self.degraded = prometheus_client.Counter(
-            "evenload_extender_degraded",
+        self.degraded = _counter(
+            into,
+            "degraded",
             "Decisions made on less than whole data by cause; a rise means that load is being guessed.",
-            ["cause"],
-            registry=into,
+            "cause",
         )
-        judged = prometheus_client.Counter(
-            "evenload_extender_filtered_nodes",
-            "Nodes in filter answers by verdict; where most are rejected, pods stay Pending.",
-            ["verdict"],
-            registry=into,
-        )
+        text = "Nodes in filter answers by verdict; where most are rejected, pods stay Pending."
+        judged = _counter(into, "filtered_nodes", text, "verdict", ("passed", "rejected"))
         self.nodes_passed, self.nodes_rejected = judged.labels("passed"), judged.labels("rejected")
-        self.loop_failures = prometheus_client.Counter(
-            "evenload_extender_loop_failures",
-            "Cycles of background work that failed; a rise is a bug or an unreadable file.",
-            registry=into,
-        )
-        self.fast_path_failures = prometheus_client.Counter(
-            "evenload_extender_fast_path_failures",
-            "Requests answered the slow way because the fast path raised, by exception; any rise is a bug.",
-            ["exception"],
-            registry=into,
-        )
-        self.dropped = prometheus_client.Counter(
-            "evenload_extender_connections_dropped",
-            "Connections ended before an answer by reason; a rise is a client that is slow, or means harm.",
-            ["reason"],
-            registry=into,
-        )
-        for reason in DROPPED:
-            self.dropped.labels(reason)
+        text = "Cycles of background work that failed; a rise is a bug or an unreadable file."
+        self.loop_failures = _counter(into, "loop_failures", text)
+        text = "Requests answered the slow way because the fast path raised, by exception; any rise is a bug."
+        self.fast_path_failures = _counter(into, "fast_path_failures", text, "exception")
+        text = "Filter and prioritize requests that the fast path left to the slower one, by reason."
+        self.slow_path = _counter(into, "slow_path", text, "reason", SLOW_PATH_REASONS)
+        text = "Connections ended before an answer by reason; a rise is a client that is slow, or means harm."
+        self.dropped = _counter(into, "connections_dropped", text, "reason", DROPPED)
         for verb in VERBS:  # there from the start, at 0: a scheduler that never asks is told by it
             self.duration_seconds.labels(verb, "ok")
+
+
+def _counter(
+    into: prometheus_client.CollectorRegistry, name: str, text: str, label: str = "", values: Iterable[str] = ()
+) -> prometheus_client.Counter:
+    """A counter, by one label or by none; the values that are known are there from the start, at 0."""
+    made = prometheus_client.Counter(f"evenload_extender_{name}", text, [label] if label else [], registry=into)
+    for value in values:
+        made.labels(value)
+    return made
 
 
 class ReplicaState(NamedTuple):

@@ -8,7 +8,8 @@
 //	client -target us=http://127.0.0.1:8900 -target reference=http://127.0.0.1:9000 -names FILE -pod FILE -count 500
 //
 // For every pod of a round each target is asked filter over `count` names in an order of the pod's own, prioritize over
-// the names that passed (as the scheduler does), and prioritize over names it was never asked about before ("cold").
+// the names that passed (as the scheduler does), prioritize over names it was never asked about before ("cold"), and at
+// last both about the first pod again, which the target has just placed ("again").
 package main
 
 import (
@@ -121,6 +122,13 @@ func (s *settings) ask(one *target, random *rand.Rand, id string, warming bool) 
 	again := must(json.Marshal(extenderArgs{Pod: s.podOf(id), NodeNames: &names}))
 	one.note("prioritize", one.caller.post("prioritize", again, &scores), warming)
 	one.note("prioritize cold", one.caller.post("prioritize", s.request(random, id+"-cold"), &scores), warming)
+	passed = filterResult{}
+	one.note("filter again", one.caller.post("filter", s.request(random, id), &passed), warming)
+	if passed.NodeNames != nil {
+		names = *passed.NodeNames
+	}
+	again = must(json.Marshal(extenderArgs{Pod: s.podOf(id), NodeNames: &names}))
+	one.note("prioritize again", one.caller.post("prioritize", again, &scores), warming)
 }
 
 func (s *settings) request(random *rand.Rand, id string) []byte {

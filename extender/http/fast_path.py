@@ -1,9 +1,9 @@
 """The hot verbs without a framework: a WSGI function that answers the usual /filter and /prioritize from the board.
 
 It stands in front of the Flask application (`service`) and hands everything else on to it, the body included: other
-routes, whole nodes, unknown names, lower-case keys, pods that are exempt or ask to be, pods that already count
-somewhere, relief hints, a sample that is hot throughout, and whatever is not the JSON that Go writes. So the slow path
-stays the one definition of every answer, and this one may decline whenever it is in doubt.
+routes, whole nodes, unknown names, lower-case keys, pods that are exempt or ask to be, relief hints, and whatever is
+not the JSON that Go writes. So the slow path stays the one definition of every answer, and this one may decline
+whenever it is in doubt. Each request of kube-scheduler that it declines is counted with the reason.
 
 The winner is assumed when the server closes the reply: after its last byte is sent, on the same thread, before the next
 request of that connection is read, so that the next pod of the same scheduler sees the placement; another scheduler may
@@ -21,7 +21,7 @@ from wsgiref import types as wsgi
 
 import numpy as np
 
-from extender import deadline, protocol
+from extender import deadline, metrics, protocol
 from extender.http import app, deferred
 from extender.state import cluster_view, name_table, node_cache, score_cache
 from extender.verbs import decision_log, verbs
@@ -35,6 +35,14 @@ _CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 _NAMES: Final = b',"NodeNames":["'
 _END: Final = b'"]}'
 ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
+
+
+class Declined(Exception):
+    """The slow path must answer; `reason` is one of metrics.SLOW_PATH_REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class ParsedRequest(NamedTuple):
@@ -65,7 +73,7 @@ class _Order(NamedTuple):
     rows: node_cache.Rows
 
 
-Answer = collections.abc.Callable[[bytes, float], Reply | None]
+Answer = collections.abc.Callable[[bytes, float], Reply]  # raises Declined
 
 
 class NameListCache:
@@ -106,13 +114,16 @@ class FastPath:
     ) -> collections.abc.Iterable[bytes]:
         """One request."""
         answer = self._verbs.get(environ["PATH_INFO"])
+        if answer is None:
+            return self._application(environ, start_response)
         length = environ.get("CONTENT_LENGTH") or ""
         plain = environ["REQUEST_METHOD"] == "POST" and environ.get("CONTENT_TYPE", "") in _JSON
-        if answer is None or not plain or not length.isdigit() or int(length) > protocol.BODY_LIMIT_BYTES:
+        if not plain or not length.isdigit() or int(length) > protocol.BODY_LIMIT_BYTES:
+            self._decline(metrics.FORM)
             return self._application(environ, start_response)
         started_seconds = self._parts.clock.monotonic()
         body = environ["wsgi.input"].read(int(length))
-        reply = self._attempt(answer, body) if len(body) == int(length) else None
+        reply = self._attempt(answer, body, complete=len(body) == int(length))
         if reply is None:
             environ["wsgi.input"] = io.BytesIO(body)
             return self._application(environ, start_response)
@@ -128,36 +139,45 @@ class FastPath:
         """Builds this second's score table before the first request needs it."""
         self._boards.current(self._parts.clock.now())
 
-    def _attempt(self, answer: Answer, body: bytes) -> Reply | None:
+    def _attempt(self, answer: Answer, body: bytes, *, complete: bool) -> Reply | None:
         """Returns the answer, or None where there is none: also when it would be late, or when a bug raises here (it is
         counted), because the application can still answer.
         """
-        made: list[Reply | None] = []
+        made: list[Reply] = []
 
         def work() -> None:
-            with contextlib.suppress(deadline.Overrun):
+            try:
                 deadline.check()
+                if not complete:
+                    raise Declined(metrics.FORM)
                 made.append(answer(body, self._parts.clock.now()))
+            except deadline.Overrun:
+                self._decline(metrics.LATE)
+            except Declined as found:
+                self._decline(found.reason)
 
         loop.attempt("answer from the board", work, self._count_failure)
         return made[0] if made else None
 
+    def _decline(self, reason: str) -> None:
+        self._parts.metrics.slow_path.labels(reason).inc()
+
     def _count_failure(self, error: BaseException) -> None:
+        self._decline(metrics.BUG)
         self._parts.metrics.fast_path_failures.labels(type(error).__name__).inc()
 
-    def _filter(self, body: bytes, now_seconds: float) -> Reply | None:
+    def _filter(self, body: bytes, now_seconds: float) -> Reply:
         asked = self._question(body, now_seconds)
-        if asked is None or _needs_more(asked.current, asked.pod):
-            return None
         current = asked.current
-        allowed = current.allowed[asked.rows]
+        _check_judged_by_load(current, asked.pod)
+        allowed, causes = current.allowed[asked.rows], current.causes(asked.rows)
+        if not allowed.any():
+            verdicts = cluster_view.CandidateRows(current.standing, asked.rows).verdicts()
+            allowed, causes = verdicts.allowed, (*causes, "all_rejected") if verdicts.kept_coolest else causes
         passed, hot = asked.rows[allowed], asked.rows[~allowed]
-        if not len(passed):
-            return None  # rare, and `coolest` may say otherwise
-        text = name_table.written(current.labels.directory.names[passed].tolist()) if len(hot) else asked.text
+        text = _names_text(asked, passed)
         self._orders.keep(text, current.labels, passed)
         reply = protocol.joined_filter(text, current.refusals[hot].tolist())
-        causes = current.causes(asked.rows)
         return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
 
     def _filtered(
@@ -175,10 +195,8 @@ class FastPath:
 
         deferred.do(note)
 
-    def _prioritize(self, body: bytes, now_seconds: float) -> Reply | None:
+    def _prioritize(self, body: bytes, now_seconds: float) -> Reply:
         asked = self._question(body, now_seconds)
-        if asked is None:
-            return None
         current, rows = asked.current, asked.rows
         every, causes = current.standing, current.causes(rows)
         load = every.estimate(asked.pod, asked.mean).load if every.in_force.weighing.incoming_pod else None
@@ -221,22 +239,28 @@ class FastPath:
             if 2 * len(request.rows) >= len(request.current.labels.rows):
                 self._boards.current(self._parts.clock.now())
 
-    def _question(self, body: bytes, now_seconds: float) -> ParsedRequest | None:
-        """The request in a body as Go writes it, with known names; None for any other."""
+    def _question(self, body: bytes, now_seconds: float) -> ParsedRequest:
+        """The request in a body as Go writes it, with known names; Declined for any other.
+
+        A pod that counts somewhere already (it is asked about again within seconds, or another scheduler has placed it)
+        is judged as if it did not.
+        """
         begin, end = body.rfind(_NAMES), body.rfind(_END)
         if begin < 0 or body[end:].rstrip(b" \t\r\n") != _END:
-            return None
+            raise Declined(metrics.BODY)
         pod = protocol.pod_before_names(body[:begin])
-        if pod is None or self._parts.view.placements.knows(pod.uid):
-            return None
+        if pod is None:
+            raise Declined(metrics.BODY)
         text = body[begin + len(_NAMES) - 2 : end + 2]
         labels = self._boards.labels(now_seconds)
         rows = self._rows(text, labels)
         if rows is None:
-            return None
-        current = self._boards.current(now_seconds, rows)
-        if current.labels is not labels:
-            return None  # a node came or went just now
+            raise Declined(metrics.UNKNOWN_NODE)
+        current: score_cache.ScoreTable | None = self._boards.current(now_seconds, rows)
+        if current is not None and self._parts.view.placements.knows(pod.uid):
+            current = self._boards.without(current, pod.uid)
+        if current is None or current.labels is not labels:
+            raise Declined(metrics.NODES_CHANGED)
         return ParsedRequest(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
 
     def _rows(self, text: bytes, labels: score_cache.NodeLabels) -> node_cache.Rows | None:
@@ -258,12 +282,23 @@ class FastPath:
         return rows if np.bincount(rows).max() == 1 else None
 
 
-def _needs_more(current: score_cache.ScoreTable, pod: objects.Pod) -> bool:
-    """Whether filtering this pod takes more than the board: it need not be judged, or a relief hint may concern it."""
+def _names_text(request: ParsedRequest, passed: node_cache.Rows) -> bytes:
+    """The JSON list of the names that passed."""
+    if len(passed) == len(request.rows):
+        return request.text
+    names: list[bytes] = request.current.labels.directory.names[passed].tolist()
+    return name_table.written(names) if names else b"[]"
+
+
+def _check_judged_by_load(current: score_cache.ScoreTable, pod: objects.Pod) -> None:
+    """Raises Declined if filtering this pod takes more than the board: a relief hint may concern it, or it is not
+    judged by load.
+    """
     every = current.standing
     if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
-        return True
-    return verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None
+        raise Declined(metrics.RELIEF_HINT)
+    if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:
+        raise Declined(metrics.EXEMPT)
 
 
 class _SentReply:

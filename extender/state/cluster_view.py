@@ -168,6 +168,12 @@ class CandidateRows(NamedTuple):
     standing: Candidates
     rows: node_cache.Rows
 
+    def verdicts(self) -> filtering.Verdicts:
+        """Returns the filter's verdicts, as `Candidates.verdicts`."""
+        every, rows = self.standing, self.rows
+        own = None if every.loads.own_limits is None else every.loads.own_limits[rows]
+        return filtering.verdicts(every.values[rows], every.expected[rows], every.in_force.rules, own)
+
     def candidates(self) -> Candidates:
         """Returns the candidates with arrays and names of their own."""
         every, rows = self.standing, self.rows
@@ -312,12 +318,32 @@ class ClusterView:
             crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides="")
         if before is None or len(rows) == len(loads.names):
             return _joined(in_force, at_seconds, loads.names, loads, rows, crowded, self.stale_watches())
-        names = tuple(map(loads.names.__getitem__, rows.tolist()))
-        read = before.fresh[rows], before.values.take(rows, axis=0)  # the same readings, as fresh as they were
-        expected = crowded.amounts * _shares(in_force, loads, rows)
-        return Candidates(
-            in_force, at_seconds, names, loads, rows, *read, expected, crowded.counts, self.stale_watches()
-        )
+        return self._placed_anew(before, at_seconds, rows, crowded)
+
+    def besides(self, standing: Candidates, uid: str) -> Candidates | None:
+        """The row of the node on which a pod counts, as it is without the pod, at the moment of `standing`; no row if
+        it counts on none. None if the nodes or the policy are others than in `standing`.
+        """
+        with self._lock:
+            loads, at_seconds = self.nodes.loads(), standing.now_seconds
+            if loads is not standing.loads or self._in_force is not standing.in_force:
+                return None
+            row = loads.index.get(self.placements.node_of(uid))
+            rows = np.array([] if row is None else [row], dtype=np.intp)
+            crowded = self.placements.crowding(loads.index, len(loads.names), rows, at_seconds, besides=uid)
+        return self._placed_anew(standing, at_seconds, rows, crowded)
+
+    def _placed_anew(
+        self,
+        old: Candidates,
+        at_seconds: float,
+        rows: node_cache.Rows,
+        crowded: expected_load_table.ExpectedLoadColumns,
+    ) -> Candidates:
+        """Some rows with the placements of a moment, and the readings of `old`, as fresh as they were."""
+        names, read = tuple(map(old.loads.names.__getitem__, rows.tolist())), (old.fresh[rows], old.values[rows])
+        expected, stale = crowded.amounts * _shares(old.in_force, old.loads, rows), self.stale_watches()
+        return Candidates(old.in_force, at_seconds, names, old.loads, rows, *read, expected, crowded.counts, stale)
 
     def all_nodes(self, now_seconds: float) -> Candidates:
         """Every known node by name, as an average pod would find it."""

@@ -165,6 +165,11 @@ class PlacementTable:
             self._expire(now_seconds)
             return self._rows.touched(requested_rows, aging=aging)
 
+    def node_of(self, uid: str) -> str:
+        """The node on which a pod counts, "" if on none."""
+        placement = self._pods.get(uid)
+        return placement.binding.node if placement is not None else ""
+
     def knows(self, uid: str) -> bool:
         """Whether a pod counts on some node, assumed or confirmed."""
         return uid in self._pods

@@ -128,6 +128,13 @@ class ScoreCache:
             self._board = board
             return board
 
+    def without(self, board: ScoreTable, uid: str) -> ScoreTable | None:
+        """A board as if a pod counted on no node; None if the nodes or the policy changed since it was made."""
+        changed = self._view.besides(board.standing, uid)
+        if changed is None:
+            return None
+        return _repaired(board, changed) if len(changed.rows) else board
+
 
 def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
     """A board of all rows; names and bytes that are as before are taken over."""

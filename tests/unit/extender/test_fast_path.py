@@ -75,7 +75,16 @@ class Side:
             (one.name, *sorted(one.labels.items())): one.value
             for family in self.registry.collect()
             for one in family.samples
-            if not one.name.endswith(("_created", "_sum", "_bucket")) and one.value
+            if not one.name.endswith(("_created", "_sum", "_bucket", "slow_path_total")) and one.value
+        }
+
+    def slow_path(self) -> dict[str, float]:
+        """How many requests the fast path declined, by reason."""
+        samples = [one for family in self.registry.collect() for one in family.samples]
+        return {
+            one.labels["reason"]: one.value
+            for one in samples
+            if one.name == "evenload_extender_slow_path_total" and one.value
         }
 
     def state_of(self) -> Any:
@@ -341,6 +350,31 @@ def scores(pair: Pair, at: int) -> dict[str, int]:
     return {row["Host"]: row["Score"] for row in pair.ask("prioritize", body)}
 
 
+def test_a_pod_that_is_asked_about_again_is_judged_as_if_it_stood_nowhere_without_flask(pair: Pair) -> None:
+    pair.wait("p")
+    pair.bind("b1", "node-1", 5)
+    for _ in range(3):
+        answer = pair.ask("filter", go_body(list(NAMES), "p", cpu="4"))
+        pair.ask("prioritize", go_body(answer["NodeNames"], "p", cpu="4"))
+        pair.ask("prioritize", go_body(answer["NodeNames"][::-1], "p", cpu="4"))
+    again = go_body(list(NAMES), "b1", cpu="500m", owner=OWNERS[1])
+    pair.ask("filter", again)
+    assert pair.fast.view.placements.knows(pair.pods["p"].uid)
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
+@pytest.mark.parametrize("rejected", ["coolest", "pending"])
+def test_where_all_nodes_are_hot_flask_is_not_asked(pair: Pair, rejected: str) -> None:
+    pair.policy(worlds.policy(filter={"whenAllRejected": rejected}))
+    for at, name in enumerate(NAMES):
+        pair.node(name, {**worlds.HOT, "cpu_avg_5m": 0.9 + at / 1000})
+    answer = pair.ask("filter", go_body(list(NAMES), "p"))
+    assert len(answer["NodeNames"]) == (2 if rejected == "coolest" else 0)
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
 def test_prioritize_knows_the_list_that_filter_passed(pair: Pair) -> None:
     passed = pair.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
     scores = pair.ask("prioritize", go_body(passed, "p"))
@@ -393,20 +427,39 @@ def test_odd_requests_get_the_slow_path_s_answer(pair: Pair, verb: str, body: by
 
 def test_another_media_type_and_a_length_that_is_none_are_for_flask_to_refuse(pair: Pair) -> None:
     assert pair.fast.post("filter", go_body(list(NAMES), "p"), "text/plain")[0].startswith("415")
-    assert pair.fast.declined == 1
+    assert pair.fast.slow_path() == {"form": 1}
 
 
 def test_a_hint_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.node("node-1", worlds.HOT, 0, RELIEF)
     pair.ask("filter", go_body(list(NAMES), "p"))
-    assert pair.fast.declined == 1
+    assert pair.fast.slow_path() == {"relief_hint": 1}
     pair.compare()
 
 
 def test_a_pod_that_opted_out_makes_the_slow_path_answer(pair: Pair) -> None:
     pair.ask("filter", go_body(list(NAMES), "p", annotations=OPTED_OUT))
-    assert pair.fast.declined == 1
+    assert pair.fast.slow_path() == {"exempt": 1}
     pair.compare()
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [("an unknown name", "unknown_node"), ("spaces", "body"), ("whole nodes", "body"), ("no pod", "body")],
+)
+def test_why_the_slow_path_answered_is_counted(pair: Pair, odd: str, reason: str) -> None:
+    pair.ask("prioritize", ODD[odd])
+    assert pair.fast.slow_path() == {reason: 1}
+
+
+def test_a_request_about_nodes_that_change_while_it_is_read_is_for_the_slow_path(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.wait("p")
+    pair.ask("prioritize", go_body(list(NAMES), "p"))
+    monkeypatch.setattr(pair.fast.view, "besides", lambda _standing, _uid: None)
+    pair.ask("prioritize", go_body(list(NAMES), "p"))
+    assert pair.fast.slow_path() == {"nodes_changed": 1}
 
 
 def test_a_node_is_held_to_its_own_thresholds_without_flask(pair: Pair) -> None:
@@ -536,11 +589,12 @@ def test_what_fails_after_an_answer_costs_only_itself(pair: Pair, monkeypatch: p
 
 
 def test_what_fails_in_here_is_answered_by_flask(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_path, "_needs_more", lambda *_: 1 / 0)
+    monkeypatch.setattr(fast_path, "_check_judged_by_load", lambda *_: 1 / 0)
     pair.ask("filter", go_body(list(NAMES), "p"))
     assert pair.fast.declined == 1
     failures = "evenload_extender_fast_path_failures_total"
     assert pair.fast.registry.get_sample_value(failures, {"exception": "ZeroDivisionError"}) == 1
+    assert pair.fast.slow_path() == {"bug": 1}
 
 
 def test_a_list_longer_than_that_of_all_nodes_is_not_even_split(pair: Pair) -> None:
