@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from bench import annotator, answers, descheduler, footprint, scoring, simulator, table, throughput
+from bench import annotator, answers, descheduler, footprint, growth, scoring, simulator, table, throughput
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a trace
+BY_NAME_ONLY = ("scoring", "growth")  # placements, not speed, by a trace; how costs grow, compared with nothing
 
 
 @click.command()
@@ -24,6 +24,7 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
 @click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint` and `annotator`.")
 @click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
+@click.option("--tls", is_flag=True, help="`answers` over mTLS.")
 @click.option("--rounds", default=10, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
 @click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`, and at last for `annotator`.")
@@ -39,6 +40,7 @@ BY_NAME_ONLY = ("scoring",)  # it measures placements, not speed, and needs a tr
 @click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
 @click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
 @click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
+@click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
 @click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
 @click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
 @click.option(
@@ -67,6 +69,7 @@ class _Sizes:
     """The options of the same names."""
 
     nodes: int
+    tls: bool
     repeats: int
     rounds: int
     calls: int
@@ -82,6 +85,7 @@ class _Sizes:
     simulated_nodes: int
     simulated_days: float
     simulated_pods: int
+    picture: pathlib.Path | None
     seeds: int
     workers: int
     days: float
@@ -89,7 +93,9 @@ class _Sizes:
 
 def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Callable[[], list[table.Row]]]:
     """Returns the function that measures each part."""
-    asked = answers.Settings(nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed)
+    asked = answers.Settings(
+        nodes=sizes.nodes, legs=sizes.repeats, rounds=sizes.rounds, calls=sizes.calls, seed=seed, tls=sizes.tls
+    )
     placed = throughput.Settings(sizes.scheduler_nodes, sizes.scheduled, sizes.legs, seed)
     annotated = annotator.Settings(
         few_nodes=sizes.few_nodes,
@@ -111,6 +117,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "footprint": lambda: footprint.measure(footprint.Settings(sizes.nodes, sizes.pods, seed)),
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
+        "growth": lambda: growth.measure(growth.Settings(picture=sizes.picture, seed=seed)),
         "scoring": lambda: scoring.measure(compared),
     }
 

@@ -21,7 +21,6 @@ import subprocess
 import tempfile
 from typing import NamedTuple
 
-import requests
 from prometheus_client import parser
 
 import cluster
@@ -34,6 +33,7 @@ VERBS = ("filter", "prioritize", "prioritize cold", "filter again", "prioritize 
 AWAITED = "evenload_extender_awaited_pods"
 Leg = dict[str, dict[str, dict[str, float]]]  # what the client prints: contestant, verb, figure
 LIMITS = {5000: {"p50": 0.8, "p99": 0.9}, 500: {"p99": 1.3}}
+TLS_LIMITS = {5000: {"p50": 0.9, "p99": 0.9}, 500: {"p50": 1.3, "p99": 1.3}}
 
 
 class Settings(NamedTuple):
@@ -47,6 +47,7 @@ class Settings(NamedTuple):
     rounds: int = 10
     calls: int = 50
     seed: int = 1
+    tls: bool = False  # mTLS on both sides
 
 
 class FailedCalls(Exception):
@@ -72,17 +73,36 @@ def measure(settings: Settings) -> list[Row]:
         fleet.store(etcd_url(running), fleet.stored_nodes(settings.nodes, rng, now_seconds))
         fleet.store(etcd_url(running), (fleet.waiting(pod, name) for name in pod_names(settings)))
         (directory / "pod.json").write_text(json.dumps(pod), encoding="utf-8")
+        tls = contestants.tls_files(directory) if settings.tls else None
         with (
-            contestants.evenload(running.kubeconfig, directory) as ours,
-            contestants.reference(known, directory) as theirs,
+            contestants.evenload(running.kubeconfig, directory, tls) as ours,
+            contestants.reference(known, directory, tls) as theirs,
         ):
             legs: dict[int, list[Leg]] = {count: [] for count in settings.names}
+            spent: dict[int, list[tuple[float, float]]] = {count: [] for count in settings.names}
             for leg in range(settings.legs):
                 pair = (theirs, ours) if leg % 2 else (ours, theirs)
                 for count, seen in legs.items():
+                    before = ours.processor_seconds(), theirs.processor_seconds()
                     seen.append(_ask(settings, count, leg, pair, directory))
-                    check_awaited(_metrics_text(ours.url))
-            return [row for count, seen in legs.items() for row in rows(count, seen)]
+                    after = ours.processor_seconds(), theirs.processor_seconds()
+                    spent[count].append((after[0] - before[0], after[1] - before[1]))
+                    check_awaited(_metrics_text(ours))
+            limits = TLS_LIMITS if settings.tls else LIMITS
+            found = [row for count, seen in legs.items() for row in rows(count, seen, limits.get(count, {}))]
+            found += [_processor_row(settings, count, each) for count, each in spent.items()]
+            return [row._replace(what=f"mTLS: {row.what}") for row in found] if settings.tls else found
+
+
+def alone(
+    settings: Settings, kubeconfig: pathlib.Path, pod: dict[str, object], directory: pathlib.Path
+) -> dict[str, float]:
+    """The p50 of each verb in milliseconds, of Evenload's extender with no other beside it."""
+    (directory / "pod.json").write_text(json.dumps(pod), encoding="utf-8")
+    (directory / "names").write_text("\n".join(fleet.names(settings.nodes)), encoding="utf-8")
+    with contestants.evenload(kubeconfig, directory) as ours:
+        leg = _ask(settings, settings.names[0], 0, (ours,), directory)
+    return {verb: figures["p50_microseconds"] / 1e3 for verb, figures in leg[contestants.US].items()}
 
 
 def etcd_url(running: cluster.Cluster) -> str:
@@ -113,8 +133,10 @@ def check_awaited(metrics_text: str) -> None:
         )
 
 
-def rows(count: int, legs: list[Leg]) -> list[Row]:
-    """Of each verb p50 and p99 beside the reference's: the medians of the legs, and how far their ratios lie apart."""
+def rows(count: int, legs: list[Leg], limits: collections.abc.Mapping[str, float]) -> list[Row]:
+    """Of each verb p50 and p99 beside the reference's: the medians of the legs, and how far their ratios lie apart;
+    `limits` are the ratios allowed, by quantile.
+    """
     made = []
     for verb in VERBS:
         for quantile in ("p50", "p99"):
@@ -123,7 +145,7 @@ def rows(count: int, legs: list[Leg]) -> list[Row]:
                 [leg[name][verb][key] / 1e3 for leg in legs] for name in (contestants.US, contestants.REFERENCE)
             )
             ratios = [mine / yardstick for mine, yardstick in zip(ours, theirs, strict=True)]
-            what, limit = f"{verb}, {count:,} names, {quantile}", LIMITS.get(count, {}).get(quantile)
+            what, limit = f"{verb}, {count:,} names, {quantile}", limits.get(quantile)
             medians = statistics.median(ours), "ms", statistics.median(theirs)
             made.append(Row(what, *medians, limit, legs=(min(ratios), max(ratios))))
     return made
@@ -133,10 +155,19 @@ def _leg_seed(settings: Settings, leg: int) -> int:
     return settings.seed * 1000 + leg
 
 
-def _metrics_text(url: str) -> str:
-    with requests.Session() as session:
-        session.trust_env = False
-        answer = session.get(f"{url}/metrics", timeout=10)
+def _processor_row(settings: Settings, count: int, legs: list[tuple[float, float]]) -> Row:
+    """Processor time of a pod's filter and prioritize: two of the requests of a leg, the first round included."""
+    requests_made = settings.rounds * settings.calls * len(VERBS)
+    ours, theirs = ([2e3 * seconds / requests_made for seconds in column] for column in zip(*legs, strict=True))
+    ratios = [mine / yardstick for mine, yardstick in zip(ours, theirs, strict=True) if yardstick]
+    medians = statistics.median(ours), "ms", statistics.median(theirs)
+    what = f"processor time of filter and prioritize, {count:,} names"
+    return Row(what, *medians, legs=(min(ratios), max(ratios)) if ratios else None)
+
+
+def _metrics_text(ours: contestants.Contestant) -> str:
+    with ours.session() as session:
+        answer = session.get(f"{ours.url}/metrics", timeout=10)
         answer.raise_for_status()
         return answer.text
 
@@ -149,6 +180,8 @@ def _ask(
     command = [str(client), "-names", str(names), "-pod", str(directory / "pod.json")]
     for one in pair:
         command += ["-target", f"{one.name}={one.url}"]
+    if (tls := pair[0].tls) is not None:
+        command += ["-ca", str(tls.authority), "-cert", str(tls.client_certificate), "-key", str(tls.client_key)]
     command += ["-count", str(count), "-rounds", str(settings.rounds), "-calls", str(settings.calls)]
     answer = subprocess.run(
         [*command, "-seed", str(_leg_seed(settings, leg))], capture_output=True, text=True, timeout=600, check=True

@@ -10,11 +10,13 @@ import os
 import pathlib
 import random
 import sys
+from typing import NamedTuple
 
 import requests
 import yaml
 
 from cluster import ports, processes, programs
+from runtime import certificates, clock
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
@@ -23,13 +25,31 @@ REFERENCE = "reference"
 _PORTS = ports.Ports(random.SystemRandom())
 
 
+class TlsFiles(NamedTuple):
+    """PEM files of a bench over mTLS."""
+
+    authority: pathlib.Path
+    certificate: pathlib.Path
+    key: pathlib.Path
+    client_certificate: pathlib.Path
+    client_key: pathlib.Path
+
+
 class Contestant:
     """One extender: its process and where it answers."""
 
-    def __init__(self, name: str, command: collections.abc.Sequence[str], probe: str, directory: pathlib.Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: collections.abc.Sequence[str],
+        probe: str,
+        directory: pathlib.Path,
+        tls: TlsFiles | None = None,
+    ) -> None:
         self.name = name
+        self.tls = tls
         port = _PORTS.of(name)
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
         self._probe = self.url + probe
         component = processes.Component(name, lambda: [*command, f"127.0.0.1:{port}"], self._answers)
         self.process = processes.Process(component, directory / f"{name}.log", _PORTS, lambda: None)
@@ -43,11 +63,24 @@ class Contestant:
 
     def _answers(self) -> bool:
         try:
-            with requests.Session() as session:
-                session.trust_env = False
+            with self.session() as session:
                 return session.get(self._probe, timeout=2).status_code in (200, 404)
         except requests.RequestException:
             return False
+
+    def session(self) -> requests.Session:
+        """Returns a client that it answers."""
+        made = requests.Session()
+        made.trust_env = False
+        if self.tls is not None:
+            made.verify = str(self.tls.authority)
+            made.cert = (str(self.tls.client_certificate), str(self.tls.client_key))
+        return made
+
+    def processor_seconds(self) -> float:
+        """Processor time of the process and its children so far."""
+        assert self.process.pid is not None
+        return sum(_processor_seconds(one) for one in _family(self.process.pid))
 
     def memory_mebibytes(self) -> float:
         """Proportional memory (PSS) of the process and its children: pages that forked processes share count once."""
@@ -55,27 +88,50 @@ class Contestant:
         return pss_mebibytes(self.process.pid)
 
 
-def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path) -> Contestant:
+def tls_files(directory: pathlib.Path) -> TlsFiles:
+    """Makes an authority, a server's and a client's certificate."""
+    now_seconds = clock.WallClock().now()
+    authority = certificates.Authority.create(now_seconds=now_seconds, days=1)
+    served = authority.serving(["127.0.0.1"], now_seconds=now_seconds, days=1)
+    client = authority.client("system:kube-scheduler", [], now_seconds=now_seconds, days=1)
+    texts = (authority.pair.certificate, served.certificate, served.key, client.certificate, client.key)
+    found = TlsFiles(*(directory / f"{name}.pem" for name in TlsFiles._fields))
+    for path, text in zip(found, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return found
+
+
+def evenload(kubeconfig: pathlib.Path, directory: pathlib.Path, tls: TlsFiles | None = None) -> Contestant:
     """Returns Evenload's extender, not yet started."""
     policy = directory / "policy.yaml"
     document = yaml.safe_load((ROOT / "deploy" / "policies" / "default.yaml").read_text(encoding="utf-8"))
     document["sync"]["staleAfter"] = "24h"
     policy.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "extender", "--policy", str(policy), "--kubeconfig", str(kubeconfig), "--listen"]
-    return Contestant(US, command, "/readyz", directory)
+    command = [sys.executable, "-m", "extender", "--policy", str(policy), "--kubeconfig", str(kubeconfig)]
+    if tls is not None:
+        command += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key), "--client-ca", str(tls.authority)]
+    return Contestant(US, [*command, "--listen"], "/readyz", directory, tls)
 
 
-def reference(names: collections.abc.Sequence[str], directory: pathlib.Path) -> Contestant:
+def reference(names: collections.abc.Sequence[str], directory: pathlib.Path, tls: TlsFiles | None = None) -> Contestant:
     """The Go extender, not yet started."""
     known = directory / "names"
     known.write_text("\n".join(names), encoding="utf-8")
-    command = [str(programs.built(HERE / "reference")), "-nodes", str(known), "-listen"]
-    return Contestant(REFERENCE, command, "/", directory)
+    command = [str(programs.built(HERE / "reference")), "-nodes", str(known)]
+    if tls is not None:
+        command += ["-cert", str(tls.certificate), "-key", str(tls.key), "-client-ca", str(tls.authority)]
+    return Contestant(REFERENCE, [*command, "-listen"], "/", directory, tls)
 
 
 def pss_mebibytes(pid: int) -> float:
     """Proportional memory of a process and its children."""
     return sum(_pss_kibibytes(one) for one in _family(pid)) / 1024
+
+
+def _processor_seconds(pid: int) -> float:
+    # utime and stime: fields 14 and 15 of proc(5), behind the name in parentheses
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _family(pid: int) -> list[int]:

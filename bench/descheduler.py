@@ -69,26 +69,28 @@ def measure(settings: Settings) -> list[Row]:
         for name in ("kwok", "kube-controller-manager"):
             running.processes[name].stop()
         etcd, workloads = answers.etcd_url(running), -(-settings.pods // fleet.REPLICAS)
-        done = fleet.store(etcd, _crowded(fleet.stored_nodes(settings.nodes, rng, now_seconds), settings))
+        done = fleet.store(
+            etcd, crowded(fleet.stored_nodes(settings.nodes, rng, now_seconds), settings.nodes, settings.pods)
+        )
         done += fleet.store(etcd, fleet.stored_pods(settings.pods, known, rng, now_seconds))
         done += fleet.store(etcd, fleet.stored_owners(workloads, rng, now_seconds))
         cache.say(f"{done} objects stored")
-        _caught_up(running)
-        source = _answers(settings, known, now_seconds)
+        caught_up(running)
+        source = prepared_answers(settings.pods, known, now_seconds)
         with prepared.serving(source) as url:
-            command = _command(pathlib.Path(scratch), running.kubeconfig, url)
+            command_line = command(pathlib.Path(scratch), running.kubeconfig, url)
             rival = peer.Peer(running.kubeconfig, pathlib.Path(scratch))
-            turns = _in_turns(command, rival, settings, pathlib.Path(scratch) / "once.log")
-            run = _resident(command, pathlib.Path(scratch))
+            turns = _in_turns(command_line, rival, settings, pathlib.Path(scratch) / "once.log")
+            run = resident(command_line, pathlib.Path(scratch))
             assert source.unknown == 0, f"{source.unknown} queries had no answer prepared: the figures mean nothing"
             return _rows(settings, turns, run, rival.staying(RUNS))
 
 
-def _crowded(
-    nodes: collections.abc.Iterable[fleet.Stored], settings: Settings
+def crowded(
+    nodes: collections.abc.Iterable[fleet.Stored], count: int, pods: int
 ) -> collections.abc.Iterator[fleet.Stored]:
     """The nodes; those over the line get little room for pods, by which they are over the yardstick's, too."""
-    room = str(int(CROWDED * -(-settings.pods // settings.nodes)) + 1)
+    room = str(int(CROWDED * -(-pods // count)) + 1)
     for at, (key, body) in enumerate(nodes):
         status = body["status"]
         assert isinstance(status, dict)
@@ -124,7 +126,7 @@ def _in_turns(command: collections.abc.Sequence[str], rival: peer.Peer, settings
     )
 
 
-def _caught_up(running: cluster.Cluster) -> None:
+def caught_up(running: cluster.Cluster) -> None:
     """Waits until the apiserver's watch cache has what was stored behind its back: before, lists end in a 504."""
     ticking = clock.WallClock()
     deadline = ticking.monotonic() + LIMIT_SECONDS
@@ -165,7 +167,7 @@ def _rows(settings: Settings, turns: Turns, run: Staying, staying: spending.Proc
     ]
 
 
-def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepared.Prepared:
+def prepared_answers(pod_count: int, known: list[str], now_seconds: float) -> prepared.Prepared:
     """Every answer a run asks for: one node in twenty at 90 % of memory, pods that use some of it."""
     policy = load_policy.LoadPolicy.of(POLICY)
     source = prepared.Prepared(now_seconds)
@@ -175,7 +177,7 @@ def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepar
         ratios = [0.9 if hot and at % HOT_EVERY == 0 else 0.1 + at % 37 / 100 for at in range(len(known))]
         source.answer(node_queries.of_metric(metric), zip(instances, ratios, strict=True))
     windows = cluster_reader.pod_windows(policy)
-    pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(settings.pods)]
+    pods = [{"namespace": fleet.NAMESPACE, "pod": name} for name in fleet.pod_names(pod_count)]
     cores, sizes = (0.05 + at % 7 / 20 for at in range(len(pods))), (2.0**28 * (1 + at % 9) for at in range(len(pods)))
     source.answer(pod_queries.cpu_cores(windows[usage.Resource.CPU]), zip(pods, cores, strict=True))
     source.answer(pod_queries.memory_bytes(windows[usage.Resource.MEMORY]), zip(pods, sizes, strict=True))
@@ -185,7 +187,7 @@ def _answers(settings: Settings, known: list[str], now_seconds: float) -> prepar
     return source
 
 
-def _command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str) -> list[str]:
+def command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str) -> list[str]:
     document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **POLICY}
     policy = directory / "policy.yaml"
     policy.write_text(yaml.safe_dump(document), encoding="utf-8")
@@ -199,9 +201,11 @@ def _command(directory: pathlib.Path, kubeconfig: pathlib.Path, prometheus: str)
     return [sys.executable, "-m", "descheduler", *options]
 
 
-def _resident(command: collections.abc.Sequence[str], directory: pathlib.Path) -> Staying:
+def resident(command_line: collections.abc.Sequence[str], directory: pathlib.Path) -> Staying:
     """A process that stays: the medians of some runs by its own histograms, and its memory afterwards."""
-    staying = contestants.Contestant("descheduler", [*command, "--no-leader-elect", "--listen"], "/livez", directory)
+    staying = contestants.Contestant(
+        "descheduler", [*command_line, "--no-leader-elect", "--listen"], "/livez", directory
+    )
     with staying as process, requests.Session() as session:
         session.trust_env = False
         sums = [_after(session, process.url, count) for count in range(1, RUNS + 2)]

@@ -1,8 +1,8 @@
 """Requests in the very form in which Go's client writes them, answered without gunicorn's parser.
 
 kube-scheduler sends the same head each time; only its length differs. `http.gunicorn_worker` tries `answer` first: a
-head that is `request_framing.FORM` to the byte, on a connection without TLS, goes to the same WSGI application with an
-environ made here, and the reply leaves in one piece. Anything else, requests to a stopping worker among them, is
+head that is `request_framing.FORM` to the byte, with TLS or without, goes to the same WSGI application with an environ
+made here, and the reply leaves in one piece. Anything else, requests to a stopping worker among them, is
 gunicorn's, which stays the one that knows HTTP. Nothing is interpreted here that could be understood in two ways: one
 length, no transfer coding, no continuation lines.
 """
@@ -16,7 +16,7 @@ import sys
 from typing import Any, Final
 from wsgiref import types as wsgi
 
-from extender.http import connection, nonblocking_sockets
+from extender.http import connection, nonblocking_sockets, tls
 
 _REPLY: Final = "HTTP/1.1 {}\r\nServer: gunicorn\r\nDate: {}\r\nConnection: keep-alive\r\n"
 _FOR_ALL: Final[dict[str, Any]] = {
@@ -42,7 +42,7 @@ def answer(client: connection.Connection, application: wsgi.WSGIApplication, now
     Errors: OSError of the socket. The connection is of no use then.
     """
     head = client.incoming.form
-    if head is None or not client.incoming.whole or not isinstance(client.sock, nonblocking_sockets.Plain):
+    if head is None or not client.incoming.whole:
         return False
     path, host, agent = (head[at].decode("ascii") for at in (1, 2, 3))
     environ = _environ(client, path, host, agent, client.incoming.body())
@@ -52,7 +52,7 @@ def answer(client: connection.Connection, application: wsgi.WSGIApplication, now
 
 def _environ(client: connection.Connection, path: str, host: str, agent: str, body: bytes) -> wsgi.WSGIEnvironment:
     return {
-        **_FOR_ALL,
+        **(_FOR_ALL if isinstance(client.sock, nonblocking_sockets.Plain) else _secured(client.sock)),
         "PATH_INFO": path,
         "RAW_URI": path,
         "HTTP_HOST": host,
@@ -63,6 +63,10 @@ def _environ(client: connection.Connection, path: str, host: str, agent: str, bo
         "SERVER_PORT": str(client.server[1]),
         "wsgi.input": io.BytesIO(body),
     }
+
+
+def _secured(sock: tls.Socket) -> dict[str, Any]:
+    return {**_FOR_ALL, "wsgi.url_scheme": "https", tls.CLIENT_NAME: sock.client_name}
 
 
 def _reply(

@@ -21,6 +21,7 @@ from runtime import logs, reloading
 
 log = logs.get(__name__)
 
+CLIENT_NAME: Final = "evenload.client_name"  # in an environ that is not gunicorn's; no header becomes this key
 PLAIN_PATHS: Final = frozenset({"/livez", "/readyz", "/healthz", "/metrics", "/version"})
 
 
@@ -207,13 +208,20 @@ def guarded(application: wsgi.WSGIApplication, client_names: frozenset[str]) -> 
 
     def answer(environ: wsgi.WSGIEnvironment, start_response: wsgi.StartResponse) -> collections.abc.Iterable[bytes]:
         if environ["PATH_INFO"] not in PLAIN_PATHS:
-            why = refusal(getattr(environ.get("gunicorn.socket"), "client_name", None), client_names)
+            why = refusal(_client_name(environ), client_names)
             if why is not None:
                 log.warning("client refused", path=environ["PATH_INFO"], reason=why)
                 return _forbidden(environ["PATH_INFO"], why, start_response)
         return application(environ, start_response)
 
     return answer
+
+
+def _client_name(environ: wsgi.WSGIEnvironment) -> str | None:
+    if CLIENT_NAME in environ:
+        found: str | None = environ[CLIENT_NAME]
+        return found
+    return getattr(environ.get("gunicorn.socket"), "client_name", None)
 
 
 def refusal(client_name: str | None, client_names: frozenset[str]) -> str | None:

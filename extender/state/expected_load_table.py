@@ -58,6 +58,17 @@ class ExpectedLoadColumns(NamedTuple):
     amounts: npt.NDArray[np.float64]
 
 
+class SavedRow(NamedTuple):
+    """One row of the table with its marks."""
+
+    row: int
+    counts: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.float64]
+    slope: npt.NDArray[np.float64]
+    touched: bool
+    aging: bool
+
+
 class ExpectedLoadTable:
     """Counts and lines of all nodes under one policy. `windows` are all its spans in seconds, ascending: a row must be
     written again when a placement becomes older than one of them. What is expected of a placement is in no line once it
@@ -108,6 +119,19 @@ class ExpectedLoadTable:
                 offset[column], slope[column] = line
         self._offset[row], self._slope[row] = offset, slope  # at once: numpy's fixed cost is the cost
         self._touched[row], self._aging[row] = True, any(slope)
+
+    def saved(self, node: str) -> "SavedRow | None":
+        """A node's row as it is, to be put back by `restore`; None for a node without one."""
+        row = self._index.get(node)
+        if row is None:
+            return None
+        columns = self._counts[row].copy(), self._offset[row].copy(), self._slope[row].copy()
+        return SavedRow(row, *columns, bool(self._touched[row]), bool(self._aging[row]))
+
+    def restore(self, row: "SavedRow") -> None:
+        """Puts a row back as if it had never been written meanwhile: whoever keeps the others learns nothing of it."""
+        self._counts[row.row], self._offset[row.row], self._slope[row.row] = row.counts, row.offset, row.slope
+        self._touched[row.row], self._aging[row.row] = row.touched, row.aging
 
     def clear(self, nodes: collections.abc.Iterable[str]) -> None:
         """Write that nothing counts on these nodes any more: mostly all whose assumed pods end with a second."""

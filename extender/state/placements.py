@@ -142,8 +142,8 @@ class PlacementTable:
             self._expire(now_seconds)
             hidden = self._hide(besides, now_seconds)
             found = self._rows.read(requested_rows, now_seconds)
-            if hidden:
-                self._write_row(hidden, now_seconds)
+            if hidden is not None:
+                self._rows.restore(hidden)
             return found
 
     def touched(
@@ -323,13 +323,13 @@ class PlacementTable:
             self._remove(binding.uid, now_seconds)
             self._add(moved, now_seconds)
 
-    def _hide(self, uid: str, now_seconds: float) -> str:
-        """Write the row of a pod's node without that pod; the node's name, or "" when the pod is on none."""
+    def _hide(self, uid: str, now_seconds: float) -> expected_load_table.SavedRow | None:
+        """Write the row of a pod's node without that pod; the row as it was, None when the pod is on none."""
         placement = self._pods.get(uid) if uid else None
-        if placement is None:
-            return ""
-        self._write_row(placement.binding.node, now_seconds, besides=uid)
-        return placement.binding.node
+        saved = None if placement is None else self._rows.saved(placement.binding.node)
+        if placement is not None and saved is not None:
+            self._write_row(placement.binding.node, now_seconds, besides=uid)
+        return saved
 
     def _write_row(self, node: str, now_seconds: float, *, besides: str = "") -> None:
         here = [placement for uid, placement in self._by_node.get(node, {}).items() if uid != besides]

@@ -12,8 +12,9 @@ import prometheus_client
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from extender.http import nonblocking_sockets, tls
-from runtime import certificates, clock
+from extender.http import connection, nonblocking_sockets, raw_requests, tls
+from runtime import certificates, clock, http_exchange
+from tests.unit.extender import test_raw_requests
 
 NOW = clock.WallClock().now()  # OpenSSL judges by the real clock
 A, B, C = pathlib.Path("a"), pathlib.Path("b"), pathlib.Path("c")
@@ -183,8 +184,8 @@ class FakeConnection:
         self.client_name = client_name
 
 
-def ask(path: str, connection: object, names: frozenset[str]) -> tuple[str, bytes]:
-    """Status and body of a guarded application that answers "inside"."""
+def ask(path: str, names: frozenset[str], **connection: object) -> tuple[str, bytes]:
+    """Status and body of a guarded application that answers "inside"; `connection` is the environ's part about it."""
     started: list[str] = []
 
     def inside(_environ: object, start_response: Any) -> list[bytes]:
@@ -194,7 +195,7 @@ def ask(path: str, connection: object, names: frozenset[str]) -> tuple[str, byte
     def start(status: str, _headers: object, _error: object = None) -> Any:
         started.append(status)
 
-    body = tls.guarded(inside, names)({"PATH_INFO": path, "gunicorn.socket": connection}, start)
+    body = tls.guarded(inside, names)({"PATH_INFO": path, **connection}, start)
     return started[0], b"".join(body)
 
 
@@ -219,11 +220,13 @@ NAMED = frozenset({"me", "you"})
     ],
 )
 def test_the_path_and_the_client_decide(path: str, client_name: str | None, names: frozenset[str], status: str) -> None:
-    assert ask(path, FakeConnection(client_name), names)[0] == status
+    by_gunicorn, by_us = {"gunicorn.socket": FakeConnection(client_name)}, {tls.CLIENT_NAME: client_name}
+    assert ask(path, names, **by_gunicorn)[0] == status
+    assert ask(path, names, **by_us)[0] == status
 
 
 def test_a_connection_that_is_not_ours_counts_as_no_certificate() -> None:
-    status, body = ask("/filter", object(), frozenset())
+    status, body = ask("/filter", frozenset(), **{"gunicorn.socket": object()})
     assert status == "403 Forbidden"
     assert json.loads(body)["path"] == "/filter"
 
@@ -266,6 +269,46 @@ def test_the_connection_knows_its_client_after_the_handshake_and_waits_for_nothi
         asking.join()
         assert wrapped.client_name == "me"
         assert wrapped.gettimeout() == 0
+
+
+@pytest.mark.parametrize("known", ["me", "you"])
+def test_a_request_of_kube_scheduler_over_tls_is_answered_in_one_piece_and_only_for_whom_the_ca_knows(
+    files: tls.Files, authority: certificates.Authority, tmp_path: pathlib.Path, known: str
+) -> None:
+    own = tls.Files(tmp_path / "me.crt", tmp_path / "me.key")
+    write(own, authority.client("me", ("group",), now_seconds=NOW))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(own.certificate, own.key)
+    replies: list[bytes] = []
+    ours, theirs = socket.socketpair()
+
+    def ask_once() -> None:
+        with context.wrap_socket(theirs) as secured:
+            secured.sendall(test_raw_requests.request())
+            replies.append(secured.recv(2**14))
+
+    def inside(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Length", "6")])
+        return [environ["wsgi.url_scheme"].encode() + b"!"]
+
+    one = connection.Connection(ours, ("127.0.0.1", 4242), http_exchange.settings())
+    one.server = ("127.0.0.1", 8900)
+    asking = threading.Thread(target=ask_once)
+    asking.start()
+    while not one.shake(tls.context(files), 0.0):
+        select.select([one.sock], [], [])
+    while not one.receive(1.0):
+        select.select([one.sock], [], [])
+    assert raw_requests.answer(one, tls.guarded(inside, frozenset({known})), NOW)
+    asking.join()
+    one.close()
+    (reply,) = replies
+    if known == "me":
+        assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert reply.endswith(b"\r\n\r\nhttps!")
+    else:
+        assert reply.startswith(b"HTTP/1.1 403 Forbidden\r\n")
 
 
 def test_the_reload_gauge_is_read_when_scraped(files: tls.Files) -> None:
