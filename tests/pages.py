@@ -28,7 +28,19 @@ from runtime import reloading
 ROOT: Final = pathlib.Path(__file__).parents[1]
 # The folders with Python of this tree.
 PACKAGES: Final = (
-    *("annotator", "bench", "cli", "cluster", "descheduler", "extender", "kube", "policy", "promql", "runtime"),
+    *(
+        "annotator",
+        "bench",
+        "cli",
+        "cluster",
+        "descheduler",
+        "extender",
+        "kube",
+        "kube_scheduler",
+        "policy",
+        "promql",
+        "runtime",
+    ),
     *("simulator", "tests"),
 )
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

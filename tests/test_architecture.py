@@ -21,6 +21,7 @@ PACKAGES = (
     "descheduler",
     "extender",
     "kube",
+    "kube_scheduler",
     "policy",
     "promql",
     "runtime",

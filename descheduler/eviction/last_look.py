@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from descheduler.eviction import api_results
 from descheduler.eviction.api_results import EvictionResult
-from descheduler.placement import destinations, node_rules
+from descheduler.placement import destinations, open_nodes
 from descheduler.planning import protections
 from descheduler.planning.plans import Eviction
 from descheduler.planning.verdicts import Cause, Verdict
@@ -94,9 +94,9 @@ class LastLook:
             node = self.door.get(kinds.NODES, name)
         except errors.NotFound:
             return Verdict(Cause.NO_DESTINATION, f"{name} has gone")
-        if not node_rules.open_to_pods(node):
+        if not open_nodes.open_to_pods(node):
             return Verdict(Cause.NO_DESTINATION, f"{name} takes no pods any more")
-        if rule := node_rules.why_not(node, pod):
+        if rule := open_nodes.why_not(node, pod):
             return Verdict(Cause.NO_DESTINATION, f"{name} does not take it any more: {rule}")
         return self._heat(eviction, node)
 

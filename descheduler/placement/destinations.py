@@ -1,34 +1,32 @@
 """Whether another node would really take a pod, and which: by requests, by rules, and by what the node measurably uses.
 
 `planning.planner` asks for one destination per pod it would choose and commits the room of the chosen only. A node
-qualifies if it is open, the pod fits beside what is there (`placement.node_fit`; placeholders of lower priority make
-way), the rules about nodes (`placement.node_rules`), other pods (`placement.pod_affinity`) and the extender's filter
-(`placement.load_filter`) agree, its volumes can be mounted and attached (`placement.volume_limits`), and for every
-metric with a descheduler line
+qualifies if it is open (`placement.open_nodes`), kube-scheduler's rules hold in the cluster as the plan leaves it
+(`placement.planned_cluster`), the extender's filter agrees (`placement.load_filter`), and for every metric with a
+descheduler line
 
     max(u_m, u_max_1h of the resource) + committed + expected of recent pods + pod / allocatable  <=  evictUntil_m
 
 Coolest first, so that the load spreads as the scheduler would spread it. A node without a fresh reading of every such
-metric never qualifies. Not checked, because only kube-scheduler can: device claims (such a pod finds no destination),
-plugins and extenders of others.
+metric never qualifies, and none does for a pod with device claims, which only kube-scheduler can check.
 """
 
 import collections
 import collections.abc
-import itertools
 from typing import NamedTuple
 
 import numpy as np
 
-from descheduler.placement import load_filter, node_rules, pod_affinity, volume_limits
-from descheduler.placement.node_fit import NodeFit
-from descheduler.placement.pod_affinity import PodAffinityVerdict
-from descheduler.snapshot import snapshot, usage
+from descheduler.placement import load_filter, open_nodes
+from descheduler.placement.load_filter import Floats
+from descheduler.placement.planned_cluster import PlannedCluster, PodFit
+from descheduler.snapshot import usage
 from descheduler.snapshot.eviction_history import Measured
 from descheduler.snapshot.snapshot import Snapshot
 from descheduler.snapshot.usage import PodUsage, Resource
 from kube.objects import Node, Pod
 from kube.pods import pod_view
+from kube_scheduler.arrays import Ints
 from policy.rules import expected_load
 from policy.schema.load_policy import LoadPolicy
 
@@ -49,10 +47,10 @@ class Destination(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The rooms, coolest first, with what fits under each line in millicores or bytes [rooms, metrics]."""
+    """The open nodes, coolest first, with what fits under each line in millicores or bytes [nodes, metrics]."""
 
-    rooms: list[NodeFit]
-    slack: load_filter.Floats
+    order: Ints
+    slack: Floats
 
 
 class Destinations:
@@ -68,34 +66,25 @@ class Destinations:
     ) -> None:
         self._bands = policy.descheduler.thresholds
         self._resources = usage.resources_of(policy)
-        self._neighbours = pod_affinity.PodAffinityRules(taken)
-        self._volumes = taken.volumes
-        self._attachments = volume_limits.Attachments(taken)
+        self._cluster = PlannedCluster(taken)
         peaks = peaks_of(policy)
         every = {node.metadata.name: node for node in taken.nodes}
         valid = {name: _valid(taken, name, policy) for name in every}
         judged = {name: _judged(ratios, policy, peaks) for name, ratios in valid.items()}
         closed = {name: self._closed(node, judged[name], excluded) for name, node in every.items()}
         self._out = {name: why for name, why in closed.items() if why}
-        nodes = [every[name] for name in sorted(every) if not closed[name]]
-        expected = expected_ratios(nodes, taken, policy, landed)
-        self._filter = load_filter.LoadFilter(nodes, expected, valid, policy)
+        self._nodes = [every[name] for name in sorted(every) if not closed[name]]
+        self._positions = {node.name: position for position, node in enumerate(self._nodes)}
+        self._rows = self._cluster.columns.rows_of(list(self._positions))
+        expected = expected_ratios(self._nodes, taken, policy, landed)
+        self._filter = load_filter.LoadFilter(self._nodes, expected, valid, policy)
         columns = {metric.name: column for column, metric in enumerate(policy.metrics_in_force)}
-        self._rooms = {
-            node.metadata.name: NodeFit(
-                node,
-                {
-                    metric: ratio + float(expected[row, columns[metric]])
-                    for metric, ratio in judged[node.metadata.name].items()
-                },
-            )
-            for row, node in enumerate(nodes)
-        }
+        held = [[judged[name][metric] for metric in self._bands] for name in self._positions]
+        self._ratios = np.array(held, np.float64).reshape(len(self._nodes), len(self._bands))
+        self._ratios += expected[:, [columns[metric] for metric in self._bands]]
         self._until_ratios = np.array([band.evict_until_ratio for band in self._bands.values()])
-        self._sizes = _sizes(nodes, [self._resources[metric] for metric in self._bands])
+        self._sizes = _sizes(self._nodes, [self._resources[metric] for metric in self._bands])
         self._ranking: Ranking | None = None
-        self._on_nodes = taken.on_nodes
-        self._unsettled = set(self._rooms)
 
     def find(self, pod: Pod, used: PodUsage) -> Destination:
         """The coolest node that would take the pod and stay at or under every target line, else why none would."""
@@ -103,39 +92,37 @@ class Destinations:
         reasons = collections.Counter(why for name, why in self._out.items() if name != pod.node_name)
         ranking = self._coolest_first()
         under = (amounts <= ranking.slack).all(axis=1)
-        reasons[OVER] += len(ranking.rooms) - int(under.sum())
-        judgement: PodAffinityVerdict | None = None
-        for row in np.flatnonzero(under):
-            room = ranking.rooms[row]
-            judgement = judgement or self._neighbours.judge(pod)
-            why = self._why_not(room, pod, judgement)
+        reasons[OVER] += len(ranking.order) - int(under.sum())
+        candidates = ranking.order[under].tolist()
+        if not candidates:
+            return Destination("", +reasons)
+        fit = self._cluster.fit(pod)
+        for position in candidates:
+            why = self._why_not(position, fit)
             if not why:
-                return Destination(room.node.name, {})
+                return Destination(self._nodes[position].name, {})
             reasons[why] += 1
         return Destination("", +reasons)
 
     def commit(self, pod: Pod, used: PodUsage, name: str) -> None:
         """Gives the chosen pod's room away."""
-        room = self._settled(self._rooms[name])
-        room.take(pod)
-        for metric in self._bands:
-            room.ratios[metric] += usage.share(used, room.node.allocatable, self._resources[metric])
+        position = self._positions[name]
+        allocatable = self._nodes[position].allocatable
+        self._ratios[position] += [usage.share(used, allocatable, self._resources[metric]) for metric in self._bands]
         self._filter.add(name, used)
-        self._attachments.take(pod, name)
-        self._neighbours.move(pod, name)
+        self._cluster.move(pod, name)
         self._ranking = None
 
     def projected_ratios(self, name: str) -> dict[str, float]:
         """Returns a destination's utilisation with everything committed so far, by metric with a descheduler line."""
-        return dict(self._rooms[name].ratios)
+        return dict(zip(self._bands, self._ratios[self._positions[name]].tolist(), strict=True))
 
     def headroom(self) -> dict[str, dict[str, float]]:
         """By node that takes pods: how far it is under each target line (negative: over it), coolest node first."""
+        left = self._until_ratios - self._ratios
         return {
-            room.node.name: {
-                metric: band.evict_until_ratio - room.ratios[metric] for metric, band in self._bands.items()
-            }
-            for room in self._coolest_first().rooms
+            self._nodes[position].name: dict(zip(self._bands, left[position].tolist(), strict=True))
+            for position in self._coolest_first().order.tolist()
         }
 
     def _closed(
@@ -147,46 +134,24 @@ class Destinations:
         """Why the node takes no pod at all, "" if it may."""
         if node.name in excluded:
             return OVERLOADED
-        if not node_rules.open_to_pods(node):
+        if not open_nodes.open_to_pods(node):
             return CLOSED
         return "" if judged.keys() >= self._bands.keys() else UNREAD
 
     def _coolest_first(self) -> Ranking:
-        """The rooms by their distance to the nearest line, by name where that is equal: so they are held."""
+        """The open nodes by their distance to the nearest line, by name where that is equal: so they are held."""
         if self._ranking is None:
-            rooms = list(self._rooms.values())  # each has a ratio for every line, in the policy's order
-            ratios = np.array([list(room.ratios.values()) for room in rooms]).reshape(self._sizes.shape)
-            order = np.argsort((ratios - self._until_ratios).max(axis=1, initial=-np.inf), kind="stable")
-            slack = (self._until_ratios + usage.ROUNDING - ratios) * self._sizes
-            self._ranking = Ranking([rooms[row] for row in order.tolist()], slack[order])
+            order = np.argsort((self._ratios - self._until_ratios).max(axis=1, initial=-np.inf), kind="stable")
+            slack = (self._until_ratios + usage.ROUNDING - self._ratios) * self._sizes
+            self._ranking = Ranking(order, slack[order])
         return self._ranking
 
-    def _settled(self, room: NodeFit) -> NodeFit:
-        """The room with the pods that are there, who are counted when it is first looked at: few are."""
-        name = room.node.name
-        if name in self._unsettled:
-            self._unsettled.remove(name)
-            coming = (pod for pod in self._on_nodes.get("", ()) if pod.nominated_node == name)
-            for pod in itertools.chain(self._on_nodes.get(name, ()), coming):
-                if not pod.finished:
-                    room.settle(pod)
-        return room
-
-    def _why_not(self, room: NodeFit, pod: Pod, judgement: PodAffinityVerdict) -> str:
+    def _why_not(self, position: int, fit: PodFit) -> str:
         return (
-            node_rules.why_not(room.node, pod)
-            or self._settled(room).why_not(pod)
-            or self._filter.why_not(room.node.name, pod)
-            or ("" if self._mounts(room.node, pod) else "volume")
-            or ("" if self._attachments.allow(pod, room.node.name) else "volume limit")
-            or ("device claims" if pod.resource_claims else "")
-            or judgement.why_not(room.node)
+            self._cluster.why_not(fit, int(self._rows[position]))
+            or self._filter.why_not(self._nodes[position].name, fit.pod)
+            or ("device claims" if fit.pod.resource_claims else "")
         )
-
-    def _mounts(self, node: Node, pod: Pod) -> bool:
-        claims = (f"{pod.namespace}/{volume.claim}" for volume in pod.volumes if volume.claim)
-        known = (self._volumes[claim] for claim in claims if claim in self._volumes)
-        return all(snapshot.mountable(volume, node) for volume in known)
 
 
 def peaks_of(policy: LoadPolicy) -> dict[str, str]:
@@ -224,7 +189,7 @@ def expected_ratios(
     taken: Snapshot,
     policy: LoadPolicy,
     landed: collections.abc.Mapping[str, Measured],
-) -> load_filter.Floats:
+) -> Floats:
     """Returns the load of recent pods before the windows show it [nodes, metrics in force]: est(p) * decay /
     allocatable.
 
@@ -253,7 +218,7 @@ def expected_ratios(
     )
 
 
-def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> load_filter.Floats:
+def _sizes(nodes: collections.abc.Sequence[Node], resources: collections.abc.Sequence[Resource]) -> Floats:
     """Returns the free requests [nodes, resources], in millicores and bytes."""
     sizes = [
         [usage.size(allocatable, one) for one in resources] for allocatable in (node.allocatable for node in nodes)

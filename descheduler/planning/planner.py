@@ -20,7 +20,7 @@ import dataclasses
 import functools
 import itertools
 
-from descheduler.placement import destinations, node_rules
+from descheduler.placement import destinations, open_nodes
 from descheduler.planning import candidate_order, flow_rules, limits, predictions, protections
 from descheduler.planning.departed_load import DepartedLoad
 from descheduler.planning.overload import Overload
@@ -86,12 +86,12 @@ def cool_nodes(taken: Snapshot, policy: LoadPolicy, overloaded: frozenset[str]) 
     A taint that keeps pods away closes a node (a control plane), but not where an overloaded node has it, too: what
     runs there tolerates it. While none is overloaded no pod has to go anywhere, and no taint closes any.
     """
-    tolerated = node_rules.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
+    tolerated = open_nodes.tolerated_taints(node for node in taken.nodes if node.name in overloaded)
     for node in taken.nodes:
         seen = taken.node_usage.get(node.name)
-        if seen is None or not node_rules.open_to_pods(node):
+        if seen is None or not open_nodes.open_to_pods(node):
             continue
-        if overloaded and not node_rules.closing_taints(node) <= tolerated:
+        if overloaded and not open_nodes.closing_taints(node) <= tolerated:
             continue
         current = usage.fresh(seen.at_seconds, taken.at_seconds, policy.sync.stale_after_seconds)
         lines = policy.descheduler.thresholds.items()
@@ -145,7 +145,7 @@ class _NodeRelief:
         """Chooses pods of one node, metric by metric, and gives every pod of it a verdict."""
         here = self._taken.on_nodes.get(node.name, ())
         projected = self._echoes.without_the_gone(node, overloads, here)
-        left_alone = node_rules.leaving(node) or self._unfit(node, overloads)
+        left_alone = open_nodes.leaving(node) or self._unfit(node, overloads)
         if left_alone:
             return NodePlan(node, overloads, projected, (), left_alone)
         work = self._sorted_out(node, projected)

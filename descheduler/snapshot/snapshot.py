@@ -16,6 +16,7 @@ from descheduler.snapshot.usage import NodeUsage, PodUsage
 from descheduler.snapshot.workloads import Workload
 from kube.cache import watch_status
 from kube.objects import DisruptionBudget, Node, PersistentVolume, Pod
+from kube_scheduler import volumes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Snapshot:
             claim
             for claim, volume in self.volumes.items()
             if not (volume.is_anywhere or (volume.one_node_at_a_time and claim in held))
-            and sum(1 for node in self.nodes if mountable(volume, node)) >= 2
+            and sum(1 for node in self.nodes if volumes.mountable(volume, node)) >= 2
         )
 
     def _held_claims(self) -> frozenset[str]:
@@ -113,24 +114,3 @@ class Snapshot:
             for claim, pods in users.items()
             if len(pods) > 1 and len({pod.spec.node_name for pod in pods if pod.ready}) < 2
         )
-
-
-ZONES = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
-REGIONS = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
-
-
-def mountable(volume: PersistentVolume, node: Node) -> bool:
-    """Whether the volume can be reached from the node: by its node affinity, and by the zone and region labels that
-    older volumes carry instead ("a__b" is either), as kube-scheduler's VolumeBinding and VolumeZone have it.
-    """
-    if volume.node_selector is not None and not volume.node_selector.matches(node.name, node.labels):
-        return False
-    if not any(key in node.labels for key in (*ZONES, *REGIONS)):
-        return True
-    return all(_within(volume, node, keys) for keys in (ZONES, REGIONS))
-
-
-def _within(volume: PersistentVolume, node: Node, keys: tuple[str, ...]) -> bool:
-    wanted = next((volume.labels[key] for key in keys if key in volume.labels), None)
-    found = next((node.labels[key] for key in keys if key in node.labels), None)
-    return wanted is None or found in wanted.split("__")

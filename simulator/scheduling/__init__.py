@@ -1,8 +1,7 @@
 """kube-scheduler v1.36's default profile as a model: which node it would choose for a pod, and why.
 
 `scheduler.Scheduler` is told of nodes and pods as they change and asked for one pod at a time; `queue.Queue` says whose
-turn it is. The way of a pod is the real one's: `filtering` (with `scheduling.topology_spread` and
-`scheduling.inter_pod_affinity`), `extenders`, `scoring`, a draw among the best, and `preemption` where nothing fits.
-`state` is what is known of the cluster, kept up to date pod by pod. Held to the real kube-scheduler by
-tests/contract/test_scheduler_model.py. `world` binds what is chosen.
+turn it is. The way of a pod is the real one's: `filtering` by the rules of `kube_scheduler`, `extenders`, `scoring`, a
+draw among the best, and `preemption` where nothing fits. `state` is what is known of the cluster, kept up to date pod
+by pod. Held to the real kube-scheduler by tests/contract/test_scheduler_model.py. `world` binds what is chosen.
 """

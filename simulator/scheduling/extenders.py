@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kube.objects import Pod
-from simulator.scheduling.node_order import Ints
+from kube_scheduler.arrays import Ints
 
 POINTS_PER_SCORE = 10  # MaxNodeScore / MaxExtenderPriority
 Scores = npt.NDArray[np.float64] | Ints

@@ -1,10 +1,9 @@
 """Which nodes a pod fits on, and what the others lack: the filter plugins in their order, over all nodes at once.
 
 `scheduler` takes a sample of what fits and hands the reasons on where nothing does; `preemption` asks again with pods
-taken away. A node's reason is that of the first plugin that refuses it; a refusal is `final` where no pod's leaving
-could help (UnschedulableAndUnresolvable).
-Sources: kubernetes v1.36 pkg/scheduler/framework/plugins: nodeunschedulable, nodename, tainttoleration, nodeaffinity,
-nodeports, noderesources/fit.go. Volumes and dynamic resource allocation are not modelled.
+taken away. The rules are `kube_scheduler`'s. A node's reason is that of the first plugin that refuses it; a refusal is
+`final` where no pod's leaving could help (UnschedulableAndUnresolvable). Simulated pods have no volumes and no device
+claims.
 """
 
 import collections
@@ -13,26 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kube.api import pods
 from kube.objects import Pod
-from simulator.scheduling import inter_pod_affinity, pod_requests, topology_spread
-from simulator.scheduling.columns import BASE, Columns
-from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.pod_requests import Demand
+from kube_scheduler import node_room, node_rules, pod_rules
+from kube_scheduler.arrays import Bools, Ints
+from kube_scheduler.columns import Columns
+from kube_scheduler.pod_requests import Demand
+from kube_scheduler.refusals import RESOURCES, Refusal
 from simulator.scheduling.state import State
 
-UNSCHEDULABLE, NODE_NAME, TAINTS = "NodeUnschedulable", "NodeName", "TaintToleration"
-NODE_AFFINITY, PORTS, RESOURCES = "NodeAffinity", "NodePorts", "NodeResourcesFit"
-SPREAD, POD_AFFINITY, EXTENDER = "PodTopologySpread", "InterPodAffinity", "Extender"
-
-
-class Refusal(NamedTuple):
-    """Rows that one plugin refuses for one reason; `final` are those where no pod's leaving helps."""
-
-    plugin: str
-    reason: str
-    rows: Bools
-    final: Bools
+EXTENDER = "Extender"
 
 
 class NodeRefusals(NamedTuple):
@@ -47,37 +35,26 @@ class NodeRefusals(NamedTuple):
 
 def refusals(state: State, pod: Pod, demand: Demand) -> list[Refusal]:
     """All that refuses the pod somewhere, in the order of the plugins."""
-    return [*_lasting(state.columns, pod), *passing(state, pod, demand), *_nominated(state, pod, demand)]
+    return [
+        *node_rules.refusals(state.columns, pod),
+        *passing(state, pod, demand),
+        *_nominated(state, pod, demand),
+    ]
 
 
 def passing(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
-    """Checks the plugins whose result may change with the pods on the nodes: ports, resources, spread, inter-pod
+    """Checks the rules whose result may change with the pods on the nodes: ports, resources, spread, inter-pod
     affinity.
     """
-    columns = state.columns
-    if pod.host_ports:
-        clashing = _clashing(columns, pod)
-        yield Refusal(PORTS, "node(s) didn't have free ports for the requested pod ports", clashing, _none(columns))
-    yield from _lacking(columns, demand)
-    skewed = topology_spread.failed(state, pod)
-    if skewed is not None:
-        reason = "node(s) didn't match pod topology spread constraints"
-        yield Refusal(SPREAD, f"{reason} (missing required label)", skewed.unlabelled, skewed.unlabelled)
-        yield Refusal(SPREAD, reason, skewed.skewed, _none(columns))
-    neighbours = inter_pod_affinity.failed(state, pod)
-    if neighbours is not None:
-        away, none = neighbours.unattracted, _none(columns)
-        yield Refusal(POD_AFFINITY, "node(s) didn't match pod affinity rules", away, away)
-        yield Refusal(POD_AFFINITY, "node(s) didn't match pod anti-affinity rules", neighbours.repelled, none)
-        reason = "node(s) didn't satisfy existing pods anti-affinity rules"
-        yield Refusal(POD_AFFINITY, reason, neighbours.unwelcome, none)
+    yield from node_room.refusals(state.columns, pod, demand)
+    yield from pod_rules.refusals(state, pod)
 
 
 def fits(columns: Columns, entries: Sequence[Refusal]) -> Bools | None:
     """The rows that nothing refuses; None for all."""
     if not entries:
         return None
-    refused = _none(columns)
+    refused = columns.none()
     for refusal in entries:
         refused |= refusal.rows
     return ~refused
@@ -137,35 +114,6 @@ def only(pod: Pod) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _lasting(columns: Columns, pod: Pod) -> Iterator[Refusal]:
-    """Checks the plugins that read only the node itself: cordon, name, taints, labels. Their refusals are final."""
-    barred = columns.barred(pod)
-    if pod.node_name:
-        other = np.array([name != pod.node_name for name in columns.names], np.bool_)
-        yield Refusal(NODE_NAME, "node(s) didn't match the requested node name", other, other)
-    for plugin, reason, rows in (
-        (UNSCHEDULABLE, "node(s) were unschedulable", barred.cordoned),
-        (TAINTS, "node(s) had untolerated taint(s)", barred.tainted),
-        (NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector", barred.unselected),
-    ):
-        if rows is not None:
-            yield Refusal(plugin, reason, rows, rows)
-
-
-def _lacking(columns: Columns, demand: Demand) -> Iterator[Refusal]:
-    """NodeResourcesFit: a slot for the pod, and every amount it asks for; final where an empty node is too small."""
-    short = columns.given - columns.requested < demand.base
-    if demand.is_base and not np.count_nonzero(short):
-        return
-    looked_at = dict(zip(BASE, short, strict=True))
-    for resource, amount in ((pod_requests.PODS, 1), *demand.amounts):
-        lacking = looked_at[resource] if resource in looked_at else columns.room(resource) < amount
-        if np.count_nonzero(lacking):
-            reason = "Too many pods" if resource == pod_requests.PODS else f"Insufficient {resource}"
-            final = _none(columns) if resource == pod_requests.PODS else columns.allocatable(resource) < amount
-            yield Refusal(RESOURCES, reason, lacking, final)
-
-
 def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
     """Nodes where room is being made for others of at least the same priority must fit with them there as well."""
     for node in list(state.nominated):
@@ -177,16 +125,3 @@ def _nominated(state: State, pod: Pod, demand: Demand) -> Iterator[Refusal]:
             found = [refusal for refusal in passing(state, pod, demand) if refusal.rows[row]]
         here = state.columns.all_rows == row
         yield from (one._replace(rows=one.rows & here) for one in found)
-
-
-def _clashing(columns: Columns, pod: Pod) -> Bools:
-    found = _none(columns)
-    for row, taken in columns.ports.items():
-        found[row] = any(
-            pods.ports_clash(wanted, port) for port, number in taken.items() if number > 0 for wanted in pod.host_ports
-        )
-    return found
-
-
-def _none(columns: Columns) -> Bools:
-    return np.zeros(len(columns.names), np.bool_)

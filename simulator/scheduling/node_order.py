@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from kube_scheduler.arrays import Bools, Ints
+
 LEAST_NODES, LEAST_PERCENT = 100, 5
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 REGIONS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")

@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import DisruptionBudget, Pod
-from simulator.scheduling import extenders, filtering, pod_requests
+from kube_scheduler import pod_requests
+from kube_scheduler.arrays import Ints
+from kube_scheduler.node_room import NodeRoom
+from kube_scheduler.pod_requests import Demand
+from simulator.scheduling import extenders, filtering
 from simulator.scheduling.extenders import ExtenderPort, Victims
-from simulator.scheduling.node_order import Ints
-from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 CANDIDATES_PERCENT, CANDIDATES = 10, 100
@@ -87,16 +89,16 @@ class Trial:
 
     def __init__(self, state: State, pod: Pod, demand: Demand, row: int) -> None:
         self._state, self._pod, self._demand, self._row = state, pod, demand, row
+        self._room = NodeRoom(state.columns, row, demand)
         self._node = state.columns.names[row]
         self._plain = filtering.is_plain(state, pod)
-        self._room = {name: state.columns.room_on(name, row) for name in (pod_requests.PODS, *dict(demand.amounts))}
         self._gone: list[Pod] = []
 
     def victims(self, lower: Sequence[Pod]) -> Victims | None:
         """The fewest and least important of these whose leaving makes room; None if there are not enough."""
         others = filtering.waiting(self._state, self._pod, self._node)
         for one in others:
-            self._count(pod_requests.of_pod(one), 1)
+            self._room.take(pod_requests.of_pod(one))
         with self._state.with_pods(others, self._node) if not self._plain else contextlib.nullcontext():
             return self._spared(sorted(lower, key=rank))
 
@@ -120,7 +122,7 @@ class Trial:
 
     def _take_away(self, pod: Pod) -> None:
         self._gone.append(pod)
-        self._count(self._state.demand(pod), -1)
+        self._room.take(self._state.demand(pod), -1)
         if not self._plain:
             self._state.take_away(pod)
 
@@ -128,16 +130,10 @@ class Trial:
         self._gone.remove(pod)
         if not self._plain:
             self._state.put(pod)
-        self._count(self._state.demand(pod), 1)
-
-    def _count(self, demand: Demand, number: int) -> None:
-        self._room[pod_requests.PODS] -= number
-        for name, amount in demand.amounts:
-            if name in self._room:
-                self._room[name] -= number * amount
+        self._room.take(self._state.demand(pod))
 
     def _fits(self) -> bool:
-        if self._room[pod_requests.PODS] < 1 or any(amount > self._room[name] for name, amount in self._demand.amounts):
+        if self._room.lacking():
             return False
         return self._plain or filtering.passes(self._state, self._pod, self._demand, self._row)
 

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterator, Mapping
 
 from kube.objects import Node, Pod
+from kube_scheduler import refusals
 from simulator.scheduling import filtering
 
 
@@ -30,14 +31,13 @@ class Change(enum.Enum):
 
 NEIGHBOURS = frozenset({Change.POD_CAME, Change.POD_LEFT, Change.POD_LABELS, Change.NODE_CAME, Change.NODE_LABELS})
 AWAITED: Mapping[str, frozenset[Change]] = {
-    filtering.UNSCHEDULABLE: frozenset({Change.NODE_CAME, Change.NODE_TAINTS}),
-    filtering.NODE_NAME: frozenset({Change.NODE_CAME}),
-    filtering.TAINTS: frozenset({Change.NODE_CAME, Change.NODE_TAINTS}),
-    filtering.NODE_AFFINITY: frozenset({Change.NODE_CAME, Change.NODE_LABELS}),
-    filtering.PORTS: frozenset({Change.NODE_CAME, Change.POD_LEFT}),
-    filtering.RESOURCES: frozenset({Change.NODE_CAME, Change.NODE_AMOUNTS, Change.POD_LEFT}),
-    filtering.SPREAD: NEIGHBOURS | {Change.NODE_LEFT, Change.NODE_TAINTS},
-    filtering.POD_AFFINITY: NEIGHBOURS,
+    refusals.UNSCHEDULABLE: frozenset({Change.NODE_CAME, Change.NODE_TAINTS}),
+    refusals.TAINTS: frozenset({Change.NODE_CAME, Change.NODE_TAINTS}),
+    refusals.NODE_AFFINITY: frozenset({Change.NODE_CAME, Change.NODE_LABELS}),
+    refusals.PORTS: frozenset({Change.NODE_CAME, Change.POD_LEFT}),
+    refusals.RESOURCES: frozenset({Change.NODE_CAME, Change.NODE_AMOUNTS, Change.POD_LEFT}),
+    refusals.SPREAD: NEIGHBOURS | {Change.NODE_LEFT, Change.NODE_TAINTS},
+    refusals.POD_AFFINITY: NEIGHBOURS,
     filtering.EXTENDER: frozenset(Change),  # an extender has no way to say what it waits for: k/k#122019
 }
 

@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kube.objects import DisruptionBudget, Namespace, Node, Pod, ReplicaSet, ReplicationController, StatefulSet
-from simulator.scheduling import extenders, filtering, node_order, pod_requests, preemption, scoring
+from kube_scheduler import pod_requests, refusals
+from kube_scheduler.arrays import Bools, Ints
+from kube_scheduler.pod_requests import Demand
+from simulator.scheduling import extenders, filtering, node_order, preemption, scoring
 from simulator.scheduling.extenders import ExtenderPort, FilterResult
 from simulator.scheduling.filtering import NodeRefusals
-from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.pod_requests import Demand
 from simulator.scheduling.state import State
 
 Workload = ReplicaSet | StatefulSet | ReplicationController
@@ -143,7 +144,7 @@ class Scheduler:
         plugins = refused.plugins
         if unnamed:
             reasons[UNNAMED] += unnamed
-            plugins |= {filtering.NODE_AFFINITY}
+            plugins |= {refusals.NODE_AFFINITY}
         if answer.failed or answer.unresolvable:
             plugins |= {filtering.EXTENDER}
         maybe = [columns.rows[name] for name in answer.failed]

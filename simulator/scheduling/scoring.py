@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kube.objects import Pod
-from simulator.scheduling import inter_pod_affinity, topology_spread
-from simulator.scheduling.columns import SCORED as SCORED_RESOURCES
-from simulator.scheduling.columns import Columns
-from simulator.scheduling.node_order import Ints
-from simulator.scheduling.pod_requests import Demand
+from kube_scheduler import inter_pod_affinity, topology_spread
+from kube_scheduler.arrays import Ints
+from kube_scheduler.columns import SCORED as SCORED_RESOURCES
+from kube_scheduler.columns import Columns
+from kube_scheduler.pod_requests import Demand
 from simulator.scheduling.state import State
 
 BEST = 100
@@ -44,7 +44,7 @@ def parts(state: State, pod: Pod, demand: Demand, rows: Ints) -> dict[str, Ints]
         TAINTS: _loved(columns, pod, rows),
         NODE_AFFINITY: _preferred(columns, pod, rows),
         FIT: _least_allocated(columns, demand, rows),
-        SPREAD: topology_spread.scores(state, pod, rows),
+        SPREAD: topology_spread.scores(state, pod, rows, state.owner_selector(pod)),
         POD_AFFINITY: inter_pod_affinity.scores(state, pod, rows),
         BALANCE: _balanced(columns, demand, rows),
     }

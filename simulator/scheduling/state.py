@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from kube.objects import DisruptionBudget, LabelSelector, Node, Pod
-from simulator.scheduling import node_order, pod_groups, pod_requests
-from simulator.scheduling.columns import Columns
-from simulator.scheduling.pod_requests import Demand
+from kube_scheduler import pod_groups, pod_requests
+from kube_scheduler.columns import Columns
+from kube_scheduler.pod_requests import Demand
+from simulator.scheduling import node_order
 
 Name = tuple[str, str]  # namespace, name
 
@@ -21,7 +22,7 @@ class State:
     """The cluster as told so far. `namespaces` holds labels of namespaces, for selectors of them."""
 
     def __init__(self) -> None:
-        self.crowds = pod_groups.PodGroups()
+        self.groups = pod_groups.PodGroups()
         self.terms = pod_groups.Terms()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.budgets: dict[Name, DisruptionBudget] = {}
@@ -43,6 +44,11 @@ class State:
                 for demand in self._on.get(name, {}).values():
                     self._columns.count(row, demand, demand.host_ports)
         return self._columns
+
+    def owner_selector(self, pod: Pod) -> LabelSelector | None:
+        """The selector of the workload that owns the pod; None without one."""
+        owner = pod.owner
+        return self.selectors.get((pod.namespace, owner.kind, owner.name)) if owner is not None else None
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node came (old None), changed or went (new None)."""
@@ -131,7 +137,7 @@ class State:
 
     def _count(self, pod: Pod, node: str, demand: Demand, number: int) -> None:
         pod_groups.count(self._priorities[node], pod.priority, number)
-        self.crowds.add(pod, node, number=number)
+        self.groups.add(pod, node, number=number)
         self.terms.add(pod, node, number=number)
         columns = self._columns
         row = columns.rows.get(node) if columns is not None else None

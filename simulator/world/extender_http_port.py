@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from kube.objects import Pod
+from kube_scheduler.arrays import Ints
 from simulator.scheduling.extenders import FilterResult, Victims
-from simulator.scheduling.node_order import Ints
 
 Names = collections.abc.Sequence[str]
 

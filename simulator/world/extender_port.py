@@ -18,9 +18,9 @@ from extender.state.cluster_view import Candidates
 from extender.verbs import explain, verbs
 from kube.objects import Pod
 from kube.pods import compact
+from kube_scheduler.arrays import Ints
 from runtime.clock import Clock
 from simulator.scheduling.extenders import FilterResult, Victims
-from simulator.scheduling.node_order import Ints
 
 
 class _FilterReply(NamedTuple):

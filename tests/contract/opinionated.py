@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import extenders, node_order
+from kube_scheduler.arrays import Ints
+from simulator.scheduling import extenders
 
 Call = tuple[str, str, tuple[str, ...]]  # verb, pod, nodes
 
@@ -38,7 +39,7 @@ class Opinionated:
             {name: "never" for name in names if drawn[name] == 1},
         )
 
-    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> node_order.Ints:
+    def prioritize(self, pod: objects.Pod, names: Sequence[str]) -> Ints:
         """0 to 10."""
         self.calls.append(("prioritize", pod.name, tuple(sorted(names))))
         return np.array([_drawn(name, pod.name, 11) for name in names], np.int64)
@@ -46,6 +47,21 @@ class Opinionated:
     def preempt(self, _pod: objects.Pod, victims: Mapping[str, extenders.Victims]) -> Mapping[str, extenders.Victims]:
         """Everywhere."""
         return victims
+
+
+class Recorder(Opinionated):
+    """An extender that refuses no node: the nodes it is asked about are those that kube-scheduler's own rules let
+    through.
+    """
+
+    def filter(self, pod: objects.Pod, names: Sequence[str]) -> extenders.FilterResult:
+        """All of them."""
+        self.calls.append(("filter", pod.name, tuple(sorted(names))))
+        return extenders.FilterResult(names, {}, {})
+
+    def fitting(self, pod: str) -> tuple[str, ...]:
+        """The nodes that it was first asked about for the pod; no call is made where there are none."""
+        return next((names for verb, name, names in self.calls if (verb, name) == ("filter", pod)), ())
 
 
 def _drawn(text: str, other: str, sides: int) -> int:

@@ -40,8 +40,9 @@ def shapes() -> list[cluster.NodeShape]:
 class Owners:
     """A seeded sequence of pods: some sixty owners whose replicas come mixed, as in a real cluster."""
 
-    def __init__(self, seed: int, prefix: str) -> None:
+    def __init__(self, seed: int, prefix: str, claims: Sequence[str] = ()) -> None:
         self._rng = random.Random(seed)
+        self._claims = claims
         self._owners = [self._owner(f"{prefix}-{number:02}") for number in range(60)]
         self._made: collections.Counter[str] = collections.Counter()
 
@@ -77,6 +78,12 @@ class Owners:
         if chance() < 0.3:
             spec["topologySpreadConstraints"] = self._spread(name)
         spec["affinity"] = self._affinity(name)
+        if chance() < 0.15:
+            port = {"containerPort": 80, "hostPort": self._rng.choice((8080, 8081)), "protocol": "TCP"}
+            spec["containers"][0]["ports"] = [{**port, **self._rng.choice(({}, {"hostIP": "10.0.0.1"}))}]
+        if self._claims and chance() < 0.6:
+            claimed = self._rng.sample(self._claims, k=self._rng.choice((1, 2)))
+            spec["volumes"] = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claimed]
         return {"metadata": metadata, "spec": spec}
 
     def _containers(self) -> list[Body]:
@@ -95,16 +102,17 @@ class Owners:
     def _spread(self, name: str) -> list[Body]:
         rules = []
         for key in self._rng.sample((ZONE, "kubernetes.io/hostname", "disk"), k=self._rng.choice((1, 1, 2))):
-            rules.append(
-                {
-                    "maxSkew": self._rng.choice((1, 2, 4)),
-                    "topologyKey": key,
-                    "whenUnsatisfiable": self._rng.choice(("DoNotSchedule", "ScheduleAnyway", "ScheduleAnyway")),
-                    "labelSelector": {"matchLabels": {"app": name}},
-                    "nodeTaintsPolicy": self._rng.choice(("Honor", "Ignore")),
-                    "nodeAffinityPolicy": self._rng.choice(("Honor", "Ignore")),
-                }
-            )
+            rule: Body = {
+                "maxSkew": self._rng.choice((1, 2, 4)),
+                "topologyKey": key,
+                "whenUnsatisfiable": self._rng.choice(("DoNotSchedule", "ScheduleAnyway", "ScheduleAnyway")),
+                "labelSelector": {"matchLabels": {"app": name}},
+                "nodeTaintsPolicy": self._rng.choice(("Honor", "Ignore")),
+                "nodeAffinityPolicy": self._rng.choice(("Honor", "Ignore")),
+            }
+            if rule["whenUnsatisfiable"] == "DoNotSchedule" and self._rng.random() < 0.5:
+                rule |= self._rng.choice(({"minDomains": 2}, {"minDomains": 4}, {"matchLabelKeys": ["tier"]}))
+            rules.append(rule)
         return rules
 
     def _affinity(self, name: str) -> Body:
@@ -158,6 +166,39 @@ def filler(shape: cluster.NodeShape, number: int, place: int) -> Body:
         "containers": [_container("main", {"cpu": f"{millicores}m", "memory": "300Mi"})],
     }
     return {"metadata": {"name": f"filler-{number:02}-{place}", "labels": labels}, "spec": spec}
+
+
+def volumes(count: int) -> Iterator[tuple[Body, Body]]:
+    """Volumes with the claims that they are bound to: anywhere, in one zone by label, on some nodes by affinity."""
+    ssd = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]}
+    for number in range(count):
+        name = f"claim-{number}"
+        modes: Body = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        source = {"driver": ("disk.example", "share.example")[number % 2], "volumeHandle": f"handle-{number}"}
+        labels = {ZONE: "zone-a__zone-b"} if number % 5 == 1 else {}
+        spec: Body = {**modes, "capacity": {"storage": "1Gi"}, "csi": source}
+        spec["claimRef"] = {"namespace": "default", "name": name}
+        if number % 5 == 2:
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [ssd]}}
+        wanted = {**modes, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": f"volume-{number}"}
+        bound = {"pv.kubernetes.io/bind-completed": "yes"}
+        yield (
+            {"metadata": {"name": f"volume-{number}", "labels": labels}, "spec": spec},
+            {"metadata": {"name": name, "annotations": bound}, "spec": wanted},
+        )
+
+
+def attach_limits() -> dict[str, dict[str, int]]:
+    """By node and driver how many volumes it can attach; every fourth node has no limit."""
+    return {shape.name: {"disk.example": 1 + number % 3} for number, shape in enumerate(shapes()) if number % 4}
+
+
+def csi_node(name: str, limits: dict[str, int]) -> Body:
+    drivers = [
+        {"name": driver, "nodeID": name, "topologyKeys": None, "allocatable": {"count": count}}
+        for driver, count in limits.items()
+    ]
+    return {"metadata": {"name": name}, "spec": {"drivers": drivers}}
 
 
 def urgent_pod(name: str, cpu: str, **spec: object) -> Body:

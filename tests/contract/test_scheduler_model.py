@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ import numpy as np
 import pytest
 
 import cluster
+from descheduler.placement import planned_cluster
+from descheduler.placement.planned_cluster import PlannedCluster
+from descheduler.snapshot.snapshot import Snapshot
 from kube import config, errors, kinds, objects
 from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Placement, Scheduler
@@ -28,6 +32,13 @@ pytestmark = pytest.mark.cluster
 NAMESPACE = "default"
 PODS = 500
 AGREEMENT_RATIO = 0.95
+RULES = set(planned_cluster.RULES.values()) - {"cordon"} | {
+    "requests",
+    "pod slots",
+    "host port",
+    "volume",
+    "volume limit",
+}
 WATCH_SECONDS = 120
 Changes = Generator[tuple[str, objects.Pod], None, None]  # ADDED, MODIFIED or DELETED
 
@@ -140,6 +151,43 @@ class Stage:
                 self.door.delete(kinds.PODS, decided.name, namespace=NAMESPACE)
         changes.close()
         return tally
+
+    def compare(self, owners: scheduled_pods.Owners, recorder: opinionated.Recorder) -> tuple[list[str], Counter[str]]:
+        """Let the real scheduler decide about one pod after another, and find the nodes that fit as the descheduler
+        does; the differences, and how many nodes are refused for which rule.
+        """
+        different, refused, there = list[str](), Counter[str](), dict[str, objects.Pod]()
+        nodes = self.door.list(kinds.NODES).items
+        bound = {one.key: one.volume_name for one in self.door.list(kinds.CLAIMS, namespace=NAMESPACE).items}
+        known = {one.name: one for one in self.door.list(kinds.VOLUMES).items}
+        namespaces = {one.name: one.labels for one in self.door.list(kinds.NAMESPACES).items}
+        changes = self.changes()
+        for body in owners.pods(PODS):
+            self.door.create(kinds.PODS, body, namespace=NAMESPACE)
+            came, decided = _decided(changes, body["metadata"]["name"])
+            planned = PlannedCluster(
+                Snapshot(
+                    at_seconds=0.0,
+                    nodes=nodes,
+                    pods=tuple(there.values()),
+                    namespaces=namespaces,
+                    volumes={claim: known[volume] for claim, volume in bound.items()},
+                    attach_limits=scheduled_pods.attach_limits(),
+                )
+            )
+            fit = planned.fit(came)
+            rules = {name: planned.why_not(fit, row) for name, row in planned.columns.rows.items()}
+            refused.update(rules.values())
+            real, ours = set(recorder.fitting(came.name)), {name for name, rule in rules.items() if not rule}
+            if real != ours:
+                differing = {name: rules[name] or "fits" for name in real ^ ours}
+                different.append(f"{came.name}: {len(real)} real, {len(ours)} ours, {differing}")
+            if decided.node_name:
+                there[decided.name] = decided
+            else:
+                self.door.delete(kinds.PODS, decided.name, namespace=NAMESPACE)
+        changes.close()
+        return different, refused
 
     def fill(self) -> None:
         """Four pods on each node take most of its room; their priorities differ within a node, so that it is certain
@@ -265,6 +313,27 @@ def test_the_model_asks_an_extender_what_kube_scheduler_asks_and_counts_its_answ
     report(f"with an extender: {tally}")
     assert tally.equal >= AGREEMENT_RATIO * tally.decided, str(tally)
     assert opinionated.first(real.calls) == opinionated.first(model.calls)
+
+
+def test_the_descheduler_finds_the_nodes_that_fit_as_kube_scheduler_does(
+    stage: Stage, report: Callable[[str], None]
+) -> None:
+    stage.clear()
+    claims = []
+    for volume, claim in scheduled_pods.volumes(40):
+        stage.cluster.api.create("api/v1/persistentvolumes", volume)
+        stage.cluster.api.create("api/v1/namespaces/default/persistentvolumeclaims", claim)
+        claims.append(claim["metadata"]["name"])
+    for name, limits in scheduled_pods.attach_limits().items():
+        stage.cluster.api.create("apis/storage.k8s.io/v1/csinodes", scheduled_pods.csi_node(name, limits))
+    recorder = opinionated.Recorder()
+    with opinionated.served(recorder) as url:
+        stanza: scheduled_pods.Body = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True}
+        stage.begin([({**stanza, "httpTimeout": "60s"}, recorder)])
+        different, refused = stage.compare(scheduled_pods.Owners(15, "moved", claims), recorder)
+    report(f"nodes that fit: {PODS - len(different)} of {PODS} pods equal; {dict(refused)}")
+    assert not different
+    assert refused.keys() >= RULES, "the mixture has pods that each rule keeps off some node"
 
 
 def test_the_model_makes_the_same_pods_leave(stage: Stage, report: Callable[[str], None]) -> None:

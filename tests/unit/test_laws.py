@@ -19,7 +19,6 @@ FLAT: Final = {
     "cluster": "one module a part of the control plane",
     "descheduler/planning": "one module a rule of the plan",
     "runtime": "one module a concern of a process; no data passes between them",
-    "simulator/scheduling": "one module a plugin or step of kube-scheduler",
 }
 SMALL_LINES: Final = 60
 APART: Final[dict[str, str]] = {
@@ -30,7 +29,6 @@ APART: Final[dict[str, str]] = {
     "cli.doctor.checks": "the list to which a new check is added",
     "cli.effectiveness_plot": "the only module of the command that draws",
     "cluster.demo.budgets": "judges the demo; fed by a reflector, not by the phases",
-    "descheduler.placement.volume_limits": "one module a rule of kube-scheduler",
     "descheduler.planning.departed_load": "one formula; the planner is long",
     "extender.verbs.decided_pod": "the size of a stored pod; the log of decisions is long",
     "extender.verbs.neutral_answers": "answers without a view, so that they cannot wait for one",

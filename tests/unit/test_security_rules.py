@@ -9,7 +9,19 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROVING = {"tests/**", "bench/**", "cluster/**"}  # in no image of ours, and not reachable from any port of a cluster
-PRODUCT = ("annotator", "cli", "descheduler", "extender", "kube", "policy", "promql", "runtime", "simulator", "deploy")
+PRODUCT = (
+    "annotator",
+    "cli",
+    "descheduler",
+    "extender",
+    "kube",
+    "kube_scheduler",
+    "policy",
+    "promql",
+    "runtime",
+    "simulator",
+    "deploy",
+)
 EXCEPTION = re.compile(r"#\s*(?:noqa: [A-Z0-9, ]*\bS[0-9]{3}|nosec)[A-Z0-9, ]*(.*)")
 
 

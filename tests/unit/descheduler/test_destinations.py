@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from descheduler.snapshot import snapshot
 from descheduler.snapshot.eviction_history import History, Measured
 from kube import objects
+from kube_scheduler import volumes
 from policy.schema import load_policy
 from runtime import clock
 from tests import builders
@@ -253,7 +253,7 @@ def test_volumes_with_zone_labels_are_mounted_in_their_zone_only(
 ) -> None:
     node = builders.node("n", labels={} if zone is None else {ZONE: zone})
     volume = objects.PersistentVolume(metadata=objects.Metadata(name="pv", labels=labels))
-    assert snapshot.mountable(volume, node) is fits
+    assert volumes.mountable(volume, node) is fits
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import extenders, node_order
+from kube_scheduler.arrays import Ints
+from simulator.scheduling import extenders
 from simulator.scheduling.scheduler import Scheduler
 from tests import builders
 from tests.unit.simulator.scheduling import cases
@@ -27,7 +28,7 @@ class Likes:
         passed = [name for name in names if name not in refused]
         return extenders.FilterResult(passed, {} if self._final else refused, refused if self._final else {})
 
-    def prioritize(self, _pod: objects.Pod, names: Sequence[str]) -> node_order.Ints:
+    def prioritize(self, _pod: objects.Pod, names: Sequence[str]) -> Ints:
         self.calls.append(("prioritize", tuple(names)))
         return np.array([10 * (name == self._liked) for name in names], np.int64)
 

@@ -1,7 +1,8 @@
 import numpy as np
 
 from kube import objects
-from simulator.scheduling import pod_requests, scoring
+from kube_scheduler import pod_requests
+from simulator.scheduling import scoring
 from simulator.scheduling.state import State
 from tests import builders
 from tests.unit.simulator.scheduling import cases

@@ -49,7 +49,7 @@ def state_fields(state: State) -> dict[str, object]:
     """All that a decision reads."""
     columns = state.columns
     asked = builders.pod("asks", labels={"app": "web"})
-    web = state.crowds.meant("default", (objects.LabelSelector({"app": "web"}),))
+    web = state.groups.meant("default", (objects.LabelSelector({"app": "web"}),))
     terms = [(one.weight, one.sign, sorted(one.places.items())) for one in state.terms.about(asked, state.namespaces)]
     return {
         "names": columns.names,

@@ -1,5 +1,5 @@
 from kube import objects
-from simulator.scheduling import pod_requests
+from kube_scheduler import pod_requests
 from tests import builders
 
 MIB = 2**20

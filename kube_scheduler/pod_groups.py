@@ -1,7 +1,7 @@
 """Pods of one namespace with equal labels, counted by node, and the affinity terms that pods have about others.
 
-`state` tells of pods that come and go; `scheduling.topology_spread` and `scheduling.inter_pod_affinity` ask for those a
-selector means. Both tables are looked up by label, so that a question costs as much as its answer is long, whatever
+Who keeps them tells of pods that come and go; `topology_spread` and `inter_pod_affinity` ask for those a selector
+means. Both tables are looked up by label, so that a question costs as much as its answer is long, whatever
 else the cluster runs.
 """
 
@@ -33,7 +33,7 @@ class PodGroup:
 
 
 class PodGroups:
-    """All crowds, by namespace and by namespace and label."""
+    """All groups, by namespace and by namespace and label."""
 
     def __init__(self) -> None:
         self._in_namespace: dict[str, dict[Key, PodGroup]] = {}
@@ -47,18 +47,18 @@ class PodGroups:
     def add(self, pod: Pod, node: str, *, number: int = 1) -> None:
         """Count a pod on a node; `number` -1 takes it away."""
         key = pod.namespace, frozenset(pod.labels.items())
-        crowd = self._in_namespace.get(pod.namespace, {}).get(key) or self._enter(key, pod)
-        count(crowd.places, node, number)
+        group = self._in_namespace.get(pod.namespace, {}).get(key) or self._enter(key, pod)
+        count(group.places, node, number)
         if not pod.deleting:
-            count(crowd.staying, node, number)
-        if not crowd.places:
+            count(group.staying, node, number)
+        if not group.places:
             self._leave(key)
 
     def meant(self, namespace: str, selectors: Selectors) -> Iterator[PodGroup]:
-        """The crowds of a namespace that all selectors match."""
-        for crowd in self._candidates(namespace, selectors).values():
-            if all(selector.matches(crowd.labels) for selector in selectors):
-                yield crowd
+        """The groups of a namespace that all selectors match."""
+        for group in self._candidates(namespace, selectors).values():
+            if all(selector.matches(group.labels) for selector in selectors):
+                yield group
 
     def _candidates(self, namespace: str, selectors: Selectors) -> dict[Key, PodGroup]:
         for selector in selectors:
@@ -67,11 +67,11 @@ class PodGroups:
         return self._in_namespace.get(namespace, {})
 
     def _enter(self, key: Key, pod: Pod) -> PodGroup:
-        crowd = PodGroup(pod.labels)
-        self._in_namespace.setdefault(pod.namespace, {})[key] = crowd
+        group = PodGroup(pod.labels)
+        self._in_namespace.setdefault(pod.namespace, {})[key] = group
         for name, value in key[1]:
-            self._with_label.setdefault((pod.namespace, name, value), {})[key] = crowd
-        return crowd
+            self._with_label.setdefault((pod.namespace, name, value), {})[key] = group
+        return group
 
     def _leave(self, key: Key) -> None:
         namespace, labels = key

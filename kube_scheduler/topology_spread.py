@@ -1,6 +1,6 @@
 """PodTopologySpread: how evenly a pod's kind stands over zones, hosts or whatever it names, as a filter and a score.
 
-`filtering` asks `failed` for hard rules (DoNotSchedule), `scoring` asks `scores` for soft ones (ScheduleAnyway). A pod
+`pod_rules` asks `failed` for hard rules (DoNotSchedule), a scheduler `scores` for soft ones (ScheduleAnyway). A pod
 without rules of its own gets the scheduler's: hosts with skew 3 and zones with skew 5, both soft, over the pods of its
 owner; because of these defaults no pod is "signable", so that kube-scheduler 1.36 never batches pods of the default
 profile (KEP-5598).
@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from kube.api import selectors
 from kube.objects import LabelSelector, Pod, TopologySpread
-from simulator.scheduling.columns import Columns, Topology
-from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.state import State
+from kube_scheduler.arrays import Bools, Ints
+from kube_scheduler.cluster_state import ClusterState
+from kube_scheduler.columns import Columns, Topology
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -48,7 +48,7 @@ class SpreadFailures(NamedTuple):
     skewed: Bools
 
 
-def failed(state: State, pod: Pod) -> SpreadFailures | None:
+def failed(cluster: ClusterState, pod: Pod) -> SpreadFailures | None:
     """Returns the violated hard constraints; None for a pod without any.
 
     matching pods in the domain + (1 if the pod itself matches) - least over all domains <= maxSkew must hold; with
@@ -57,19 +57,19 @@ def failed(state: State, pod: Pod) -> SpreadFailures | None:
     rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == HARD]
     if not rules:
         return None
-    columns = state.columns
+    columns = cluster.columns
     unlabelled, skewed = np.zeros((2, len(columns.names)), np.bool_)
     labelled = _labelled(columns, rules)
     for rule in rules:
         topology = columns.topology(rule.rule.topology_key)
         unlabelled |= ~topology.labelled & ~skewed
-        skewed |= _skewed(state, pod, rule, topology, labelled) & ~unlabelled
+        skewed |= _skewed(cluster, pod, rule, topology, labelled) & ~unlabelled
     return SpreadFailures(unlabelled, skewed)
 
 
-def _skewed(state: State, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:
-    counted = _counted(state.columns, pod, rule.rule, labelled)
-    matching = topology.sums(_matching(state, pod, rule.selector), counted)
+def _skewed(cluster: ClusterState, pod: Pod, rule: Rule, topology: Topology, labelled: Bools) -> Bools:
+    counted = _counted(cluster.columns, pod, rule.rule, labelled)
+    matching = topology.sums(_matching(cluster, pod, rule.selector), counted)
     domains = np.unique(topology.codes[counted])
     least = int(matching[domains].min()) if len(domains) >= (rule.rule.min_domains or 1) else 0
     skew = matching[topology.codes] + int(rule.itself(pod)) - least
@@ -77,38 +77,43 @@ def _skewed(state: State, pod: Pod, rule: Rule, topology: Topology, labelled: Bo
     return found
 
 
-def scores(state: State, pod: Pod, rows: Ints) -> Ints | None:
+def scores(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector | None) -> Ints | None:
     """0 to 100 for each of the rows, more where fewer of its kind are; None for a pod without soft rules.
+
+    `owner` is the selector of the pod's owner, if it has one that selects.
 
     raw = round(sum over rules of matching x ln(domains + 2) + maxSkew - 1);
     score = 100 x (most + least - raw) // most, 100 if most is 0, 0 for nodes without all labels of its own rules.
     """
     if not pod.topology_spread:
-        return _by_default(state, pod, rows)
+        return _by_default(cluster, pod, rows, owner) if owner is not None else None
     rules = [_own(rule, pod) for rule in pod.topology_spread if rule.when_unsatisfiable == SOFT]
     if not rules:
         return None
-    labelled = _labelled(state.columns, rules)
+    labelled = _labelled(cluster.columns, rules)
     eligible = labelled[rows]
     found = np.zeros(len(rows), np.int64)
     if eligible.any():
         scored = rows[eligible]
         raw = sum(
-            _raw(state.columns, pod, rule.rule, _matching(state, pod, rule.selector), scored=scored, eligible=labelled)
+            _raw(
+                cluster.columns,
+                pod,
+                rule.rule,
+                _matching(cluster, pod, rule.selector),
+                scored=scored,
+                eligible=labelled,
+            )
             for rule in rules
         )
         found[eligible] = _normalised(_rounded(np.asarray(raw)))
     return found
 
 
-def _by_default(state: State, pod: Pod, rows: Ints) -> Ints | None:
+def _by_default(cluster: ClusterState, pod: Pod, rows: Ints, owner: LabelSelector) -> Ints:
     """The scheduler's own rules, over the pods that the owner selects; a node may lack the label of one."""
-    owner = pod.owner
-    selector = state.selectors.get((pod.namespace, owner.kind, owner.name)) if owner is not None else None
-    if selector is None:
-        return None
-    matching = _matching(state, pod, selector)
-    hosts, zones = (_raw(state.columns, pod, rule, matching, scored=rows, eligible=None) for rule in DEFAULTS)
+    matching = _matching(cluster, pod, owner)
+    hosts, zones = (_raw(cluster.columns, pod, rule, matching, scored=rows, eligible=None) for rule in DEFAULTS)
     return _normalised(_rounded(hosts + zones))
 
 
@@ -140,12 +145,12 @@ def _rounded(amounts: Floats) -> Ints:
     return (whole + (amounts - whole >= 0.5)).astype(np.int64)
 
 
-def _matching(state: State, pod: Pod, selector: LabelSelector | None) -> Ints:
+def _matching(cluster: ClusterState, pod: Pod, selector: LabelSelector | None) -> Ints:
     """Pods of its namespace that are selected, by row; an empty selector counts none."""
-    found = np.zeros(len(state.columns.names), np.int64)
+    found = np.zeros(len(cluster.columns.names), np.int64)
     if selector is not None and (selector.match_labels or selector.match_expressions):
-        for crowd in state.crowds.meant(pod.namespace, (selector,)):
-            state.columns.placed(crowd.staying, found)
+        for group in cluster.groups.meant(pod.namespace, (selector,)):
+            cluster.columns.placed(group.staying, found)
     return found
 
 

@@ -1,8 +1,8 @@
-"""Nodes as columns: one row per node in the order in which kube-scheduler looks at them, one array per amount.
+"""Nodes as columns: one row per node, one array per amount; rules compute over all rows at once.
 
-`state` builds the columns when a node's shape changes and keeps them up to date pod by pod; `filtering` and `scoring`
-compute over all rows at once. Which nodes tolerations, selectors and topology keys mean is remembered until a shape
-changes: pods of one workload ask the same.
+Who keeps the columns builds them when a node's shape changes and counts pods one by one. Which nodes tolerations,
+selectors and topology keys mean is remembered until then: pods of one workload ask the same. A rule about a label is
+asked once for each value of the label, not for each node.
 """
 
 import collections
@@ -14,16 +14,18 @@ import numpy as np
 from kube.api import selectors
 from kube.api.affinity import PreferredNode
 from kube.api.pods import Port
+from kube.api.selectors import NodeSelectorTerm, Requirement
 from kube.objects import Node, NodeSelector, Pod, Taint, Toleration
-from simulator.scheduling import pod_requests
-from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.pod_requests import Demand
+from kube_scheduler import pod_requests
+from kube_scheduler.arrays import Bools, Ints
+from kube_scheduler.pod_requests import Demand
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 SOFT = "PreferNoSchedule"
 SCORED = (pod_requests.CPU, pod_requests.MEMORY)
 BASE = (*SCORED, pod_requests.PODS)
 REMEMBERED = 1000  # each pod of a DaemonSet names another node
+NOWHERE = -2  # the number of a value that no node has
 Tolerations = tuple[Toleration, ...]
 
 
@@ -69,6 +71,7 @@ class Columns:
         self.names = tuple(node.name for node in nodes)
         self.rows = {name: row for row, name in enumerate(self.names)}
         self.all_rows = np.arange(len(nodes))
+        self._closed = np.array([row for row, node in enumerate(nodes) if node.taints or node.unschedulable], np.int64)
         self.given, self.requested = np.zeros((2, len(BASE), len(nodes)), np.int64)
         self.scored = np.zeros((len(SCORED), len(nodes)), np.int64)
         self._given = dict(zip(BASE, self.given, strict=True))
@@ -146,15 +149,25 @@ class Columns:
         key = pod.tolerations, frozenset(pod.node_selector.items()), _required(pod)
         found = self._barred.get(key)
         if found is None:
-            cordoned = self._where(lambda node: node.unschedulable and not _tolerated(CORDON, pod.tolerations))
-            tainted = self._where(lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None)
-            unselected = self._where(lambda node: not pod.selects(node.name, node.labels))
+            open_to_it = _tolerated(CORDON, pod.tolerations)
+            cordoned = self._rows_where(lambda node: node.unschedulable and not open_to_it, self._closed)
+            tainted = self._rows_where(
+                lambda node: selectors.untolerated(node.taints, pod.tolerations) is not None, self._closed
+            )
             if len(self._barred) >= REMEMBERED:
                 self._barred.clear()
             found = self._barred[key] = TaintedNodes(
-                *(one if one.any() else None for one in (cordoned, tainted, unselected))
+                *(one if one.any() else None for one in (cordoned, tainted, ~self._selected(pod)))
             )
         return found
+
+    def none(self) -> Bools:
+        """No row."""
+        return np.zeros(len(self.names), np.bool_)
+
+    def ports_on(self, row: int) -> list[Port]:
+        """The host ports that pods of a row hold."""
+        return [port for port, number in self.ports.get(row, {}).items() if number > 0]
 
     def unloved(self, tolerations: Tolerations) -> Ints | None:
         """How many PreferNoSchedule taints of each row are not tolerated; None where all are."""
@@ -169,16 +182,53 @@ class Columns:
         """The weights of the terms that each row's node meets, added up."""
         found = self._preferred.get(terms)
         if found is None:
-            found = self._preferred[terms] = self._each(
-                lambda node: sum(one.weight for one in terms if one.preference.matches(node.name, node.labels))
-            )
+            found = np.zeros(len(self.names), np.int64)
+            for one in terms:
+                found += one.weight * self._meeting(one.preference)
+            self._preferred[terms] = found
+        return found
+
+    def _selected(self, pod: Pod) -> Bools:
+        """Rows that the pod's node selector and required node affinity accept."""
+        found = ~self.none()
+        for key, value in pod.node_selector.items():
+            topology = self.topology(key)
+            found &= topology.codes == topology.numbers.get(value, NOWHERE)
+        required = _required(pod)
+        if required is None:
+            return found
+        accepted = self.none()
+        for term in required.terms:
+            accepted |= self._meeting(term)
+        return found & accepted
+
+    def _meeting(self, term: NodeSelectorTerm) -> Bools:
+        """Rows that meet a term; an empty one is met by none."""
+        found = ~self.none() if term.match_expressions or term.match_fields else self.none()
+        for requirement in term.match_expressions:
+            topology = self.topology(requirement.key)
+            values = [requirement.matches({requirement.key: value}) for value in topology.numbers]
+            found &= np.array([*values, requirement.matches({})], np.bool_)[topology.codes]
+        for requirement in term.match_fields:
+            found &= self._with_field(requirement)
+        return found
+
+    def _with_field(self, requirement: Requirement) -> Bools:
+        """Rows whose name meets the requirement: metadata.name is a node's only field."""
+        if (requirement.key, requirement.operator) != ("metadata.name", "In"):
+            return self._rows_where(lambda node: requirement.matches({"metadata.name": node.name}), self.all_rows)
+        found = self.none()
+        found[[self.rows[name] for name in requirement.values if name in self.rows]] = True
         return found
 
     def _each(self, value: Callable[[Node], int]) -> Ints:
         return np.array([value(node) for node in self.nodes], np.int64)
 
-    def _where(self, holds: Callable[[Node], bool]) -> Bools:
-        return np.array([holds(node) for node in self.nodes], np.bool_)
+    def _rows_where(self, holds: Callable[[Node], bool], rows: Ints) -> Bools:
+        """Of some rows those for whose node it holds."""
+        found = self.none()
+        found[[row for row in rows.tolist() if holds(self.nodes[row])]] = True
+        return found
 
     def _array(self, table: dict[str, Ints], resource: str) -> Ints:
         found = table.get(resource)

@@ -1,7 +1,7 @@
 """InterPodAffinity: pods that must, or would rather, be near to other pods or away from them.
 
-`filtering` asks `failed` for what is required, by the pod and by those that are there already; `scoring` asks `scores`
-for what is preferred. Pods of equal labels are matched once (`scheduling.pod_groups`).
+`pod_rules` asks `failed` for what is required, by the pod and by those that are there already; a scheduler asks
+`scores` for what is preferred. Pods of equal labels are matched once (`pod_groups`).
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/interpodaffinity (filtering.go, scoring.go; the weight of a
 required term of a pod that is there, hardPodAffinityWeight, is 1).
 """
@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kube.objects import Pod
-from simulator.scheduling import pod_groups
-from simulator.scheduling.columns import Columns
-from simulator.scheduling.node_order import Bools, Ints
-from simulator.scheduling.pod_groups import PodGroup, Term
-from simulator.scheduling.state import State
+from kube_scheduler import pod_groups
+from kube_scheduler.arrays import Bools, Ints
+from kube_scheduler.cluster_state import ClusterState
+from kube_scheduler.columns import Columns
+from kube_scheduler.pod_groups import PodGroup, Term
 
 BEST = 100.0
 
@@ -31,33 +31,33 @@ class AffinityFailures(NamedTuple):
     unwelcome: Bools
 
 
-def failed(state: State, pod: Pod) -> AffinityFailures | None:
+def failed(cluster: ClusterState, pod: Pod) -> AffinityFailures | None:
     """Returns the violated required terms; None where no term applies."""
     own = [term for term in pod_groups.of_pod(pod) if term.required]
-    theirs = [term for term in state.terms.about(pod, state.namespaces) if term.required and term.sign < 0]
+    theirs = [term for term in cluster.terms.about(pod, cluster.namespaces) if term.required and term.sign < 0]
     if not own and not theirs:
         return None
-    nowhere = np.zeros(len(state.columns.names), np.bool_)
-    unattracted = _unattracted(state, pod, [term for term in own if term.sign > 0])
+    nowhere = np.zeros(len(cluster.columns.names), np.bool_)
+    unattracted = _unattracted(cluster, pod, [term for term in own if term.sign > 0])
     repelled, unwelcome = nowhere.copy(), nowhere.copy()
     for term in own:
         if term.sign < 0:
-            repelled |= _near(state.columns, term, _places(state, pod, [term]))
+            repelled |= _near(cluster.columns, term, _places(cluster, pod, [term]))
     for term in theirs:
         there = np.zeros(len(nowhere), np.int64)
-        state.columns.placed(term.places, there)
-        unwelcome |= _near(state.columns, term, there)
+        cluster.columns.placed(term.places, there)
+        unwelcome |= _near(cluster.columns, term, there)
     return AffinityFailures(unattracted, repelled, unwelcome)
 
 
-def _unattracted(state: State, pod: Pod, terms: list[Term]) -> Bools:
+def _unattracted(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Bools:
     """Every term needs a pod that meets all of them in its domain. The first of a group that is attracted to itself
     may go anywhere with the labels.
     """
-    columns = state.columns
+    columns = cluster.columns
     unlabelled, far = np.zeros((2, len(columns.names)), np.bool_)
-    there = _places(state, pod, terms) if terms else np.zeros(0, np.int64)
-    alone = bool(terms) and all(pod_groups.means(one.term, pod.namespace, pod, state.namespaces) for one in terms)
+    there = _places(cluster, pod, terms) if terms else np.zeros(0, np.int64)
+    alone = bool(terms) and all(pod_groups.means(one.term, pod.namespace, pod, cluster.namespaces) for one in terms)
     for term in terms:
         unlabelled |= ~columns.topology(term.term.topology_key).labelled
         near = _near(columns, term, there)
@@ -66,23 +66,23 @@ def _unattracted(state: State, pod: Pod, terms: list[Term]) -> Bools:
     return unlabelled if alone else unlabelled | far
 
 
-def scores(state: State, pod: Pod, rows: Ints) -> Ints | None:
+def scores(cluster: ClusterState, pod: Pod, rows: Ints) -> Ints | None:
     """0 to 100 for each of the rows; None where no term has anything to say.
 
     raw = sum of the weights of terms over the pods in the row's domains, those of anti-affinity negative;
     score = 100 x (raw - least) / (most - least), cut off, 0 where all are equal.
     """
     own = [term for term in pod_groups.of_pod(pod) if not term.required]
-    theirs = [term for term in state.terms.about(pod, state.namespaces) if not term.required or term.sign > 0]
+    theirs = [term for term in cluster.terms.about(pod, cluster.namespaces) if not term.required or term.sign > 0]
     if not own and not theirs:
         return None
-    raw = np.zeros(len(state.columns.names), np.int64)
+    raw = np.zeros(len(cluster.columns.names), np.int64)
     for term in own:
-        raw += _weighed(state.columns, term, _places(state, pod, [term]))
+        raw += _weighed(cluster.columns, term, _places(cluster, pod, [term]))
     for term in theirs:
         there = np.zeros(len(raw), np.int64)
-        state.columns.placed(term.places, there)
-        raw += _weighed(state.columns, term, there)
+        cluster.columns.placed(term.places, there)
+        raw += _weighed(cluster.columns, term, there)
     return _normalised(raw[rows])
 
 
@@ -107,32 +107,34 @@ def _near(columns: Columns, term: Term, there: Ints) -> Bools:
     return found
 
 
-def _places(state: State, pod: Pod, terms: list[Term]) -> Ints:
+def _places(cluster: ClusterState, pod: Pod, terms: list[Term]) -> Ints:
     """Pods that meet all these terms of the pod, by row."""
-    found = np.zeros(len(state.columns.names), np.int64)
-    for crowd in _meant(state, pod, terms):
-        state.columns.placed(crowd.places, found)
+    found = np.zeros(len(cluster.columns.names), np.int64)
+    for group in _meant(cluster, pod, terms):
+        cluster.columns.placed(group.places, found)
     return found
 
 
-def _meant(state: State, pod: Pod, terms: list[Term]) -> list[PodGroup]:
+def _meant(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[PodGroup]:
     selectors = [one.term.label_selector for one in terms if one.term.label_selector is not None]
     if len(selectors) < len(terms):
         return []
     meant = [
         namespace
-        for namespace in _namespaces(state, pod, terms)
+        for namespace in _namespaces(cluster, pod, terms)
         if all(
-            one.term.means_namespace(pod.namespace, namespace, pod_groups.namespace_labels(state.namespaces, namespace))
+            one.term.means_namespace(
+                pod.namespace, namespace, pod_groups.namespace_labels(cluster.namespaces, namespace)
+            )
             for one in terms
         )
     ]
-    return [crowd for namespace in meant for crowd in state.crowds.meant(namespace, selectors)]
+    return [group for namespace in meant for group in cluster.groups.meant(namespace, selectors)]
 
 
-def _namespaces(state: State, pod: Pod, terms: list[Term]) -> list[str]:
+def _namespaces(cluster: ClusterState, pod: Pod, terms: list[Term]) -> list[str]:
     """Namespaces that may be meant: only a namespace selector needs more than the few that are named."""
     first = terms[0].term
     if first.namespace_selector is not None:
-        return list(state.crowds.namespaces)
+        return list(cluster.groups.namespaces)
     return list(first.namespaces) or [pod.namespace]

@@ -1,15 +1,17 @@
-"""Whether a pod may stand on a node by the rules that involve no other pod: readiness, taints, selectors, node
-affinity.
+"""Whether a node takes pods at all, and whether a pod may stand there whatever else does.
 
-`placement.destinations` asks for every node it considers, `planning.planner` whether a node is on its way out. The
-rules are kube-scheduler's (NodeUnschedulable, TaintToleration, NodeAffinity), matched by `kube.api.selectors`.
+`placement.destinations` and `planning.planner` ask which nodes are on their way out, `eviction.last_look` asks both of
+the one destination as it is at that moment.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
+from descheduler.placement import planned_cluster
 from kube.api import selectors
 from kube.objects import Node, Pod
+from kube_scheduler import node_rules
+from kube_scheduler.columns import Columns
 
 # Nodes that someone is about to remove (cluster-autoscaler, Karpenter, a cloud's shutdown, the AWS node termination
 # handler): neither relieved nor filled.
@@ -57,6 +59,5 @@ def tolerated_taints(nodes: Iterable[Node]) -> frozenset[tuple[str, str]]:
 
 def why_not(node: Node, pod: Pod) -> str:
     """Returns the rule that keeps the pod off the node: "taint", "node affinity" (node selector too), "" for none."""
-    if selectors.untolerated(node.taints, pod.tolerations) is not None:
-        return "taint"
-    return "" if pod.selects(node.name, node.labels) else "node affinity"
+    found = node_rules.refusals(Columns([node]), pod)
+    return next((planned_cluster.RULES[refusal.reason] for refusal in found), "")

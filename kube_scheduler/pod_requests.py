@@ -1,9 +1,9 @@
 """A pod's requests in whole numbers, as kube-scheduler counts them.
 
-`state` adds demands up per node; `filtering` and `scoring` compare them with what is allocatable. Amounts come from
-`kube.api.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory counts as
-one that asks for 100m and 200Mi, so that pods without requests do not all go to one node. Sources: kubernetes v1.36
-pkg/scheduler/framework/types.go (CalculateResource), pkg/scheduler/util/pod_resources.go.
+`columns` adds demands up per node; `node_room` and a scheduler's scores compare them with what is allocatable. Amounts
+come from `kube.api.resources`. For scoring by what is left (LeastAllocated), a container that names no CPU or memory
+counts as one that asks for 100m and 200Mi, so that pods without requests do not all go to one node.
+Sources: kubernetes v1.36 pkg/scheduler/framework/types.go (CalculateResource), pkg/scheduler/util/pod_resources.go.
 """
 
 import functools
@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from kube.api import resources
 from kube.api.pods import PodSpec, Port
 from kube.api.resources import Quantity, Requirements
 from kube.objects import Container, Node, Pod, Resources
+from kube_scheduler.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 UNNAMED: Mapping[str, resources.Quantity] = {CPU: "100m", MEMORY: "200Mi"}
 
