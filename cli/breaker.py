@@ -5,12 +5,13 @@ It asks a running descheduler (GET /breaker, POST /breaker/reset).
 
 import collections.abc
 import urllib.parse
-from typing import Final
+from typing import Any, Final, NoReturn
 
 import click
 import msgspec
 
-from cli.common import descheduler_client, http_client, output
+from cli.common import http_client, output, services
+from kube import errors
 from runtime import exit_codes
 
 HEADERS: Final = ("namespace", "workload", "failures", "last", "state", "until")
@@ -52,13 +53,13 @@ def main() -> None:
 
 
 @main.command("list")
-@descheduler_client.options
+@services.descheduler_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "json", "yaml", "name")
-def show(no_headers: bool, output_format: str, **where: str) -> None:
+def show(no_headers: bool, output_format: str, **where: Any) -> None:
     """List workloads with failed evictions: closed, open (until), trial (one is allowed), open until reset."""
-    with exit_codes.reported(http_client.HttpError):
-        service = descheduler_client.service(**where)
+    with exit_codes.reported(http_client.HttpError, errors.KubeError):
+        service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         found = _breakers(service)
     if output_format in ("json", "yaml"):
         output.data(output.structured(msgspec.to_builtins(Breakers(found)), output_format))
@@ -75,8 +76,8 @@ def show(no_headers: bool, output_format: str, **where: str) -> None:
 @main.command()
 @click.argument("workload", required=False)
 @click.option("--all", "everybody", is_flag=True, help="Of every workload.")
-@descheduler_client.options
-def reset(workload: str | None, everybody: bool, **where: str) -> None:
+@services.descheduler_options
+def reset(workload: str | None, everybody: bool, **where: Any) -> None:
     """Forget the failures of WORKLOAD (uid, name, Kind/name or namespace/Kind/name), so that it may be tried again.
 
     \b
@@ -86,14 +87,24 @@ def reset(workload: str | None, everybody: bool, **where: str) -> None:
     """
     if bool(workload) == everybody:
         output.fail("give a workload or --all, one of both")
-    with exit_codes.reported(http_client.HttpError):
-        service = descheduler_client.service(**where)
+    with exit_codes.reported(http_client.HttpError, errors.KubeError):
+        service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         uid = "" if workload is None else _meant(_breakers(service), workload).workload_uid
-        service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", b"")
+        if isinstance(service, services.ProxiedService):
+            _refer(service, f" {uid}" if uid else " --all")
+        service.post(f"/breaker/reset?{urllib.parse.urlencode({'workload': uid})}" if uid else "/breaker/reset", {})
     output.say(f"reset: {workload or 'all workloads'}; the next run may try again")
 
 
-def _breakers(service: http_client.Service) -> tuple[Breaker, ...]:
+def _refer(service: services.ProxiedService, whose: str) -> NoReturn:
+    """Ends the command with the one that works: a breaker is reset from the pod itself (docs/decisions, 0008)."""
+    inside = f"kubectl -n {service.place.namespace} exec {service.name} -- evenload breaker reset{whose}"
+    output.say("a breaker is reset from within the pod, by those who may pods/exec there:")
+    output.say(f"  {inside}")
+    raise SystemExit(int(exit_codes.Exit.FINDINGS))
+
+
+def _breakers(service: services.Service) -> tuple[Breaker, ...]:
     return service.decode(service.get("/breaker"), Breakers).breakers
 
 

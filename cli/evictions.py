@@ -16,7 +16,8 @@ import msgspec
 
 from cli import eviction_rows as shown
 from cli import eviction_summary, evictions_plot
-from cli.common import api_types, descheduler_client, http_client, output, plotting
+from cli.common import api_types, http_client, output, plotting, services
+from kube import errors
 from runtime import clock, exit_codes
 
 WATCH_SECONDS: Final = 2.0
@@ -38,7 +39,7 @@ class Wish(NamedTuple):
 
 
 @click.command("evictions", context_settings={"help_option_names": ["-h", "--help"]})
-@descheduler_client.options
+@services.descheduler_options
 @click.option("--since", default="", metavar="SPAN|TIME", help="Such as 7d, 2h30m or 2026-11-21T04:00:00Z.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Pods of this namespace.")
 @click.option("--node", default="", metavar="NAME", help="Pods that left this node.")
@@ -60,7 +61,7 @@ def main(
     timeline: Path | None,
     no_headers: bool,
     output_format: str,
-    **options: str,
+    **options: Any,
 ) -> None:
     """Show what the descheduler evicted, and what came of it.
 
@@ -82,8 +83,8 @@ def main(
     _require_sense(wish, watch=watch, events=events, summary=summary, timeline=timeline)
     if by and not summary:
         output.fail("--by needs --summary: it says by what the summary is grouped")
-    with exit_codes.reported(http_client.HttpError, plotting.NotInstalled, OSError):
-        service = descheduler_client.service(**options)
+    with exit_codes.reported(http_client.HttpError, errors.KubeError, plotting.NotInstalled, OSError):
+        service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, options))
         if events:
             _print_events(service, wish)
         elif summary:
@@ -111,13 +112,13 @@ def _require_sense(wish: Wish, *, watch: bool, events: bool, summary: bool, time
         output.fail("--events knows --since and --node (the name of any object) only")
 
 
-def _rows(service: http_client.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
+def _rows(service: services.Service, wish: Wish, **more: str) -> tuple[Json, ...]:
     body = service.get("/evictions", **{**wish.query, "limit": str(FIRST_PAGE), **more})
     service.decode(body, shown.Evictions)  # every row is one, whatever the format
     return service.decode(body, shown.Raw).evictions
 
 
-def _print(service: http_client.Service, wish: Wish) -> None:
+def _print(service: services.Service, wish: Wish) -> None:
     if wish.output_format == "jsonl":
         _print_lines(shown.pages(lambda query: _rows(service, wish, **query), {}))
         return
@@ -165,7 +166,7 @@ def follow(fetch: collections.abc.Callable[[], tuple[Json, ...]], wish: Wish, wa
             return
 
 
-def _print_summary(service: http_client.Service, wish: Wish, by: str | None) -> None:
+def _print_summary(service: services.Service, wish: Wish, by: str | None) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = (msgspec.convert(row, shown.Row) for row in raw)
     found = eviction_summary.groups(rows, GROUPS[by] if by else None, clock.WallClock().now())
@@ -181,7 +182,7 @@ def _print_summary(service: http_client.Service, wish: Wish, by: str | None) -> 
         output.say(remark)
 
 
-def _draw(service: http_client.Service, wish: Wish, path: Path) -> None:
+def _draw(service: services.Service, wish: Wish, path: Path) -> None:
     raw = shown.pages(lambda query: _rows(service, wish, **query), {})
     rows = [msgspec.convert(row, shown.Row) for row in raw]
     if not rows:
@@ -192,7 +193,7 @@ def _draw(service: http_client.Service, wish: Wish, path: Path) -> None:
     output.say(f"{path}: {len(rows)} evictions from {len(names)} nodes{more}")
 
 
-def _print_events(service: http_client.Service, wish: Wish) -> None:
+def _print_events(service: services.Service, wish: Wish) -> None:
     body = service.get("/events", since=wish.query["since"], name=wish.query["node"])
     found, document = service.decode(body, shown.Events).events, service.decode(body, dict[str, Any])
     if wish.output_format == "jsonl":

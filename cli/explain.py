@@ -7,14 +7,14 @@ with --now, it reads the pod and the names of the nodes from Kubernetes and asks
 
 import collections.abc
 import dataclasses
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 
 from cli import explain_text, scheduler_config
 from cli.common import api_types as answers
-from cli.common import http_client, output
+from cli.common import http_client, output, services
 from kube import config, errors, kinds
 from runtime import exit_codes
 
@@ -52,12 +52,12 @@ def main() -> None:
     show_default=True,
     help="The extender's weight in the scheduler's configuration.",
 )
-@http_client.options
-@click.option("--kubeconfig", metavar="FILE", help="Where to read the pod. Default: as kubectl.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@services.extender_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml", "name")
-def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: str, **where: str | None) -> None:
+def pod(
+    name: str, *, namespace: str, now: bool, weight: int, no_headers: bool, output_format: str, **where: Any
+) -> None:
     """Say for each node whether the pod may go there, and what its score is made of.
 
     The decision of the last hour, with its inputs, if the extender remembers one; else (or with --now) what it would
@@ -69,10 +69,11 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
       evenload explain pod web-7 -n shop --now -o wide
       evenload explain pod web-7 -n shop -o json | jq '.nodes[] | select(.allowed | not)'
     """
-    asked = ExplainRequest(where["namespace"] or "default", name, where["kubeconfig"], where["context"])
-    service = http_client.Service(where["extender"] or "", where["ca_file"], where["cert_file"], where["key_file"])
+    place = services.Where.taken(services.EXTENDER, where)
+    asked = ExplainRequest(namespace, name, place.kubeconfig, place.context)
     with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
-        story = (None if now else decided(service, asked)) or explained(service, asked)
+        replicas = services.every(services.EXTENDER, place)
+        story = (None if now else decided(replicas, asked)) or explained(replicas, asked)
     if output_format in ("json", "yaml"):
         share = scheduler_config.arithmetic(weight)[-1]
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
@@ -84,15 +85,21 @@ def pod(name: str, *, now: bool, weight: int, no_headers: bool, output_format: s
     _remarks(story, asked)
 
 
-def decided(service: http_client.Service, request: ExplainRequest) -> explain_text.Story | None:
-    """Returns the extender's last decision about the pod, or None with the reason on stderr."""
-    body = service.get("/decisions", namespace=request.namespace, pod=request.name)
-    found = service.decode(body, answers.Decisions).decisions
+def decided(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story | None:
+    """Returns the last decision of any replica about the pod, or None with the reason on stderr."""
+
+    def ask(service: services.Service) -> tuple[answers.Decision, ...]:
+        body = service.get("/decisions", namespace=request.namespace, pod=request.name)
+        return service.decode(body, answers.Decisions).decisions
+
+    answered = services.each(replicas, ask)
+    found = sorted((one for decisions in answered for one in decisions), key=lambda one: -one.at_seconds)
     whose = f"{request.namespace}/{request.name}"
     if not found:
+        names = ", ".join(one.name for one in replicas)
         output.say(
-            f"no decision about {whose} in the memory of {service.url} (the last hour; of several replicas each knows "
-            "its own): this is what would be decided now"
+            f"no decision about {whose} in the memory of {names} (the last hour; each replica knows its own): this is "
+            "what would be decided now"
         )
         return None
     story = merged([decision for decision in found if decision.uid == found[0].uid])
@@ -138,13 +145,13 @@ def merged(decisions: collections.abc.Sequence[answers.Decision]) -> explain_tex
     )
 
 
-def explained(service: http_client.Service, request: ExplainRequest) -> explain_text.Story:
-    """Returns the extender's decision if it were asked now about the pod, over all nodes."""
+def explained(replicas: collections.abc.Sequence[services.Service], request: ExplainRequest) -> explain_text.Story:
+    """Returns the decision of the first replica that answers, if it were asked now about the pod, over all nodes."""
     door = config.connect(request.kubeconfig, request.context)
     found = door.get(kinds.PODS, request.name, namespace=request.namespace)
     names = [node.name for node in door.list(kinds.NODES).items]
-    body = service.post("/explain", msgspec.json.encode({"Pod": found, "NodeNames": names}))
-    answer = service.decode(body, answers.ExplainAnswer)
+    asked = {"Pod": msgspec.to_builtins(found), "NodeNames": names}
+    answer = services.first_answer(replicas, lambda one: one.decode(one.post("/explain", asked), answers.ExplainAnswer))
     return explain_text.Story(
         pod=found.key,
         at=answer.at,

@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from cli.common import api_types as answers
-from cli.common import http_client, output
+from cli.common import http_client, output, services
+from kube import errors
 from runtime import exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
@@ -32,11 +33,11 @@ ORDERS: Final[dict[str, Order]] = {
 
 
 @click.command("nodes", context_settings={"help_option_names": ["-h", "--help"]})
-@http_client.options
+@services.extender_options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
 @output.option("table", "wide", "json", "yaml", "name")
-def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> None:
+def main(sort_by: str, no_headers: bool, output_format: str, **where: Any) -> None:
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
@@ -49,8 +50,8 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: str) -> No
       evenload nodes --extender https://evenload-extender.evenload-system.svc:8900 --ca-file ca.crt
       evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
     """
-    service = http_client.Service(where["extender"], where["ca_file"], where["cert_file"], where["key_file"])
-    with exit_codes.reported(http_client.HttpError):
+    with exit_codes.reported(http_client.HttpError, errors.KubeError):
+        service = services.first(services.EXTENDER, services.Where.taken(services.EXTENDER, where))
         body = service.get("/nodes")
         found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
     nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])

@@ -12,8 +12,9 @@ import click
 import msgspec
 
 from cli.common import api_types as answers
-from cli.common import descheduler_client, http_client, output
+from cli.common import http_client, output, services
 from descheduler.planning import verdicts as pod_verdicts
+from kube import errors
 from runtime import exit_codes
 
 HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
@@ -96,10 +97,10 @@ class Plan(msgspec.Struct, frozen=True):
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
 @click.option("--verdict", "verdicts", multiple=True, type=click.Choice(list(map(str, pod_verdicts.Cause))),
     metavar="WORD", help="Only pods with it; may be repeated.")  # fmt: skip
-@descheduler_client.options
+@services.descheduler_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
 @output.option("table", "wide", "json", "yaml")
-def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, output_format: str, **where: str) -> None:
+def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, output_format: str, **where: Any) -> None:
     """Say what the descheduler would evict now, and why everything else stays.
 
     Every overloaded node, every pod of it, one verdict each: `chosen`, or what keeps it and the figures behind. -o wide
@@ -112,8 +113,8 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
       evenload plan --verdict no_destination -o wide
       evenload plan -o json | jq '.nodes[].candidates[] | select(.verdict == "budget").pod'
     """
-    with exit_codes.reported(http_client.HttpError):
-        service = descheduler_client.service(**where)
+    with exit_codes.reported(http_client.HttpError, errors.KubeError):
+        service = services.first(services.DESCHEDULER, services.Where.taken(services.DESCHEDULER, where))
         body = service.get("/plan")
         found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
     _refuse_unknown(nodes, found)

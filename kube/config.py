@@ -60,6 +60,24 @@ def connect(
     return client.Client(sending, undecodable.UndecodableObjects(ticking), watch_idle_seconds=watch_idle_seconds)
 
 
+def has_kubeconfig() -> bool:
+    """Whether $KUBECONFIG or ~/.kube/config names a kubeconfig. ConfigError where it is unreadable."""
+    return bool(_files(None, os.environ))
+
+
+def context_name(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> str:
+    """Returns the name of the kubeconfig's context in use, "" for none. ConfigError as `connect`'s."""
+    files = _files(kubeconfig, os.environ)
+    if context or not files:
+        return context or ""
+    from kubernetes.config import config_exception, kube_config
+
+    try:
+        return str(kube_config.KubeConfigMerger(files).config["current-context"])
+    except config_exception.ConfigException:  # only `connect` needs one, and says so
+        return ""
+
+
 def _files(kubeconfig: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> str:
     """The kubeconfig files to merge, joined as $KUBECONFIG is; "" for none. A file named outright must be there."""
     if kubeconfig is not None:

@@ -1,7 +1,7 @@
 """Asks a service over HTTP: a reader of the extender's, annotator's or descheduler's base URL.
 
-`evenload nodes` and `explain` read JSON through it, into structs that hold just what they print. Whatever keeps an
-answer away is `Unreachable`, with the URL and the next step; a refusal is `Refused`, in the service's own words.
+`cli.common.services` uses it where a URL is given. What keeps an answer away is `Unreachable`, with the URL and the
+next step; a refusal is `Refused`, in the service's own words.
 """
 
 import collections.abc
@@ -14,9 +14,8 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
-import click
 import msgspec
 
 from runtime.exit_codes import Exit
@@ -36,6 +35,11 @@ class Names(NamedTuple):
     service: str
     article: str
     port: int
+
+    @property
+    def in_cluster(self) -> str:
+        """The name of its Service in Kubernetes."""
+        return f"evenload-{self.service}"
 
     @property
     def option(self) -> str:
@@ -86,14 +90,19 @@ class Service:
     key_file: str | None = None
     names: Names = EXTENDER
 
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url
+
     def get(self, path: str, **query: str) -> bytes:
         """The body that GET answers with 200."""
         asked = urllib.parse.urlencode({key: value for key, value in query.items() if value})
         return self._send(f"{path}?{asked}" if asked else path, None)
 
-    def post(self, path: str, body: bytes) -> bytes:
+    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes:
         """The body that POST of JSON answers with 200."""
-        return self._send(path, body)
+        return self._send(path, msgspec.json.encode(body))
 
     def decode(self, body: bytes, kind: type[T]) -> T:
         """An answer as a struct; a page of something else is as good as no answer."""
@@ -172,34 +181,6 @@ def is_base_url(text: str) -> bool:
 def quoted(text: str) -> str:
     """A text that is no URL, for a message; not itself where half of it may be a password, as in http://a:b@c."""
     return repr(text) if _WITHOUT_A_USER.fullmatch(text) else _NOT_SHOWN
-
-
-def options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
-    """The options that say where the extender is; parameters `extender`, `ca_file`, `cert_file` and `key_file`."""
-    return with_options(command, EXTENDER)
-
-
-def with_options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
-    """Returns the options for another service; its URL is the parameter of its name."""
-    file = click.Path(exists=True, dir_okay=False)
-    for option in (
-        click.option("--key-file", type=file, metavar="FILE", help="Its key."),
-        click.option(
-            "--cert-file", type=file, metavar="FILE", help=f"Client certificate, where the {names.service} wants one."
-        ),
-        click.option("--ca-file", type=file, metavar="FILE", help="CA of its certificate. Default: the system's."),
-        click.option(
-            names.option,
-            default=f"http://127.0.0.1:{names.port}",
-            show_default=True,
-            envvar=f"EVENLOAD_{names.service.upper()}",
-            show_envvar=True,
-            metavar="URL",
-            help=f"Where the {names.service} listens.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 def _is_local(url: str) -> bool:

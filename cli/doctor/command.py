@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from cli.common import descheduler_client, http_client, output, policy_files
+from cli.common import http_client, output, policy_files, services
 from cli.doctor import checks, facts, findings, gathering, measuring, replicas
 from kube import config, errors, kinds
 from kube.http import client
@@ -102,7 +102,7 @@ def _deployed(kube: client.Client, namespace: str) -> tuple[load_policy.LoadPoli
 def _means(kube: client.Client, fields: dict[str, Any]) -> gathering.Means:
     wall = clock.WallClock()
     tls = (fields["ca_file"], fields["cert_file"], fields["key_file"])
-    services = [http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]]
+    extenders = [http_client.Service(http_client.base_url(url), *tls) for url in fields["extenders"]]
     never = threading.Event()
 
     def pause(seconds: float) -> None:
@@ -116,10 +116,8 @@ def _means(kube: client.Client, fields: dict[str, Any]) -> gathering.Means:
         impersonate,
         wall,
         measuring.Means(fields["prometheus"], fields["connection"], kube, wall, fields["labels"]),
-        replicas.Means(services, kube, pause),
-        [http_client.Service(fields["descheduler"], *tls, descheduler_client.DESCHEDULER)]
-        if fields["descheduler"]
-        else (),
+        replicas.Means(extenders, kube, pause),
+        [http_client.Service(fields["descheduler"], *tls, services.DESCHEDULER)] if fields["descheduler"] else (),
         pause,
     )
 

@@ -4,19 +4,17 @@
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
-from cli.common import descheduler_client, http_client
-from cli.doctor import findings, replicas
+from cli.common import http_client
+from cli.common.services import DESCHEDULER, Service, behind
+from cli.doctor import findings
 from cli.doctor.facts import BlockedRelief, Facts, Relief
 from cli.doctor.findings import Finding
 from descheduler.planning.verdicts import Cause
 from kube import errors
 from kube.http.client import Client
-
-SERVICE: Final = "evenload-descheduler"
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -37,25 +35,25 @@ class _Plan(msgspec.Struct, frozen=True):
     nodes: tuple[_Node, ...] = ()
 
 
-def ask(kube: Client, services: Sequence[http_client.Service], namespace: str) -> Relief | Finding:
+def ask(kube: Client, services: Sequence[Service], namespace: str) -> Relief | Finding:
     """Asks the descheduler for the relief it holds back at this moment; the Finding says why it could not be asked."""
     try:
-        found = [replicas.at_url(one) for one in services] or replicas.behind(kube, SERVICE, namespace)
+        found: Sequence[Service] = services or behind(kube, DESCHEDULER, namespace)
     except errors.KubeError as error:
         return findings.unknown(f"the descheduler could not be looked for: {error}", "--descheduler URL")
     unanswered = ""
     for one in found:
         try:
-            plan = http_client.decoded(one.get("/plan"), _Plan, one.name, descheduler_client.DESCHEDULER)
+            plan = http_client.decoded(one.get("/plan"), _Plan, one.name, DESCHEDULER)
         except http_client.BadUrl:
             raise
-        except (http_client.HttpError, errors.KubeError) as error:
+        except http_client.HttpError as error:
             unanswered = f"{one.name} gives no plan: {error}"
             continue
         return Relief(one.name, plan.summary, _held_back(plan))
     if unanswered:
         return findings.unknown(unanswered, "evenload plan says more; its /readyz?verbose names the cause")
-    return Relief("", f"no descheduler behind Service {namespace}/{SERVICE}: nothing is evicted")
+    return Relief("", f"no descheduler behind Service {namespace}/{DESCHEDULER.in_cluster}: nothing is evicted")
 
 
 def _held_back(plan: _Plan) -> tuple[BlockedRelief, ...]:

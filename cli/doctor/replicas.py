@@ -6,26 +6,23 @@ their views differ: a node patch on its way is not a difference that lasts.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from prometheus_client import parser
 
-from cli.common import http_client
+from cli.common import http_client, services
 from cli.doctor import findings
 from cli.doctor.facts import Replica
 from cli.doctor.findings import Finding
-from kube import errors, kinds
-from kube.http.client import Client, Place
+from kube import errors
+from kube.http.client import Client
 
-SERVICE: Final = "evenload-extender"
 ROUNDS: Final = 4
 PAUSE_SECONDS: Final = 1.0
 _REQUESTS: Final = "evenload_extender_request_duration_seconds_count"
 _WATCH_AGE: Final = "evenload_kube_watch_age_seconds"
 _SINCE: Final = "evenload_config_last_reload_success_timestamp_seconds"
-
-Get = Callable[[str], bytes]  # the body that GET of a path answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +58,9 @@ class _Decisions(msgspec.Struct, frozen=True):
     decisions: tuple[_Decision, ...] = ()
 
 
-class Named(NamedTuple):
-    """A replica by its name, and how to ask it."""
-
-    name: str
-    get: Get
-
-
 def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding:
     """Every replica's answer, or the Finding that tells why one, or all of them, could not be asked."""
-    found = [at_url(one) for one in means.given] or _behind_service(means.kube, namespace)
+    found = means.given or _behind_service(means.kube, namespace)
     if isinstance(found, Finding):
         return found
     answers: tuple[Replica | Finding, ...] = ()
@@ -82,53 +72,25 @@ def ask(means: Means, namespace: str) -> tuple[Replica | Finding, ...] | Finding
     return answers
 
 
-def at_url(service: http_client.Service) -> Named:
-    """The replica at a URL given."""
-    return Named(service.url, service.get)
-
-
-def behind(kube: Client, service: str, namespace: str) -> list[Named]:
-    """The pods behind a Service, asked through the apiserver; raises KubeError."""
-    selector = f"kubernetes.io/service-name={service}"
-    slices = kube.list(kinds.ENDPOINT_SLICES, namespace=namespace, label_selector=selector).items
-    places = [
-        Place(kinds.PODS, namespace, endpoint.target_ref.name, str(port.port), port.name or "http")
-        for one in slices
-        for endpoint in one.endpoints or ()
-        for port in (one.ports or ())[:1]
-        if endpoint.target_ref is not None and endpoint.target_ref.kind == "Pod"
-    ]
-    return [Named(place.name, _proxied(kube, place)) for place in places]
-
-
-def _behind_service(kube: Client, namespace: str) -> list[Named] | Finding:
-    nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{SERVICE}"
+def _behind_service(kube: Client, namespace: str) -> Sequence[services.Service] | Finding:
+    nowhere = f"no extender at a --extender URL, and none behind Service {namespace}/{services.EXTENDER.in_cluster}"
     fix = "deploy the extender (docs/reference/extender.md), or say where it is: --extender URL for each replica"
     try:
-        return behind(kube, SERVICE, namespace) or findings.fail(nowhere, fix)
+        return services.behind(kube, services.EXTENDER, namespace) or findings.fail(nowhere, fix)
     except errors.KubeError as error:
         return findings.unknown(f"the extenders could not be looked for: {error}", "--extender URL for each replica")
 
 
-def _proxied(kube: Client, place: Place) -> Get:
-    def get(path: str) -> bytes:
-        bare, _, query = path.partition("?")
-        pairs = tuple((name, value) for name, _, value in (pair.partition("=") for pair in query.split("&")) if name)
-        return kube.proxied(place, bare, query=pairs)
-
-    return get
-
-
-def _facts(item: Named) -> Replica | Finding:
+def _facts(item: services.Service) -> Replica | Finding:
     try:
         nodes = http_client.decoded(item.get("/nodes"), _Nodes, item.name)
-        decisions = http_client.decoded(item.get("/decisions?limit=1"), _Decisions, item.name).decisions
+        decisions = http_client.decoded(item.get("/decisions", limit="1"), _Decisions, item.name).decisions
         counted = _counted(item.get("/metrics").decode())
     except http_client.BadUrl:
         raise
     except http_client.Foreign as error:
         return findings.fail(str(error), "check --extender and versions")
-    except (http_client.HttpError, errors.KubeError) as error:
+    except http_client.HttpError as error:
         return findings.fail(f"{item.name} gives no answer: {error}", f"is {item.name} running and ready? its log says")
     except ValueError as error:
         return findings.fail(f"{item.name}/metrics is not an extender's: {error}", "check --extender and versions")

@@ -224,14 +224,20 @@ class Client:
         finally:
             stream.close()
 
-    def proxied(self, place: Place, path: str, *, query: Query = ()) -> bytes:
-        """GET `path` of what listens behind a pod or a Service, through the apiserver with the caller's own rights.
+    @property
+    def server(self) -> str:
+        """The apiserver's URL."""
+        return self._transport.url
+
+    def proxied(self, place: Place, path: str, *, query: Query = (), body: Mapping[str, object] | None = None) -> bytes:
+        """GET `path`, or POST the body there, of what listens behind a pod or a Service: through the apiserver with the
+        caller's own rights.
 
         An answer that is not 2xx raises as the apiserver's own would; NotFound and ServerError may be either's.
         """
         name = f"{place.scheme + ':' if place.scheme == 'https' else ''}{place.name}:{place.port}"
-        request = Request("GET", f"{_path(place.kind, place.namespace, name, 'proxy')}{path}", query=query)
-        return self._transport.send(request)
+        whole = f"{_path(place.kind, place.namespace, name, 'proxy')}{path}"
+        return self._transport.send(Request("GET" if body is None else "POST", whole, query=query, body=body))
 
     def _write(
         self,

@@ -3,6 +3,7 @@
 Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
+import functools
 import json
 import pathlib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import yaml
 import cli.__main__
 import cluster
 from kube import config, kinds
+from kube.http import client
 from policy.contract import load_annotation
 from runtime import clock
 from tests.e2e import services, waiting
@@ -32,6 +34,25 @@ sync: {staleAfter: 1h}  # over what all tests take: the readings are written onc
 METRICS = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d", "memory_avg_5m", "memory_max_1h", "memory_max_1d")
 
 
+def behind_service(door: client.Client, name: str, port: int) -> None:
+    """A pod of the extender's at this machine's address, as its Service's controller would list it.
+
+    No scheduler and no kubelet touch the pod: it only is the way by which the apiserver proxies.
+    """
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "extender"}]}
+    door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+    address = services.own_address()
+    status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
+    door.merge_patch(kinds.PODS, name, status, namespace="default", subresource="status")
+    body = {
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "evenload-extender"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "targetRef": {"kind": "Pod", "name": name, "namespace": "default"}}],
+        "ports": [{"name": "http", "port": port}],
+    }
+    door.create(kinds.ENDPOINT_SLICES, body, namespace="default")
+
+
 class World:
     """A scheduler that asks an extender about one hot, one cool and one warm node."""
 
@@ -41,7 +62,8 @@ class World:
         policy = directory / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
         arguments = ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "90s"]
-        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory)
+        host = services.own_address()
+        self.extender = services.Service("tests.e2e.patient_extender", arguments, directory, host=host)
 
     def run(self, *words: str) -> click.testing.Result:
         """`evenload ...`, pointed at this extender."""
@@ -131,3 +153,18 @@ def test_nodes_shows_what_was_annotated(world: World) -> None:
         ("node-2", 0.5),
         ("node-1", 0.1),
     ]
+
+
+def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
+    behind_service(world.door, "extender-0", world.extender.port)
+    world.place("found")
+    waiting.eventually(lambda: world.remembered("found") >= {"filter", "prioritize"}, 90, "both decisions")
+    where = ["--kubeconfig", world.kubeconfig, "--evenload-namespace", "default", "-o", "json"]
+    invoke = functools.partial(click.testing.CliRunner().invoke, cli.__main__.main)
+    nodes = invoke(["nodes", *where])
+    assert nodes.exit_code == 0, nodes.stderr
+    assert {row["name"] for row in json.loads(nodes.stdout)["nodes"]} == set(LOADS)
+    assert f"extender of {world.door.server}" in nodes.stderr
+    decided, now = (invoke(["explain", "pod", "found", *more, *where]) for more in ([], ["--now"]))
+    assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
+    assert json.loads(now.stdout)["source"] == "now", now.stderr

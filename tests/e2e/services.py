@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -32,6 +33,13 @@ def free_port() -> int:
     return _PORTS.of(str(next(_NUMBERS)))
 
 
+def own_address() -> str:
+    """This machine's address beside loopback, to which kube-apiserver never proxies. OSError without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # for documentation only (RFC 5737); connecting sends nothing
+        return str(probe.getsockname()[0])
+
+
 class Service:
     """One process of ours: `python -m NAME …` with a port of its own and a log file; with `ca` it is asked by TLS."""
 
@@ -42,18 +50,19 @@ class Service:
         directory: pathlib.Path,
         *,
         ca: pathlib.Path | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self.name = name
         self._tls = None if ca is None else ssl.create_default_context(cafile=ca)
-        self.port = free_port()
+        self.port, self._host = free_port(), host
         self.log_path = directory / f"{name}.log"
-        self._command = [sys.executable, "-m", name, "--listen", f"127.0.0.1:{self.port}", *arguments]
+        self._command = [sys.executable, "-m", name, "--listen", f"{host}:{self.port}", *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     @property
     def running(self) -> bool:

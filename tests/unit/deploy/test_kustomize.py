@@ -11,8 +11,8 @@ import click
 import pytest
 import yaml
 
+from cli.common import services
 from cli.doctor import command as doctor
-from cli.doctor import replicas
 from policy.loading import loader
 from runtime import options as service_options
 from runtime import version
@@ -137,7 +137,7 @@ def test_the_second_scheduler_has_the_labels_that_the_extenders_policy_lets_in()
 
 def test_the_doctor_finds_the_extenders_by_the_names_and_the_scheme_of_their_service() -> None:
     service = only(BASE / "extender.yaml", "Service")
-    assert (service["metadata"]["name"], service["spec"]["ports"][0]["name"]) == (replicas.SERVICE, "http")
+    assert (service["metadata"]["name"], service["spec"]["ports"][0]["name"]) == (services.EXTENDER.in_cluster, "http")
     patches = {one["target"]["kind"]: yaml.safe_load(one["patch"]) for one in load(MTLS)[0]["patches"]}
     assert patches["Service"] == [{"op": "replace", "path": "/spec/ports/0/name", "value": "https"}]
     schemes = [op["path"] for op in patches["Deployment"] if op["value"] == "HTTPS"]
@@ -255,7 +255,7 @@ def test_every_scheduler_configuration_has_the_same_stanza() -> None:
     stanzas = [load(DEPLOY / "scheduler" / path)[0]["extenders"] for path in paths]
     assert stanzas[0] == stanzas[1] == stanzas[2]
     namespace = load(DEPLOY / "namespace/namespace.yaml")[0]["metadata"]["name"]
-    assert stanzas[0][0]["urlPrefix"] == f"http://{replicas.SERVICE}.{namespace}.svc:{PORTS['extender']}"
+    assert stanzas[0][0]["urlPrefix"] == f"http://{services.EXTENDER.in_cluster}.{namespace}.svc:{PORTS['extender']}"
 
 
 def test_the_second_scheduler_holds_the_lease_it_may_hold_and_serves_pods_that_ask_for_it() -> None:

@@ -1,0 +1,218 @@
+"""Finds the service that a command asks: at a URL, or its replicas in the cluster of a kubeconfig.
+
+Without a URL the pods behind the Service are asked through the apiserver (pods/proxy) with the caller's own rights, so
+that a command works from a laptop with nothing but a kubeconfig, and speaks of the cluster that kubectl speaks of. With
+mTLS that way is closed: the apiserver has no certificate that the service would accept. Where there is no kubeconfig,
+as in the service's own pod, this machine is asked.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+import click
+
+from cli.common import http_client, output
+from cli.common.http_client import Names
+from kube import config, errors, kinds
+from kube.http.client import Client, Place
+from runtime import options as runtime_options
+
+EXTENDER: Final = http_client.EXTENDER
+DESCHEDULER: Final = Names("descheduler", "a", 8902)
+_FILE: Final = click.Path(exists=True, dir_okay=False)
+
+T = TypeVar("T")
+
+
+class Service(Protocol):
+    """One replica of a service, and how to ask it. What keeps an answer away is an http_client.HttpError."""
+
+    @property
+    def name(self) -> str: ...
+    def get(self, path: str, **query: str) -> bytes: ...
+    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes: ...
+    def decode(self, body: bytes, kind: type[T]) -> T: ...
+
+
+class Where(NamedTuple):
+    """The options that say where a service is."""
+
+    url: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    evenload_namespace: str = runtime_options.DEFAULT_NAMESPACE
+
+    @classmethod
+    def taken(cls, names: Names, options: dict[str, Any]) -> "Where":
+        """Takes its own out of a command's options."""
+        return cls(options.pop(names.service), *(options.pop(name) for name in cls._fields[1:]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProxiedService:
+    """A replica asked through the apiserver."""
+
+    kube: Client
+    place: Place
+    names: Names
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.place.name
+
+    def get(self, path: str, **query: str) -> bytes:
+        """The body that GET answers with 200."""
+        return self._send(path, tuple((key, value) for key, value in query.items() if value))
+
+    def post(self, path: str, body: collections.abc.Mapping[str, object]) -> bytes:
+        """The body that POST of JSON answers with 200."""
+        return self._send(path, (), body)
+
+    def decode(self, body: bytes, kind: type[T]) -> T:
+        """An answer as a struct; a page of something else is as good as no answer."""
+        return http_client.decoded(body, kind, self.name, self.names)
+
+    def _send(
+        self,
+        path: str,
+        query: tuple[tuple[str, str], ...],
+        body: collections.abc.Mapping[str, object] | None = None,
+    ) -> bytes:
+        try:
+            return self.kube.proxied(self.place, path, query=query, body=body)
+        except errors.ApiError as error:
+            said = f"{self.name}{path} answers {error.status}: {error.message or error.reason}"
+            if error.status in (400, 404, 422):
+                raise http_client.Refused(said) from error
+            if isinstance(error, errors.Forbidden):
+                said += f"; expected: the right to {_right(body)} pods/proxy in {self.place.namespace}, and no mTLS"
+            raise http_client.Unreachable(f"{said}; {self.names.next_step}") from error
+        except errors.Unreachable as error:
+            raise http_client.Unreachable(f"{self.name} gives no answer: {error}; {self.names.next_step}") from error
+
+
+def options(command: collections.abc.Callable[..., Any], names: Names) -> collections.abc.Callable[..., Any]:
+    """Adds the options that say where a service is, as `Where` takes them."""
+    for option in (
+        click.option(
+            "--evenload-namespace",
+            default=runtime_options.DEFAULT_NAMESPACE,
+            show_default=True,
+            envvar="EVENLOAD_NAMESPACE",
+            metavar="NAME",
+            help="Where Evenload runs.",
+        ),
+        click.option("--context", metavar="NAME", help="A context of the kubeconfig."),
+        click.option("--kubeconfig", metavar="FILE", help="The cluster to ask. Default: as kubectl."),
+        click.option("--key-file", type=_FILE, metavar="FILE", help="Its key."),
+        click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate, with a URL and mTLS."),
+        click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the URL. Default: the system's."),
+        click.option(
+            names.option,
+            envvar=f"EVENLOAD_{names.service.upper()}",
+            show_envvar=True,
+            metavar="URL",
+            help=f"Where the {names.service} listens. Default: its pods in the cluster, or without a kubeconfig "
+            f"http://127.0.0.1:{names.port}.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def extender_options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """The options that say where the extender is."""
+    return options(command, EXTENDER)
+
+
+def descheduler_options(command: collections.abc.Callable[..., Any]) -> collections.abc.Callable[..., Any]:
+    """The options that say where the descheduler is."""
+    return options(command, DESCHEDULER)
+
+
+def every(names: Names, where: Where) -> list[Service]:
+    """The service at the URL, or each replica in the cluster; the cluster is named on stderr.
+
+    Raises HttpError where there is none, KubeError where the cluster cannot be asked.
+    """
+    if where.url or not (where.kubeconfig or where.context or config.has_kubeconfig()):
+        url = where.url or f"http://127.0.0.1:{names.port}"
+        return [http_client.Service(url, where.ca_file, where.cert_file, where.key_file, names)]
+    kube = config.connect(where.kubeconfig, where.context)
+    cluster = f"{kube.server}{_context(where)}"
+    found = behind(kube, names, where.evenload_namespace)
+    if not found:
+        raise http_client.Unreachable(
+            f"no pod behind Service {where.evenload_namespace}/{names.in_cluster} of {cluster}: is it installed "
+            f"there? Choose --context or --evenload-namespace, or give {names.option} URL"
+        )
+    output.say(f"{names.service} of {cluster}: {', '.join(one.name for one in found)}")
+    return list(found)
+
+
+def first(names: Names, where: Where) -> Service:
+    """The first replica that answers at all, or the last. Raises as `every`."""
+    *others, last = every(names, where)
+    for one in others:
+        try:
+            one.get("/livez")
+        except http_client.Unreachable as error:
+            output.say(f"warning: {error}")
+        else:
+            return one
+    return last
+
+
+def each(replicas: collections.abc.Sequence[Service], ask: collections.abc.Callable[[Service], T]) -> list[T]:
+    """The answers of the replicas that give one, with a warning for each other. Raises the HttpError of the last where
+    none does.
+    """
+    found, failure = list[T](), None
+    for one in replicas:
+        try:
+            found.append(ask(one))
+        except http_client.Unreachable as error:
+            output.say(f"warning: {error}") if len(replicas) > 1 else None
+            failure = error
+    if not found and failure is not None:
+        raise failure
+    return found
+
+
+def first_answer(replicas: collections.abc.Sequence[Service], ask: collections.abc.Callable[[Service], T]) -> T:
+    """The first answer that a replica gives. Raises the HttpError of the last where none gives one."""
+    *others, last = replicas
+    for one in others:
+        try:
+            return ask(one)
+        except http_client.Unreachable as error:
+            output.say(f"warning: {error}")
+    return ask(last)
+
+
+def behind(kube: Client, names: Names, namespace: str) -> list[ProxiedService]:
+    """The pods behind a Service, asked through the apiserver. Raises KubeError."""
+    selector = f"kubernetes.io/service-name={names.in_cluster}"
+    slices = kube.list(kinds.ENDPOINT_SLICES, namespace=namespace, label_selector=selector).items
+    places = (
+        Place(kinds.PODS, namespace, endpoint.target_ref.name, str(port.port), port.name or "http")
+        for one in slices
+        for endpoint in one.endpoints or ()
+        for port in (one.ports or ())[:1]
+        if endpoint.target_ref is not None and endpoint.target_ref.kind == "Pod"
+    )
+    return [ProxiedService(kube, place, names) for place in places]
+
+
+def _context(where: Where) -> str:
+    name = config.context_name(where.kubeconfig, where.context)
+    return f" (context {name})" if name else ""
+
+
+def _right(body: object) -> str:
+    return "get" if body is None else "create"

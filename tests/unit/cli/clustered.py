@@ -1,0 +1,71 @@
+"""A small apiserver behind which replicas of a service are reached, as kubectl's user reaches them: pods/proxy."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+from urllib import parse
+
+from tests import builders, scripted_http
+
+NAMESPACE = "evenload-system"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods/"
+SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+
+
+class Application(Protocol):
+    """A service's own application."""
+
+    def answer(self, exchange: scripted_http.Exchange) -> None: ...
+
+
+class Apiserver:
+    """Replicas by the names of their pods; those in `down` do not answer, what is in `forbidden` is refused."""
+
+    def __init__(self, replicas: Mapping[str, Application], pod: Mapping[str, object], nodes: Sequence[str]) -> None:
+        self.replicas, self.pod, self.nodes = replicas, dict(pod), nodes
+        self.down: set[str] = set()
+        self.forbidden: set[str] = set()
+
+    def answer(self, exchange: scripted_http.Exchange) -> None:
+        """One request."""
+        path = parse.unquote(exchange.path)
+        if path in self.forbidden:
+            exchange.status(403, "Forbidden", f'pods "x" is forbidden: you may not {exchange.method} {path}')
+        elif path == SLICES:
+            exchange.answer(
+                {"kind": "EndpointSliceList", "metadata": {"resourceVersion": "1"}, "items": self._slices()}
+            )
+        elif path.startswith(PODS):
+            self._proxied(exchange, *path.removeprefix(PODS).split(":8900/proxy", 1))
+        elif path == "/api/v1/namespaces/default/pods/web":
+            exchange.answer(self.pod)
+        elif path == "/api/v1/nodes":
+            items = [builders.node_body(node) for node in self.nodes]
+            exchange.answer({"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items})
+        else:
+            exchange.status(404, "NotFound", f"{path} not found")
+
+    def _slices(self) -> list[dict[str, Any]]:
+        endpoints = [{"addresses": ["10.1.0.1"], "targetRef": {"kind": "Pod", "name": name}} for name in self.replicas]
+        ports = [{"name": "http", "port": 8900}]
+        return [{"metadata": {"name": "e"}, "endpoints": endpoints, "ports": ports}] if endpoints else []
+
+    def _proxied(self, exchange: scripted_http.Exchange, name: str, path: str) -> None:
+        if name in self.down:
+            exchange.status(503, "ServiceUnavailable", "error trying to reach service: connection refused")
+        elif path == "/livez":
+            exchange.answer("ok")
+        else:
+            exchange.path = path
+            self.replicas[name].answer(exchange)
+
+
+@contextlib.contextmanager
+def serving(
+    directory: pathlib.Path, replicas: Mapping[str, Application], nodes: Sequence[str] = ()
+) -> Iterator[tuple[Apiserver, str]]:
+    """The apiserver and its kubeconfig while the body runs."""
+    made = Apiserver(replicas, builders.pod_body("web"), nodes)
+    with scripted_http.serving(made.answer) as server:
+        yield made, str(scripted_http.kubeconfig(directory, server.url))
