@@ -13,21 +13,25 @@ from typing import Any
 
 import click
 
-from bench import annotator, answers, descheduler, footprint, growth, scoring, simulator, table, throughput
+from bench import annotator, answers, descheduler, footprint, growth, scale, scoring, simulator, table, throughput
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring", "growth")  # placements, not speed, by a trace; how costs grow, compared with nothing
+BY_NAME_ONLY = ("scoring", "growth", "scale")  # placements by a trace; costs that are compared with nothing
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice([*PARTS, *BY_NAME_ONLY]))
 @click.option("--seed", default=1, show_default=True, help="Of node loads and orders of names.")
-@click.option("--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint` and `annotator`.")
+@click.option(
+    "--nodes", default=5000, show_default=True, help="Nodes for `answers`, `footprint`, `annotator`, `scale`."
+)
 @click.option("--repeats", default=7, show_default=True, help="Legs of `answers`; their medians are told.")
 @click.option("--tls", is_flag=True, help="`answers` over mTLS.")
 @click.option("--rounds", default=10, show_default=True, help="Rounds per leg of `answers`; the first one warms up.")
 @click.option("--calls", default=50, show_default=True, help="Pods asked about per round of `answers`.")
-@click.option("--pods", default=100_000, show_default=True, help="Pods for `footprint`, and at last for `annotator`.")
+@click.option(
+    "--pods", default=100_000, show_default=True, help="Pods for `footprint`, `scale`, and at last for `annotator`."
+)
 @click.option("--scheduler-nodes", default=1000, show_default=True, help="Nodes for `throughput`.")
 @click.option("--scheduled", default=1000, show_default=True, help="Pods bound per leg of `throughput`.")
 @click.option("--relieved-nodes", default=1000, show_default=True, help="Nodes for `descheduler`.")
@@ -35,11 +39,12 @@ BY_NAME_ONLY = ("scoring", "growth")  # placements, not speed, by a trace; how c
 @click.option("--legs", default=3, show_default=True, help="Legs per extender of `throughput`, in turns.")
 @click.option("--few-nodes", default=500, show_default=True, help="Nodes that `annotator` begins with.")
 @click.option("--warm-minutes", default=7.0, show_default=True, help="Minutes of `annotator` before it measures.")
-@click.option("--minutes", default=10.0, show_default=True, help="Minutes of load that `annotator` measures.")
+@click.option("--minutes", default=10.0, show_default=True, help="Minutes that `annotator` and `scale` measure.")
 @click.option("--simulated-nodes", default=100, show_default=True, help="Nodes for `simulator`.")
 @click.option("--simulated-days", default=7.0, show_default=True, help="Virtual days for `simulator`.")
 @click.option("--simulated-pods", default=10_000, show_default=True, help="Pods for `simulator`.")
 @click.option("--trace", type=click.Path(path_type=pathlib.Path, exists=True), help="For `annotator`, `scoring`: .npz.")
+@click.option("--arrivals", default=50.0, show_default=True, help="For `scale`: pods per second.")
 @click.option("--picture", type=click.Path(path_type=pathlib.Path), help="For `growth`: draw it into this .svg.")
 @click.option("--seeds", default=8, show_default=True, help="For `scoring`: how many, from --seed on.")
 @click.option("--workers", default=1, show_default=True, help="For `scoring`: how many runs at a time.")
@@ -85,6 +90,7 @@ class _Sizes:
     simulated_nodes: int
     simulated_days: float
     simulated_pods: int
+    arrivals: float
     picture: pathlib.Path | None
     seeds: int
     workers: int
@@ -118,6 +124,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "descheduler": lambda: descheduler.measure(relieved),
         "simulator": lambda: simulator.measure(simulated),
         "growth": lambda: growth.measure(growth.Settings(picture=sizes.picture, seed=seed)),
+        "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
         "scoring": lambda: scoring.measure(compared),
     }
 

@@ -80,7 +80,7 @@ class Contestant:
     def processor_seconds(self) -> float:
         """Processor time of the process and its children so far."""
         assert self.process.pid is not None
-        return sum(_processor_seconds(one) for one in _family(self.process.pid))
+        return processor_seconds(self.process.pid)
 
     def memory_mebibytes(self) -> float:
         """Proportional memory (PSS) of the process and its children: pages that forked processes share count once."""
@@ -126,6 +126,11 @@ def reference(names: collections.abc.Sequence[str], directory: pathlib.Path, tls
 def pss_mebibytes(pid: int) -> float:
     """Proportional memory of a process and its children."""
     return sum(_pss_kibibytes(one) for one in _family(pid)) / 1024
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process and its children so far."""
+    return sum(_processor_seconds(one) for one in _family(pid))
 
 
 def _processor_seconds(pid: int) -> float:

@@ -62,9 +62,9 @@ def running(
     bound_at = clock.to_rfc3339(bound_at_seconds)
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     conditions = [{"type": kind, "status": "True", "lastTransitionTime": bound_at} for kind in kinds]
-    metadata = _mapping(body["metadata"])
-    metadata["annotations"] = {**_mapping(metadata["annotations"]), **(annotated or {})}
-    whole = {**body, "spec": {**_mapping(body["spec"]), "nodeName": node}, "metadata": metadata}
+    metadata = mapping(body["metadata"])
+    metadata["annotations"] = {**mapping(metadata["annotations"]), **(annotated or {})}
+    whole = {**body, "spec": {**mapping(body["spec"]), "nodeName": node}, "metadata": metadata}
     whole["status"] = _running(bound_at, conditions, number)
     return f"/registry/pods/{NAMESPACE}/{metadata['name']}", whole
 
@@ -136,7 +136,7 @@ def pod(workload: str, suffix: str, rng: random.Random, now_seconds: float) -> d
 
 def waiting(body: dict[str, object], name: str) -> Stored:
     """A pod like another one that waits for a node, under a name that is its uid, too."""
-    metadata = {**_mapping(body["metadata"]), "name": name, "uid": name}
+    metadata = {**mapping(body["metadata"]), "name": name, "uid": name}
     status = {"phase": "Pending", "qosClass": "Burstable"}
     return f"/registry/pods/{NAMESPACE}/{name}", {**body, "metadata": metadata, "status": status}
 
@@ -199,7 +199,7 @@ def _running(bound_at: str, conditions: list[dict[str, str]], at: int) -> dict[s
     }
 
 
-def _mapping(value: object) -> dict[str, object]:
+def mapping(value: object) -> dict[str, object]:
     assert isinstance(value, dict)
     return value
 

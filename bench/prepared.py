@@ -23,23 +23,25 @@ class Prepared:
     def __init__(self, at_seconds: float) -> None:
         self._at_seconds = at_seconds
         self._bodies: dict[str, bytes] = {}
-        self._series: dict[str, list[tuple[collections.abc.Mapping[str, str], float]]] = {}
+        self._by_pod: dict[str, dict[str, tuple[collections.abc.Mapping[str, str], float]]] = {}
         self._empty = self._encoded(())
         self.unknown = 0
 
     def answer(self, expression: str, series: Series) -> None:
         """Prepare the vector of an expression."""
-        self._series[expression] = list(series)
-        self._bodies[expression] = self._encoded(self._series[expression])
+        entries = list(series)
+        if entries and "pod" in entries[0][0]:
+            self._by_pod[expression] = {entry[0]["pod"]: entry for entry in entries}
+        self._bodies[expression] = self._encoded(entries)
 
     def body(self, expression: str) -> bytes:
-        """Returns the prepared response body of an expression; one that names pods is prepared when it first comes."""
-        if expression not in self._bodies:
-            asked = pod_queries.named(expression)
-            if asked.names is not None and asked.expression in self._series:
-                series = self._series[asked.expression]
-                self.answer(expression, [one for one in series if one[0]["pod"] in asked.names])
+        """Returns the response body of an expression, or of one that names some of a prepared expression's pods."""
         found = self._bodies.get(expression)
+        if found is None:
+            asked = pod_queries.named(expression)
+            by_pod = self._by_pod.get(asked.expression)
+            if by_pod is not None and asked.names is not None:
+                return self._encoded([by_pod[name] for name in asked.names if name in by_pod])
         self.unknown += found is None
         return self._empty if found is None else found
 
