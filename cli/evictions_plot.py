@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cli.common import plotting
+from cli.common import api_types, plotting
 from cli.eviction_rows import Row
 from descheduler.ledger.rows import DONE
 from runtime import clock
@@ -26,7 +26,7 @@ def lanes(rows: Iterable[Row]) -> tuple[str, ...]:
     """The nodes with the most evictions, in the order of their names; a node that only took pods in has no lane."""
     counted = Counter(row.node for row in rows)
     busiest = sorted(counted, key=lambda name: (-counted[name], name))[:MOST_LANES]
-    return tuple(sorted(busiest))
+    return tuple(sorted(busiest, key=api_types.natural))
 
 
 def write(rows: Sequence[Row], path: Path, title: str) -> tuple[str, ...]:

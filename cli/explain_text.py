@@ -39,7 +39,9 @@ class Story(msgspec.Struct, frozen=True):
 
 def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node, ...]:
     """The nodes by what speaks for them: those that may take the pod, the best score first, then the names."""
-    return tuple(sorted(nodes, key=lambda node: (not node.allowed, -(node.raw_score or 0.0), node.name)))
+    return tuple(
+        sorted(nodes, key=lambda node: (not node.allowed, -(node.raw_score or 0.0), answers.natural(node.name)))
+    )
 
 
 def table(story: Story, weight: int, *, no_headers: bool = False) -> str:

@@ -28,7 +28,7 @@ ORDERS: Final[dict[str, Order]] = {
     "memory_avg_5m": lambda node: _last(node.values.get("memory_avg_5m"), descending=True),
     "score": lambda node: _last(node.score),
     "age": lambda node: _last(node.age_seconds, descending=True),
-    "name": lambda node: node.name,
+    "name": lambda node: answers.natural(node.name),
 }
 
 

@@ -5,6 +5,7 @@ print are worded here. Unknown keys are left aside, so that a newer extender can
 exist is None.
 """
 
+import re
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 MISSING: Final = "-"
 NO_RULES: Final = "-"
 _MEBIBYTE: Final = 2**20
+_NUMBERS: Final = re.compile(r"(\d+)", re.ASCII)
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
@@ -108,6 +110,11 @@ class ExplainAnswer(msgspec.Struct, frozen=True):
     degraded: tuple[str, ...] = ()
     estimate: Estimate | None = None
     means: tuple[tuple[str, ...], ...] = ()
+
+
+def natural(name: str) -> list[str | int]:
+    """A sort key of names by the numbers in them: node-2 comes before node-10."""
+    return [int(part) if at % 2 else part for at, part in enumerate(_NUMBERS.split(name))]
 
 
 def percent(ratio: float | None) -> str:

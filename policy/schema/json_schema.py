@@ -12,7 +12,7 @@ from typing import Final
 from policy import metrics
 from policy.schema import load_policy
 
-ID: Final = "https://evenload.io/schemas/loadpolicy.schema.json"
+ID: Final = "schemas/loadpolicy.schema.json"
 
 
 def text() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cli.common import api_types as answers
 from tests import scripted_http
 from tests.unit.cli import extenders
 from tests.unit.extender import worlds
@@ -160,3 +161,13 @@ def test_the_url_may_come_from_the_environment(extender: extenders.Extender, mon
 def test_a_proxy_is_never_asked_for_this_machine(extender: extenders.Extender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert extenders.run("nodes", "--extender", extender.url).exit_code == 0
+
+
+def test_names_are_sorted_by_their_numbers() -> None:
+    names = ["node-10", "node-9", "node-2-b", "node-2-a", "9-x", "a", "٣"]
+    assert sorted(names, key=answers.natural) == ["9-x", "a", "node-2-a", "node-2-b", "node-9", "node-10", "٣"]
+    with extenders.serving(dict.fromkeys(("node-10", "node-2"), worlds.IDLE)) as served:
+        assert extenders.run("nodes", "--extender", served.url, "-o", "name").stdout.split() == [
+            "node/node-2",
+            "node/node-10",
+        ]
