@@ -20,15 +20,16 @@ help: ## print this list
 
 ##@ Use
 .PHONY: demo run cluster cluster-down
-demo: $(RUNTIME) ## the main job on a simulated cluster, in a minute, with Python alone (DEMO="--seed 2")
+# Recipes here are not printed: stdout is data, as in `make demo DEMO="-o json" > demo.json`.
+demo: $(BIN)/evenload ## the main job on a simulated cluster, in a minute, with Python alone (DEMO="--seed 2")
 	@mkdir -p build
-	$(BIN)/python -m cli demo --html build/demo.html $(DEMO)
+	@$(BIN)/evenload demo --html build/demo.html $(DEMO)
 run: $(STAMP) ## the main job on a real control plane, before and after, in the terminal (RUN="--seed 2 --keep")
-	$(BIN)/python -m cluster.demo $(RUN)
+	@$(BIN)/python -m cluster.demo $(RUN)
 cluster: $(STAMP) ## build what is missing and start a control plane with 20 fake nodes (CLUSTER="--nodes 100")
-	$(BIN)/python -m cluster up $(CLUSTER)
+	@$(BIN)/python -m cluster up $(CLUSTER)
 cluster-down: $(STAMP) ## stop what `make cluster` started
-	$(BIN)/python -m cluster down
+	@$(BIN)/python -m cluster down
 
 ##@ Prove
 .PHONY: test quick lint types layers unit fuzz properties real shuffled contract e2e
@@ -64,13 +65,17 @@ sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
-venv: $(STAMP) ## make the virtual environment
+venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload
 # What runs, first and alone: `make demo` has a minute. The pins are complete.
 $(RUNTIME): requirements.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --no-deps --no-compile -r requirements.txt
 	@rm -f .venv/runtime-* && touch $@
-$(STAMP): $(RUNTIME) requirements-dev.txt
+# The command over this tree, from any directory.
+$(BIN)/evenload: $(RUNTIME)
+	@printf '#!%s\nimport sys\n\nsys.path.insert(0, "%s")\nimport cli\n\ncli.main()\n' $(CURDIR)/.venv/bin/python $(CURDIR) > $@
+	@chmod +x $@
+$(STAMP): $(RUNTIME) requirements-dev.txt | $(BIN)/evenload
 	$(PIP) --no-compile -r requirements.txt -r requirements-dev.txt
 	@rm -f .venv/installed-* && touch $@
 binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the user cache

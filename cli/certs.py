@@ -201,7 +201,7 @@ def _report(plan: certs_plan.Plan, directory: pathlib.Path, now_seconds: float, 
         output.say("nothing was written; without --dry-run the lines above are done")
         return exit_codes.Exit.FINDINGS
     if not plan.is_done:
-        output.say(f"next: evenload certs -d {directory} -o yaml | kubectl apply --server-side -f -")
+        output.say(f"next: {output.program()} certs -d {directory} -o yaml | kubectl apply --server-side -f -")
         output.say(
             f"and bring {directory / certs_plan.SCHEDULER} to /etc/kubernetes/evenload where kube-scheduler runs"
         )

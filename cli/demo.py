@@ -17,9 +17,6 @@ from simulator.results.study import PLAIN
 from simulator.workloads import generator
 
 NAME: Final = "evenload"
-NEXT: Final = (
-    "next: evenload simulate --help (other workloads, your policy), make run (the same on a real control plane)"
-)
 
 
 @click.command("demo", context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,4 +53,5 @@ def main(seed: int, nodes: int, hours: int, html: pathlib.Path, output_format: s
     with demo_screen.opened(screen, [variant.name for variant in wish.variants]) as watch:
         study = studies.played(f"{hours} hours of {nodes} nodes", source, wish, watch, told)
     studies.show(study, wish)
-    output.say(NEXT)
+    other = f"{output.program()} simulate --help (other workloads, your policy)"
+    output.say(f"next: {other}, make run (the same on a real control plane)")

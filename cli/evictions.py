@@ -145,7 +145,7 @@ def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: 
 
 def _remarks(rows: collections.abc.Sequence[Json]) -> None:
     if not rows:
-        output.say("no such eviction; next: evenload plan says what would be evicted now, and why not more")
+        output.say(f"no such eviction; next: {output.program()} plan says what would be evicted now, and why not more")
     elif len(rows) == FIRST_PAGE:
         output.say(f"the newest {FIRST_PAGE}: --since narrows, -o jsonl prints all")
 
@@ -177,7 +177,8 @@ def _print_summary(service: services.Service, wish: Wish, by: str | None) -> Non
         document = {"groups": [group.document() for group in found]}
         output.data(output.structured(document, wish.output_format))
     if not found[0].evictions:
-        output.say("no eviction that took place; next: evenload plan says what would be evicted now, and why not more")
+        next_step = f"{output.program()} plan says what would be evicted now, and why not more"
+        output.say(f"no eviction that took place; next: {next_step}")
     for remark in eviction_summary.remarks(found[0]):
         output.say(remark)
 

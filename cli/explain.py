@@ -185,11 +185,10 @@ def _remarks(story: explain_text.Story, request: ExplainRequest) -> None:
             f"warning: {story.omitted} nodes are no longer remembered; the best and some of the rejected are shown"
         )
     if story.source == "decision":
-        output.say(
-            f"next: evenload explain pod {request.name} -n {request.namespace} --now says what has changed since"
-        )
+        command = f"{output.program()} explain pod {request.name} -n {request.namespace} --now"
+        output.say(f"next: {command} says what has changed since")
     else:
-        output.say("next: evenload nodes shows the load of all nodes")
+        output.say(f"next: {output.program()} nodes shows the load of all nodes")
     if story.degraded:
         output.say(
             f"warning: numbers are missing ({', '.join(story.degraded)}); "

@@ -152,7 +152,7 @@ def _remarks(nodes: collections.abc.Sequence[answers.Node], policy_hash: str) ->
         if node.thresholds_ignored:
             output.say(f"warning: of evenload.io/thresholds on {node.name} is not in force: {node.thresholds_ignored}")
     blind = [node for node in nodes if not node.usable]
-    output.say(f"policy {policy_hash}; next: evenload explain pod NAME -n NAMESPACE")
+    output.say(f"policy {policy_hash}; next: {output.program()} explain pod NAME -n NAMESPACE")
     if blind:
         shown = ", ".join(f"{node.name} ({node.state})" for node in blind[:5])
         more = f" and {len(blind) - 5} more" if len(blind) > 5 else ""

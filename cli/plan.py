@@ -219,7 +219,7 @@ def _remarks(plan: Plan) -> None:
     if not plan.nodes:
         output.say("no node is overloaded; evenload nodes shows the load of all")
     output.say(
-        "next: evenload evictions shows what was done before; "
+        f"next: {output.program()} evictions shows what was done before; "
         "docs/reference/descheduler.md says what each verdict means"
     )
     if plan.partial:

@@ -26,6 +26,7 @@ from runtime import exit_codes, terminal
 
 Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
 Colour = Literal["red", "green", "yellow", "cyan"]
+NAME: Final = "evenload"
 _GAP: Final = "   "
 _WIDTH: Final = 120
 _OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
@@ -35,6 +36,12 @@ REFUSAL_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
     kube_errors.Unreachable: exit_codes.Exit.UNREACHABLE,
     kube_errors.ServerError: exit_codes.Exit.UNREACHABLE,
 }
+
+
+def program() -> str:
+    """Returns the command by which a shell finds this program: by its name, or by the path as it was called."""
+    called = sys.argv[0]
+    return called if pathlib.Path(called).name == NAME and not shutil.which(NAME) else NAME
 
 
 def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:

@@ -148,5 +148,5 @@ def _say(items: Sequence[findings.Named]) -> exit_codes.Exit:
     output.say(f"{len(items)} checks: " + ", ".join(f"{counted[verdict]} {verdict}" for verdict in counted))
     code = findings.exit_code(one.finding for one in items)
     if code is exit_codes.Exit.OK:
-        output.say("next: evenload nodes shows the load that scheduling goes by")
+        output.say(f"next: {output.program()} nodes shows the load that scheduling goes by")
     return code

@@ -170,7 +170,7 @@ def remarks(held_room: Holding, refused: str, namespace: str, now_seconds: float
     """Returns remarks on the figures and the next step, for stderr."""
     if not held_room.sets:
         where = f"in {namespace} (-A looks everywhere)" if namespace else "in any namespace"
-        return [f"no placeholders {where}; next: evenload placeholder render | kubectl apply -f -"]
+        return [f"no placeholders {where}; next: {output.program()} placeholder render | kubectl apply -f -"]
     said = []
     waiting, preemptors = (
         held_room.waiting_since_seconds,
