@@ -7,9 +7,10 @@
 //
 //	client -target us=http://127.0.0.1:8900 -target reference=http://127.0.0.1:9000 -names FILE -pod FILE -count 500
 //
-// For every pod of a round each target is asked filter over `count` names in an order of the pod's own, prioritize over
-// the names that passed (as the scheduler does), prioritize over names it was never asked about before ("cold"), and at
-// last both about the first pod again, which the target has just placed ("again").
+// For every pod of a round each target is asked filter over `count` names in an order of the pod's own ("filter after a
+// pause" where it is the round's first), prioritize over the names that passed (as the scheduler does), prioritize over
+// names it was never asked about before ("cold"), and at last both about the first pod again, which the target has just
+// placed ("again").
 package main
 
 import (
@@ -104,16 +105,21 @@ func (s *settings) compare() {
 			for call := range s.calls {
 				// Never one of an earlier run; bench/answers.py stores pods of these names.
 				id := fmt.Sprintf("%d-%d-%d-%d", s.seed, s.count, round, call)
-				s.ask(one, random, id, round == 0)
+				s.ask(one, random, id, call == 0, round == 0)
 			}
 		}
 	}
 }
 
-// ask is one pod's scheduling cycle; the first round warms up and is not counted.
-func (s *settings) ask(one *target, random *rand.Rand, id string, warming bool) {
+// ask is one pod's scheduling cycle; the first round warms up and is not counted. The first request of a round comes
+// after the other targets' turn, when processors hold nothing of this one any more: it is a series of its own.
+func (s *settings) ask(one *target, random *rand.Rand, id string, paused, warming bool) {
 	var passed filterResult
-	one.note("filter", one.caller.post("filter", s.request(random, id), &passed), warming)
+	first := "filter"
+	if paused {
+		first = "filter after a pause"
+	}
+	one.note(first, one.caller.post("filter", s.request(random, id), &passed), warming)
 	names := []string{}
 	if passed.NodeNames != nil {
 		names = *passed.NodeNames

@@ -15,7 +15,7 @@ from wsgiref import types as wsgi
 
 import pytest
 
-from extender.http import connection, connection_limits, tls
+from extender.http import connection, connection_limits, gunicorn_worker, tls
 from runtime import certificates, clock, http_limits
 from tests.e2e import waiting
 from tests.unit.extender import workers
@@ -92,6 +92,31 @@ def test_half_a_request_within_the_stay_of_a_thread_holds_it_no_longer(working: 
         for one in slow:
             one.sendall(REQUEST[-2:])
         assert [answered(one) for one in slow] == [200] * MANY
+
+
+def test_a_thread_keeps_the_connection_of_a_scheduler_that_pauses_and_gives_it_back_in_the_end(
+    working: workers.Working,
+) -> None:
+    handed: list[connection.Connection] = []
+    hand = working.worker.enqueue_req
+
+    def enqueue(client: connection.Connection) -> None:
+        handed.append(client)
+        hand(client)
+
+    working.worker.enqueue_req = enqueue
+    with working.connect() as scheduler:
+        for _ in range(2):
+            scheduler.sendall(REQUEST)
+            assert answered(scheduler) == 200
+            assert not select.select([scheduler], [], [], 2 * gunicorn_worker.LOOK_SECONDS)[0]  # a pause
+        assert len(handed) == 1
+        (client,) = handed
+        working.clock.advance(gunicorn_worker.STAY_SECONDS)
+        waiting.eventually(lambda: not client.answering, waiting.LIMIT_SECONDS, "the thread to give it back")
+        scheduler.sendall(REQUEST)
+        assert answered(scheduler) == 200
+    assert len(handed) == 2
 
 
 def test_what_does_not_come_in_time_is_dropped_and_idle_connections_are_not(working: workers.Working) -> None:
