@@ -12,7 +12,6 @@ ask in between, as it could before. The decision is remembered and counted when 
 
 import collections
 import collections.abc
-import contextlib
 import functools
 import io
 import socket
@@ -22,7 +21,7 @@ from wsgiref import types as wsgi
 import numpy as np
 
 from extender import deadline, metrics, protocol
-from extender.http import app, deferred
+from extender.http import app, deferred, nonblocking_sockets
 from extender.state import cluster_view, name_table, node_cache, score_cache
 from extender.verbs import decision_log, verbs
 from kube import objects
@@ -31,7 +30,6 @@ from policy.rules import scoring
 from runtime import loop
 
 _JSON: Final = frozenset({"", "application/json"})
-_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 _NAMES: Final = b',"NodeNames":["'
 _END: Final = b'"]}'
 ORDERS_KEPT: Final = 8  # lists of names seen lately: a few schedulers, each asking prioritize about what filter passed
@@ -128,7 +126,8 @@ class FastPath:
             environ["wsgi.input"] = io.BytesIO(body)
             return self._application(environ, start_response)
         connection = environ.get("gunicorn.socket")
-        _cork(connection, 1)
+        # gunicorn writes the head and then the body: the head alone would wake the scheduler for nothing
+        nonblocking_sockets.cork(connection, True)
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(reply.body)))]
         start_response("200 OK", headers)
         verb, result = environ["PATH_INFO"][1:], "degraded" if reply.degraded else "ok"
@@ -313,14 +312,5 @@ class _SentReply:
 
     def close(self) -> None:
         """The last byte is sent, or the client went away: the answer was given either way."""
-        _cork(self._connection, 0)
+        nonblocking_sockets.cork(self._connection, False)
         loop.attempt("what follows an answer", self._reply.after)  # a bug in it must not end the connection
-
-
-def _cork(connection: socket.socket | None, on: int) -> None:
-    """Let the kernel hold the head of a reply until its body follows: gunicorn writes them one after the other, and
-    the head alone would wake the scheduler for nothing. Only Linux can; a connection that is gone needs neither.
-    """
-    if connection is not None and _CORK is not None:
-        with contextlib.suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, _CORK, on)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 FULL: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # the kernel has nothing, or takes nothing
 
 
@@ -49,3 +50,12 @@ class Plain(Sending):
         plain = cls(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
         plain.setblocking(False)
         return plain
+
+
+def cork(connection: socket.socket | None, on: bool) -> None:
+    """Let the kernel hold what is written to a connection until it fills a packet, or send what it holds. Only Linux
+    can; a connection that is gone needs neither.
+    """
+    if connection is not None and _CORK is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, _CORK, on)

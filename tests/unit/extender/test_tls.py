@@ -5,6 +5,7 @@ import pathlib
 import select
 import socket
 import ssl
+import sys
 import threading
 from typing import Any
 
@@ -269,6 +270,38 @@ def test_the_connection_knows_its_client_after_the_handshake_and_waits_for_nothi
         asking.join()
         assert wrapped.client_name == "me"
         assert wrapped.gettimeout() == 0
+
+
+def segments_sent(connection: socket.socket) -> int:
+    """How many packets with data a connection has sent: tcpi_data_segs_out of tcp(7)."""
+    return int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)[156:160], sys.byteorder)
+
+
+def test_the_records_of_a_long_reply_leave_together(files: tls.Files, tmp_path: pathlib.Path) -> None:
+    reply, got = b"x" * (3 * tls.RECORD_BYTES), list[bytes]()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)  # as gunicorn's
+        theirs = socket.create_connection(server.getsockname())
+        accepted, _address = server.accept()
+
+    def read() -> None:
+        with context.wrap_socket(theirs) as secured:
+            while sum(map(len, got)) < len(reply) and (part := secured.recv(2**16)):
+                got.append(part)
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    with tls.wrapped(nonblocking_sockets.Plain.of(accepted), tls.context(files)) as wrapped:
+        while not wrapped.shake():
+            select.select([wrapped], [], [])
+        before = segments_sent(wrapped)
+        wrapped.sendall(reply)
+        assert segments_sent(wrapped) - before <= 2
+        assert wrapped.flush()
+        reading.join()
+    assert b"".join(got) == reply
 
 
 @pytest.mark.parametrize("known", ["me", "you"])
