@@ -26,7 +26,7 @@ from bench import answers, arrivals, contestants, descheduler, fleet, metric_pag
 from bench.contestants import Contestant
 from bench.metric_pages import Page
 from bench.table import Row
-from cluster import cache
+from cluster import cache, extender_stanza
 from policy.schema import load_policy
 from promql.queries import node_queries
 from runtime import clock
@@ -34,7 +34,7 @@ from runtime import clock
 SETTLE_SECONDS: Final = 120.0  # watches, caches and the first syncs, before anything is measured
 SAMPLE_SECONDS: Final = 10.0
 GOGC: Final = "75"  # percent a heap may grow: with cluster's 400 the control plane alone takes over 20 GB
-QUIET_PROCESSORS: Final = 0.5  # of the apiserver, once it only serves watches
+QUIET_PROCESSORS: Final = 0.9  # of the apiserver; the heartbeats of 5,000 nodes take 0.7
 SETTLE_LIMIT_SECONDS: Final = 300.0
 MOVED_RATIO: Final = 1 / 30  # of the nodes get new loads with each sample: each of them every five minutes
 WORKERS: Final = ("kwok", "kube-controller-manager")
@@ -130,7 +130,7 @@ def measure(settings: Settings) -> list[Row]:
         for one in _services(running, url, pathlib.Path(scratch)):
             services[one.name] = stack.enter_context(one)
             _settle(running, one.name)
-        running.start_scheduler(extenders=[_stanza(services[EXTENDERS[0]].url)])
+        running.start_scheduler(extenders=[extender_stanza.at(services[EXTENDERS[0]].url)])
         _settle(running, "kube-scheduler")
         coming = stack.enter_context(arrivals.Arrivals(running.api, settings.arrivals_per_second, settings.seed))
         return list(rows(settings, _readings(settings, running, services, coming, loads)))
@@ -150,18 +150,11 @@ def _settle(running: cluster.Cluster, name: str) -> None:
     cache.say(f"{name} runs, the apiserver has {contestants.pss_mebibytes(pid):.0f} MiB")
 
 
-def _stanza(url: str) -> dict[str, object]:
-    """The extender's stanza as it is shipped."""
-    text = (contestants.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml").read_text(encoding="utf-8")
-    (stanza,) = yaml.safe_load(text)["extenders"]
-    return {**stanza, "urlPrefix": url}
-
-
 def _services(running: cluster.Cluster, prometheus: str, directory: pathlib.Path) -> list[Contestant]:
     """Annotator, two extenders and the descheduler, not yet started."""
     document = yaml.safe_load((contestants.ROOT / "deploy/policies/default.yaml").read_text(encoding="utf-8"))
     document["sync"]["staleAfter"] = "24h"  # the prepared answers do not grow younger
-    document["descheduler"] |= {"mode": "Enforce"}
+    document["descheduler"] |= {"mode": "Enforce", "overloadedFor": "0s"}  # for the same reason
     document["descheduler"]["protect"]["localStorage"] = "none"
     policy = directory / "policy.yaml"
     policy.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from cluster import binaries, cache, control_plane, errors, site, state
+from cluster import binaries, cache, control_plane, errors, extender_stanza, processes, site, state
 
 DIRECTORY = click.option(
     "--directory",
@@ -36,8 +36,11 @@ def main() -> None:
 )
 @click.option("--audit", is_flag=True, help="Write logs/audit.log.")
 @click.option("--exporter/--no-exporter", default=True, show_default=True, help="Play load for the fake nodes.")
+@click.option("--extender", metavar="URL", help="Let kube-scheduler ask this extender, with the shipped stanza.")
 @DIRECTORY
-def up(*, nodes: int, scrape_seconds: float, audit: bool, exporter: bool, directory: pathlib.Path) -> None:
+def up(
+    *, nodes: int, scrape_seconds: float, audit: bool, exporter: bool, extender: str | None, directory: pathlib.Path
+) -> None:
     """Build what is missing, start everything, print the kubeconfig; it stays until `down`."""
     with _reported():
         cluster = control_plane.Cluster(
@@ -49,10 +52,30 @@ def up(*, nodes: int, scrape_seconds: float, audit: bool, exporter: bool, direct
             detached=True,
         )
         cluster.start()
+        if extender is not None:
+            cluster.start_scheduler(extenders=[extender_stanza.at(extender)])
     cache.say(f"{nodes} nodes are Ready; Prometheus: {cluster.prometheus_url}; logs: {cluster.directory / 'logs'}")
-    cache.say(f"end it with: python -m cluster down --directory {directory}")
+    cache.say(_next(cluster, extender, directory))
     click.echo(cluster.kubeconfig)
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+def _next(cluster: control_plane.Cluster, extender: str | None, directory: pathlib.Path) -> str:
+    """The commands with which people go on: Evenload's services on this cluster, and its end."""
+    evenload = processes.ROOT / ".venv" / "bin" / "evenload"
+    common = f"--policy {processes.ROOT}/deploy/policies/demo.yaml --kubeconfig {cluster.kubeconfig}"
+    here = "" if directory == site.default_directory() else f" --directory {directory}"
+    asked = f"kube-scheduler asks {extender}" if extender else "again with --extender URL: kube-scheduler asks it"
+    return "\n".join(
+        (
+            "next, each in a terminal of its own:",
+            f"  {evenload} annotator {common} --prometheus {cluster.prometheus_url}",
+            f"  {evenload} extender {common}        # {asked}",
+            f"  {evenload} descheduler {common} --prometheus {cluster.prometheus_url} --ledger /tmp/evenload.db",
+            f"  {evenload} nodes --extender http://127.0.0.1:8900",
+            f"end it with: {sys.executable} -m cluster down{here}",
+        )
+    )
 
 
 @main.command()

@@ -13,7 +13,7 @@ import time
 import click
 import yaml
 
-from cluster import api, binaries, cache, components, errors, nodes, ports, processes, site
+from cluster import api, binaries, cache, components, errors, extender_stanza, nodes, ports, processes, site
 from cluster.demo import permissions
 
 VOLUME = pathlib.Path("/var/lib/evenload")  # the image makes it its own user's, and a new volume takes that over
@@ -27,7 +27,6 @@ SERVICES = ("annotator", "extender", "descheduler")
 EXPORTERS = ("node-exporter", "load-exporter")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - a container's own network; docker-compose.yml publishes on loopback alone
 HOST_KUBECONFIG = "kubeconfigs/host.kubeconfig"
-STANZA = processes.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 NAMESPACE = processes.ROOT / "deploy" / "namespace" / "namespace.yaml"
 WAIT_SECONDS = 300.0
 _NEVER = threading.Event()
@@ -57,7 +56,7 @@ def write_files(here: site.Site, *, now_seconds: float) -> bool:
         return False
     here.prepare(now_seconds=now_seconds)
     here.write_kubeconfigs()
-    here.write_scheduler([_stanza(here)])
+    here.write_scheduler([extender_stanza.at(here.url("extender"))])
     here.write_targets(EXPORTERS)
     for service in SERVICES:
         user = f"system:serviceaccount:{permissions.NAMESPACE}:evenload-{service}"
@@ -100,11 +99,6 @@ def wait_ready(client: api.Api) -> None:
         if time.monotonic() > limit:
             raise errors.ComponentError(f"{client.url} is not ready after {WAIT_SECONDS:g} s: look at the logs")
         _NEVER.wait(processes.POLL_SECONDS)
-
-
-def _stanza(here: site.Site) -> dict[str, object]:
-    (stanza,) = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"]
-    return {**stanza, "urlPrefix": here.url("extender")}
 
 
 @click.group()

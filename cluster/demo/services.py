@@ -13,10 +13,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 import requests
-import yaml
 
 import cluster
-from cluster import errors, identity, ports, processes, state
+from cluster import errors, extender_stanza, identity, ports, processes, state
 from cluster.demo import interrupting, permissions
 from runtime import clock as clocks
 
@@ -24,7 +23,6 @@ READY_SECONDS = 150.0
 STOP_SECONDS = 30.0  # the extender answers what it was asked for up to 10 s, and the machine may be busy
 POLL_SECONDS = 0.1
 REQUEST_SECONDS = 60.0
-STANZA = processes.ROOT / "deploy" / "scheduler" / "extender-stanza.yaml"
 
 
 class ServiceError(Exception):
@@ -143,8 +141,7 @@ class Services:
 
     def extender_stanza(self) -> Mapping[str, object]:
         """Returns kube-scheduler's stanza for the extender: the shipped one with its address here."""
-        (stanza,) = yaml.safe_load(STANZA.read_text(encoding="utf-8"))["extenders"]
-        return {**stanza, "urlPrefix": self.by_name["extender"].url}
+        return extender_stanza.at(self.by_name["extender"].url)
 
     def _arguments(self, name: str) -> list[str]:
         kubeconfig = permissions.kubeconfig(self._cluster, name)

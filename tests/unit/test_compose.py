@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click import testing
 
-from cluster import binaries, containers, kubeconfigs, site
+from cluster import binaries, containers, extender_stanza, kubeconfigs, site
 from runtime import certificates, version
 from runtime import options as service_options
 
@@ -142,7 +142,7 @@ def test_a_second_run_of_the_step_changes_nothing(volume: pathlib.Path) -> None:
 
 def test_the_scheduler_asks_the_extender_by_the_stanza_that_we_ship(volume: pathlib.Path) -> None:
     written = yaml.safe_load((volume / "configuration" / "scheduler.yaml").read_text(encoding="utf-8"))
-    (shipped,) = yaml.safe_load(containers.STANZA.read_text(encoding="utf-8"))["extenders"]
+    (shipped,) = yaml.safe_load(extender_stanza.FILE.read_text(encoding="utf-8"))["extenders"]
     assert written["extenders"] == [{**shipped, "urlPrefix": "http://extender:8900"}]
 
 
