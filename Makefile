@@ -82,8 +82,8 @@ binaries: $(STAMP) ## build etcd, apiserver, scheduler, Prometheus ... into the 
 	$(BIN)/python -m cluster build
 format: $(STAMP) ## let ruff format and sort
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
-lock: $(STAMP) ## pin requirements*.in with hashes
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+lock: $(STAMP) ## pin what pyproject.toml and requirements*.in name, with hashes
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-dev.in -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes requirements-build.in -o requirements-build.txt
 clean: ## forget the virtual environment and caches of tools (the built control plane stays)

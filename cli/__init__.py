@@ -8,4 +8,4 @@ def main() -> None:
     interrupts.exit_on_interrupt()
     from cli.__main__ import main as command
 
-    command()
+    command(complete_var="_EVENLOAD_COMPLETE")  # also where it is called kubectl-evenload

@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "annotator": Subcommand("annotator.__main__", "publish what Prometheus says of each node on the node"),
     "breaker": Subcommand("cli.breaker", "show and reset the breakers of failed evictions"),
     "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
+    "completion": Subcommand("cli.completion", "write the script by which a shell completes words"),
     "demo": Subcommand("cli.demo", "show the main job on a simulated cluster, in a minute"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),

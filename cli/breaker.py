@@ -68,7 +68,7 @@ def show(no_headers: bool, output_format: str, **where: Any) -> None:
             output.data(f"{one.namespace}/{one.workload}")
     elif found:
         rows = [(one.namespace, one.workload, one.failures, one.last_at, one.state, one.until) for one in found]
-        output.data(output.table(HEADERS, rows, no_headers=no_headers))
+        output.data(output.table(HEADERS, rows, names={"namespace", "workload"}, no_headers=no_headers))
     else:
         output.say("no evictions have failed")
 

@@ -13,7 +13,8 @@ from cli.common.api_types import MISSING, age, mebibytes, percent
 from runtime import clock
 
 PAGE: Final = 1000
-HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready after", "5m later", "30m later")
+HEADERS: Final = ("age", "pod", "node", "load", "result", "landed", "ready", "5m", "30m")
+NAMES: Final = frozenset({"pod", "node", "landed", "workload", "expected on"})
 WIDE: Final = (
     "workload",
     "pod uses",
@@ -128,7 +129,7 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
         age(now_seconds - row.at_seconds),
         f"{row.namespace}/{row.pod}",
         row.node,
-        _load(row),
+        _load(row, wide=wide),
         row.result,
         _landed(row),
         age(row.ready_after_seconds),
@@ -138,17 +139,20 @@ def cells(row: Row, now_seconds: float, *, wide: bool = False) -> list[str]:
     return [*shown, *_more(row)] if wide else shown
 
 
-def _load(row: Row) -> str:
-    """The reading against its line; under it, an overload from before was still being relieved down to its target."""
+def _load(row: Row, *, wide: bool) -> str:
+    """`cpu 87%>80%`, the reading over its line, or `cpu 75%->60%`: under the line, on the way to its target. The whole
+    metric with `wide`.
+    """
     over = row.value_ratio > row.threshold_ratio
-    line = f">{percent(row.threshold_ratio)}" if over else f" (relieving until {percent(row.target_ratio)})"
-    return f"{row.metric} {percent(row.value_ratio)}{line}"
+    line = f">{percent(row.threshold_ratio)}" if over else f"->{percent(row.target_ratio)}"
+    name = row.metric if wide else row.metric.removesuffix("_avg_5m")
+    return f"{name} {percent(row.value_ratio)}{line}"
 
 
 def _landed(row: Row) -> str:
     if row.landed_node is None:
         return MISSING
-    return f"{row.landed_node} (came back)" if row.returned else row.landed_node
+    return "came back" if row.returned else row.landed_node
 
 
 def _more(row: Row) -> list[str]:

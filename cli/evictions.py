@@ -16,7 +16,7 @@ import msgspec
 
 from cli import eviction_rows as shown
 from cli import eviction_summary, evictions_plot
-from cli.common import api_types, http_client, output, plotting, services
+from cli.common import api_types, completing, http_client, output, plotting, services
 from kube import errors
 from runtime import clock, exit_codes
 
@@ -41,8 +41,15 @@ class Wish(NamedTuple):
 @click.command("evictions", context_settings={"help_option_names": ["-h", "--help"]})
 @services.descheduler_options
 @click.option("--since", default="", metavar="SPAN|TIME", help="Such as 7d, 2h30m or 2026-11-21T04:00:00Z.")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Pods of this namespace.")
-@click.option("--node", default="", metavar="NAME", help="Pods that left this node.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    shell_complete=completing.namespaces,
+    help="Pods of this namespace.",
+)
+@click.option("--node", default="", metavar="NAME", shell_complete=completing.nodes, help="Pods that left this node.")
 @click.option("--workload", default="", metavar="NAME", help="Deployment/web, web, or a uid.")
 @click.option("--outcome", default="", metavar="RESULT", help="evicted, refused, observed ...")
 @click.option("-w", "--watch", is_flag=True, help="Watch: print each row again when its follow-up is known.")
@@ -51,7 +58,7 @@ class Wish(NamedTuple):
 @click.option("--by", type=click.Choice(list(GROUPS)), help="With --summary: each node or workload after the whole.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw: .svg or .png.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
-@output.option("table", "wide", "json", "yaml", "jsonl")
+@output.option("table", "wide", "csv", "json", "yaml", "jsonl")
 def main(
     since: str,
     watch: bool,
@@ -65,9 +72,9 @@ def main(
 ) -> None:
     """Show what the descheduler evicted, and what came of it.
 
-    LOAD is the reading and its line, LANDED where the replacement went (came back: to the node it left), READY AFTER
-    how long the workload was without it, 5M and 30M LATER the node's load then. -o jsonl exports the whole ledger, the
-    last row first; the other formats print the newest 500.
+    LOAD is the reading and its line (75%->60%: under the line, relieved until 60%), LANDED where the replacement went
+    (came back: to the node it left), READY how long the workload was without it, 5M and 30M the node's load then. -o
+    jsonl exports the whole ledger, the last row first; the other formats print the newest 500.
 
     \b
     Examples:
@@ -136,10 +143,12 @@ def _print_lines(rows: collections.abc.Iterable[Json]) -> None:
 
 
 def _print_table(rows: collections.abc.Iterable[Json], wish: Wish, now_seconds: float) -> None:
-    wide = wish.output_format == "wide"
+    wide = wish.output_format in ("wide", "csv")
     lines = [shown.cells(msgspec.convert(row, shown.Row), now_seconds, wide=wide) for row in rows]
     headers = [*shown.HEADERS, *(shown.WIDE if wide else ())]
-    if text := output.table(headers, lines, no_headers=wish.no_headers):
+    if wish.output_format == "csv":
+        output.data(output.csv_table(headers, lines, no_headers=wish.no_headers))
+    elif text := output.table(headers, lines, names=shown.NAMES, no_headers=wish.no_headers):
         output.data(text)
 
 

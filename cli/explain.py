@@ -14,7 +14,7 @@ import msgspec
 
 from cli import explain_text, scheduler_config
 from cli.common import api_types as answers
-from cli.common import http_client, output, services
+from cli.common import completing, http_client, output, services
 from kube import config, errors, kinds
 from runtime import exit_codes
 
@@ -42,8 +42,16 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("name")
-@click.option("-n", "--namespace", default="default", show_default=True, metavar="NAME", help="The pod's namespace.")
+@click.argument("name", shell_complete=completing.pods)
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completing.namespaces,
+    help="The pod's namespace.",
+)
 @click.option("--now", is_flag=True, help="What would be decided now, not what was decided.")
 @click.option(
     "--weight",
@@ -54,14 +62,14 @@ def main() -> None:
 )
 @services.extender_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
-@output.option("table", "wide", "json", "yaml", "name")
+@output.option("table", "wide", "csv", "json", "yaml", "name")
 def pod(
     name: str, *, namespace: str, now: bool, weight: int, no_headers: bool, output_format: str, **where: Any
 ) -> None:
     """Say for each node whether the pod may go there, and what its score is made of.
 
     The decision of the last hour, with its inputs, if the extender remembers one; else (or with --now) what it would
-    decide now. -o wide prints a line for each node and metric. Exit code 4: some numbers were or are missing.
+    decide now. -o wide and csv print a line for each node and metric. Exit code 4: some numbers were or are missing.
 
     \b
     Examples:
@@ -79,6 +87,8 @@ def pod(
         output.data(output.structured(msgspec.to_builtins(story) | {"weight": weight, "share": share}, output_format))
     elif output_format == "name":
         output.data("\n".join(f"node/{node.name}" for node in story.nodes if node.allowed))
+    elif output_format == "csv":
+        output.data(explain_text.csv_rows(story, no_headers=no_headers))
     else:
         text = explain_text.wide if output_format == "wide" else explain_text.table
         output.data(text(story, weight, no_headers=no_headers))

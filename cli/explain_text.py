@@ -13,9 +13,8 @@ from cli import scheduler_config
 from cli.common import api_types as answers
 from cli.common import output
 
-HEADERS: Final = ("node", "score", "points", "base", "hot", "terms", "expected", "age", "verdict")
+HEADERS: Final = ("node", "score", "base", "hot", "verdict and terms")
 WIDE_HEADERS: Final = ("node", "metric", "reading", "expected", "incoming", "limit", "term", "age", "verdict")
-_POINTS_PER_SCORE: Final = scheduler_config.NODE_SCORE // scheduler_config.MAX_SCORE
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -46,31 +45,31 @@ def ranked(nodes: collections.abc.Iterable[answers.Node]) -> tuple[answers.Node,
 
 def table(story: Story, weight: int, *, no_headers: bool = False) -> str:
     """A line for each node, under what was decided, when, by which policy, and what the score weighs."""
-    rows = [_row(node, weight) for node in story.nodes]
-    lines = output.table(HEADERS, rows, no_headers=no_headers) if rows or not no_headers else ""
+    rows = [_row(node, story, alone=no_headers) for node in story.nodes]
+    lines = output.table(HEADERS, rows, names={"node"}, no_headers=no_headers)
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
 
 
 def wide(story: Story, weight: int, *, no_headers: bool = False) -> str:
     """A line for each node and metric."""
     rows = [row for node in story.nodes for row in _metric_rows(node)]
-    lines = output.table(WIDE_HEADERS, rows, no_headers=no_headers) if rows or not no_headers else ""
+    lines = output.table(WIDE_HEADERS, rows, names={"node"}, no_headers=no_headers)
     return lines if no_headers else "\n".join((*_head(story, weight), "", lines))
 
 
-def verdict(node: answers.Node) -> str:
+def verdict(node: answers.Node) -> output.Cell:
     """Whether the pod may go there, with the rule that says no, or the one that is nearest to it."""
     if not node.usable and node.allowed:
-        return f"passes unjudged: {node.state}"
+        return output.Cell(f"passes unjudged: {node.state}")
     broken = [rule for rule in node.rules if rule.broken]
     if not node.allowed:
         reasons = ", ".join(_comparison(rule) for rule in broken) or node.rejected or ""
-        return output.coloured(f"rejected: {reasons}", "red")
+        return output.Cell(f"rejected: {reasons}", "red")
     if broken:
-        return output.coloured(f"passes in spite of {', '.join(_comparison(rule) for rule in broken)}", "yellow")
+        return output.Cell(f"passes in spite of {', '.join(_comparison(rule) for rule in broken)}", "yellow")
     known = [rule for rule in node.rules if rule.value is not None]
     nearest = max(known, key=lambda rule: (rule.value or 0.0) - rule.limit, default=None)
-    return f"passes: {_comparison(nearest)}" if nearest is not None else "passes"
+    return output.Cell(f"passes: {_comparison(nearest)}" if nearest is not None else "passes")
 
 
 def _head(story: Story, weight: int) -> list[str]:
@@ -104,23 +103,27 @@ def _expected_of(estimate: answers.Estimate, story: Story) -> str:
     return f"expected of the pod: {cpu}, {memory}{counted}"
 
 
-def _row(node: answers.Node, weight: int) -> list[str]:
-    worth = answers.MISSING if node.score is None else str(node.score * weight * _POINTS_PER_SCORE)
+def _row(node: answers.Node, story: Story, *, alone: bool) -> list[str | output.Cell]:
+    """With the terms below the verdict, but for scripts, which count on one line for a node."""
     score = answers.MISSING if node.score is None else str(node.score)
-    terms = "+".join(answers.points(term) for term in node.terms.values()) or answers.MISSING
-    age = answers.age(node.age_seconds)
-    hot = f"{node.penalty:g}"
-    return [node.name, score, worth, answers.base(node), hot, terms, _expected(node), age, verdict(node)]
+    said = verdict(node)
+    terms = () if alone else tuple(filter(None, (_sum(node, mean) for mean in story.means or (tuple(node.terms),))))
+    return [node.name, score, answers.base(node), f"{node.penalty:g}", said._replace(below=terms)]
 
 
-def _expected(node: answers.Node) -> str:
-    """The largest expected load of recent pods per resource: the windows see the same pods, equally or longer ago."""
-    by_resource: dict[str, float] = {}
-    for name, ratio in node.expected.items():
-        resource = name.split("_")[0]
-        by_resource[resource] = max(ratio, by_resource.get(resource, 0.0))
-    loads = [f"{resource} +{100 * ratio:.1f}%" for resource, ratio in by_resource.items() if ratio > 0]
-    return " ".join(loads) or answers.MISSING
+def _sum(node: answers.Node, names: collections.abc.Iterable[str]) -> str:
+    """`cpu_avg_5m 2.49 + cpu_max_1h 1.01 = 3.50`; a metric without a reading is left out, as in the mean."""
+    terms = {name: node.terms[name] for name in names if node.terms.get(name) is not None}
+    if not terms:
+        return ""
+    each = " + ".join(f"{name} {answers.points(term)}" for name, term in terms.items())
+    return f"{each} = {answers.points(sum(filter(None, terms.values())))}"
+
+
+def csv_rows(story: Story, *, no_headers: bool = False) -> str:
+    """`wide` as comma-separated values, without its head."""
+    rows = [row for node in story.nodes for row in _metric_rows(node)]
+    return output.csv_table(WIDE_HEADERS, rows, no_headers=no_headers)
 
 
 def _metric_rows(node: answers.Node) -> list[list[str]]:

@@ -13,12 +13,12 @@ import click
 
 from cli.common import api_types as answers
 from cli.common import http_client, output, services
-from kube import errors
+from kube import config, errors, kinds
 from runtime import exit_codes
 
 CPU: Final = ("cpu_avg_5m", "cpu_max_1h", "cpu_max_1d")
 MEMORY: Final = ("memory_avg_5m", "memory_max_1h", "memory_max_1d")
-HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "filter", "age")
+HEADERS: Final = ("node", "cpu 5m/1h/1d", "mem 5m/1h/1d", "hot", "score", "age", "filter")
 WHOLE_CLUSTER: Final = "*"
 
 Order = collections.abc.Callable[[answers.Node], Any]
@@ -35,9 +35,10 @@ ORDERS: Final[dict[str, Order]] = {
 @click.command("nodes", context_settings={"help_option_names": ["-h", "--help"]})
 @services.extender_options
 @click.option("--sort-by", type=click.Choice(list(ORDERS)), default="name", show_default=True, help="Worst first.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Nodes with these labels, such as pool=batch.")
 @click.option("--no-headers", is_flag=True, help="No line with the columns' names.")
-@output.option("table", "wide", "json", "yaml", "name")
-def main(sort_by: str, no_headers: bool, output_format: str, **where: Any) -> None:
+@output.option("table", "wide", "csv", "json", "yaml", "name")
+def main(sort_by: str, selector: str, no_headers: bool, output_format: str, **where: Any) -> None:
     """Show the load that scheduling goes by, per node.
 
     HOT is the hot-spot penalty in points, SCORE what a pod would find (0 to 10), FILTER the rule that keeps new pods
@@ -47,28 +48,47 @@ def main(sort_by: str, no_headers: bool, output_format: str, **where: Any) -> No
     \b
     Examples:
       evenload nodes --sort-by memory_avg_5m
+      evenload nodes -l node.kubernetes.io/instance-type=m5.large
       evenload nodes --extender https://evenload-extender.evenload-system.svc:8900 --ca-file ca.crt
       evenload nodes -o json | jq '.nodes[] | select(.score < 3).name'
     """
-    with exit_codes.reported(http_client.HttpError, errors.KubeError):
-        service = services.first(services.EXTENDER, services.Where.taken(services.EXTENDER, where))
+    place = services.Where.taken(services.EXTENDER, where)
+    with exit_codes.reported(http_client.HttpError, errors.KubeError, codes=output.REFUSAL_CODES):
+        service = services.first(services.EXTENDER, place)
         body = service.get("/nodes")
         found, document = service.decode(body, answers.Nodes), service.decode(body, dict[str, Any])
-    nodes = sorted(sorted(found.nodes, key=ORDERS["name"]), key=ORDERS[sort_by])
+        chosen = _labelled(place, selector) if selector else {node.name for node in found.nodes}
+    nodes = sorted((node for node in found.nodes if node.name in chosen), key=ORDERS["name"])
+    nodes.sort(key=ORDERS[sort_by])
     if output_format in ("json", "yaml"):
         output.data(output.structured(_ordered(document, nodes), output_format))
     elif output_format == "name":
         _print(f"node/{node.name}" for node in nodes)
     else:
-        output.data(text(nodes, wide=output_format == "wide", no_headers=no_headers))
+        wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
+        output.data(text(nodes, wide=wide, as_csv=as_csv, no_headers=no_headers))
     _remarks(nodes, found.policy)
 
 
-def text(nodes: collections.abc.Sequence[answers.Node], *, wide: bool = False, no_headers: bool = False) -> str:
+def _labelled(place: services.Where, selector: str) -> set[str]:
+    """The names of the nodes with these labels, which the extender does not keep; KubeError."""
+    kube = config.connect(place.kubeconfig, place.context)
+    return {node.name for node in kube.list(kinds.NODES, label_selector=selector).items}
+
+
+def text(
+    nodes: collections.abc.Sequence[answers.Node],
+    *,
+    wide: bool = False,
+    as_csv: bool = False,
+    no_headers: bool = False,
+) -> str:
     """The table, the cluster's row first."""
     more = _Wide.of(nodes) if wide else _Wide((), ())
     rows = [*([_cluster(nodes, more)] if nodes else []), *(_row(node, more) for node in nodes)]
-    return output.table([*HEADERS, *more.headers], rows, no_headers=no_headers)
+    if as_csv:
+        return output.csv_table([*HEADERS, *more.headers], rows, no_headers=no_headers)
+    return output.table([*HEADERS, *more.headers], rows, names={"node"}, no_headers=no_headers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,27 +119,34 @@ class _Wide:
 
 
 def _row(node: answers.Node, more: _Wide) -> list[str]:
-    loads = [" / ".join(answers.percent(node.values.get(name)) for name in names) for names in (CPU, MEMORY)]
+    loads = [_percents([node.values.get(name) for name in names]) for names in (CPU, MEMORY)]
     score = answers.MISSING if node.score is None else str(node.score)
     hot = f"{node.penalty:g}"
-    return [node.name, *loads, hot, score, _filter(node), answers.age(node.age_seconds), *more.cells(node)]
+    return [node.name, *loads, hot, score, answers.age(node.age_seconds), _filter(node), *more.cells(node)]
+
+
+def _percents(ratios: collections.abc.Iterable[float | None]) -> str:
+    """`43/52/61%`, with `-` for a value that is missing."""
+    texts = [answers.percent(ratio) for ratio in ratios]
+    unit = "%" if any(text.endswith("%") for text in texts) else ""
+    return "/".join(text.removesuffix("%") for text in texts) + unit
 
 
 def _filter(node: answers.Node) -> str:
     broken = [f"{rule.metric}>{answers.percent(rule.limit)}" for rule in node.rules if rule.broken]
-    return ",".join(broken) or node.rejected or answers.NO_RULES
+    return ", ".join(broken) or node.rejected or answers.NO_RULES
 
 
 def _cluster(nodes: collections.abc.Sequence[answers.Node], more: _Wide) -> list[str]:
     """Means over the nodes that have a usable value; how many the filter rejects; the age of the oldest reading."""
-    loads = [" / ".join(answers.percent(_mean(nodes, name)) for name in names) for names in (CPU, MEMORY)]
+    loads = [_percents([_mean(nodes, name) for name in names]) for names in (CPU, MEMORY)]
     rejected = sum(node.rejected is not None for node in nodes)
     ages = [node.age_seconds for node in nodes if node.age_seconds is not None]
     extra = [answers.percent(_mean(nodes, name)) for name in more.metrics]
     blank = [answers.MISSING] * (len(more.headers) - len(extra))
     filtered = f"{rejected} of {len(nodes)}" if rejected else answers.NO_RULES
     oldest = answers.age(max(ages, default=None))
-    return [WHOLE_CLUSTER, *loads, answers.MISSING, answers.MISSING, filtered, oldest, *extra, *blank]
+    return [WHOLE_CLUSTER, *loads, answers.MISSING, answers.MISSING, oldest, filtered, *extra, *blank]
 
 
 def _mean(nodes: collections.abc.Iterable[answers.Node], name: str) -> float | None:

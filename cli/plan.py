@@ -12,13 +12,14 @@ import click
 import msgspec
 
 from cli.common import api_types as answers
-from cli.common import http_client, output, services
+from cli.common import completing, http_client, output, services
 from descheduler.planning import verdicts as pod_verdicts
 from kube import errors
 from runtime import exit_codes
 
-HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "why")
+HEADERS: Final = ("node", "pod", "cpu", "memory", "verdict", "why")
 WIDE_HEADERS: Final = ("node", "pod", "workload", "cpu", "memory", "verdict", "rule", "why")
+NAMES: Final = frozenset({"node", "pod", "workload", "rule"})
 ROOMS_SHOWN: Final = 3
 
 
@@ -94,18 +95,28 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 @click.command("plan", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", shell_complete=completing.nodes,
+    help="Only this node; may be repeated.")  # fmt: skip
+@click.option("-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+    shell_complete=completing.namespaces, help="Only pods of this namespace; may be repeated.")  # fmt: skip
 @click.option("--verdict", "verdicts", multiple=True, type=click.Choice(list(map(str, pod_verdicts.Cause))),
     metavar="WORD", help="Only pods with it; may be repeated.")  # fmt: skip
 @services.descheduler_options
 @click.option("--no-headers", is_flag=True, help="Rows only.")
-@output.option("table", "wide", "json", "yaml")
-def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, output_format: str, **where: Any) -> None:
+@output.option("table", "wide", "csv", "json", "yaml")
+def main(
+    nodes: tuple[str, ...],
+    namespaces: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    no_headers: bool,
+    output_format: str,
+    **where: Any,
+) -> None:
     """Say what the descheduler would evict now, and why everything else stays.
 
     Every overloaded node, every pod of it, one verdict each: `chosen`, or what keeps it and the figures behind. -o wide
-    adds the key of the policy that decides. What is left of caps, budgets and destinations stands above the table.
-    Exit code 4: the data was not whole.
+    adds the workload and the key of the policy that decides. What is left of caps, budgets and destinations
+    stands above the table. Exit code 4: the data was not whole.
 
     \b
     Examples:
@@ -118,11 +129,12 @@ def main(nodes: tuple[str, ...], verdicts: tuple[str, ...], no_headers: bool, ou
         body = service.get("/plan")
         found, document = service.decode(body, Plan), service.decode(body, dict[str, Any])
     _refuse_unknown(nodes, found)
-    shown = [_narrowed(node, verdicts) for node in found.nodes if not nodes or node.node in nodes]
+    shown = [_narrowed(node, namespaces, verdicts) for node in found.nodes if not nodes or node.node in nodes]
     if output_format in ("json", "yaml"):
         output.data(output.structured(_narrowed_document(document, shown), output_format))
     else:
-        output.data(text(found, shown, wide=output_format == "wide", no_headers=no_headers))
+        wide, as_csv = output_format in ("wide", "csv"), output_format == "csv"
+        output.data(text(found, shown, wide=wide, as_csv=as_csv, no_headers=no_headers))
     _remarks(found)
 
 
@@ -139,11 +151,20 @@ def _refuse_unknown(names: collections.abc.Iterable[str], plan: Plan) -> None:
             output.say(f"node {name} is not overloaded: nothing would be evicted there")
 
 
-def text(plan: Plan, nodes: collections.abc.Sequence[Node], *, wide: bool = False, no_headers: bool = False) -> str:
+def text(
+    plan: Plan,
+    nodes: collections.abc.Sequence[Node],
+    *,
+    wide: bool = False,
+    as_csv: bool = False,
+    no_headers: bool = False,
+) -> str:
     """The summary, what is left, a line per overloaded node, and a row per pod."""
     rows = [_row(node, one, wide=wide) for node in nodes for one in node.candidates]
     headers = WIDE_HEADERS if wide else HEADERS
-    grid = output.table(headers, rows, no_headers=no_headers) if rows else ""
+    if as_csv:
+        return output.csv_table(headers, rows, no_headers=no_headers)
+    grid = output.table(headers, rows, names=NAMES, no_headers=no_headers) if rows else ""
     if no_headers:
         return grid
     return "\n".join((*_head(plan, nodes), *(("", grid) if grid else ())))
@@ -189,16 +210,17 @@ def _rooms(rooms: collections.abc.Sequence[Room]) -> str:
 def _row(node: Node, candidate: Candidate, *, wide: bool) -> list[str]:
     cpu = answers.MISSING if candidate.cpu_millicores is None else f"{candidate.cpu_millicores:.0f}m"
     rule = [f"descheduler.{candidate.rule}" if candidate.rule else answers.MISSING] if wide else []
-    pod, workload, why = (
-        f"{candidate.namespace}/{candidate.pod}",
-        candidate.workload or answers.MISSING,
-        candidate.detail or answers.MISSING,
+    workload = [candidate.workload or answers.MISSING] if wide else []
+    pod, why = f"{candidate.namespace}/{candidate.pod}", candidate.detail or answers.MISSING
+    return [node.node, pod, *workload, cpu, answers.mebibytes(candidate.memory_bytes), candidate.verdict, *rule, why]
+
+
+def _narrowed(node: Node, namespaces: tuple[str, ...], verdicts: tuple[str, ...]) -> Node:
+    kept = tuple(
+        one
+        for one in node.candidates
+        if (not verdicts or one.verdict in verdicts) and (not namespaces or one.namespace in namespaces)
     )
-    return [node.node, pod, workload, cpu, answers.mebibytes(candidate.memory_bytes), candidate.verdict, *rule, why]
-
-
-def _narrowed(node: Node, verdicts: tuple[str, ...]) -> Node:
-    kept = tuple(one for one in node.candidates if not verdicts or one.verdict in verdicts)
     return msgspec.structs.replace(node, candidates=kept)
 
 

@@ -9,7 +9,7 @@ import dataclasses
 
 import click
 
-from cli import policy_diff, policy_import, policy_presets
+from cli import policy_diff, policy_import, policy_presets, policy_reports
 from cli.common import output, policy_files
 from policy.explain import summary
 from policy.loading import loader
@@ -36,20 +36,22 @@ main.add_command(policy_import.main)
 
 @main.command()
 @click.argument("file", type=policy_files.FILE)
-@output.option("text", "json")
+@output.option("text", "json", "github", "sarif")
 def validate(file: str, output_format: str) -> None:
     """Check a policy file; all problems at once, exit code 2 if there are any.
 
-    Every problem is one line on stderr, `file:line:column: path: message`; with -o json they are on stdout. Settings
-    that work and are hardly meant are warnings, and change no exit code. "-" reads stdin.
+    Every problem is one line on stderr, `file:line:column: path: message`; with -o json, github (annotations of a
+    workflow) and sarif they are on stdout. Settings that work and are hardly meant are warnings, and change no exit
+    code. "-" reads stdin.
 
     \b
     Examples:
       evenload policy validate policy.yaml
       evenload policy validate - -o json < policy.yaml | jq '.problems[].path'
+      evenload policy validate policy.yaml -o sarif > policy.sarif
     """
-    if output_format == "json":
-        _validate_as_json(file)
+    if output_format != "text":
+        _validate_for_programs(file, output_format)
     else:
         found = policy_files.load(file)
         output.data(f"{found.source} is valid (hash {found.content_hash})")
@@ -58,24 +60,36 @@ def validate(file: str, output_format: str) -> None:
             output.say(f"warning: {warning.text(found.source)}")
 
 
-def _validate_as_json(file: str) -> None:
+def _validate_for_programs(file: str, output_format: str) -> None:
     wrong: tuple[problems.Problem, ...] = ()
     accepted = None
     try:
         accepted = policy_files.parse(file)
     except problems.PolicyError as error:
         wrong = error.problems
-    answer = {
-        "file": policy_files.name(file),
+    warnings = accepted.warnings if accepted else ()
+    name = policy_files.name(file)
+    if output_format == "github":
+        output.data(policy_reports.github(name, wrong, warnings))
+    elif output_format == "sarif":
+        output.data(output.as_json(policy_reports.sarif(name, wrong, warnings)))
+    else:
+        output.data(output.as_json(_report(name, accepted, wrong)))
+    if wrong:
+        raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
+
+
+def _report(
+    name: str, accepted: policy_files.PolicyFile | None, wrong: tuple[problems.Problem, ...]
+) -> dict[str, object]:
+    return {
+        "file": name,
         "valid": not wrong,
         "hash": accepted and accepted.content_hash,
         "problems": [dataclasses.asdict(problem) for problem in wrong],
         "warnings": [dataclasses.asdict(warning) for warning in (accepted.warnings if accepted else ())],
         "inForce": accepted and loader.in_force(accepted.policy),
     }
-    output.data(output.as_json(answer))
-    if wrong:
-        raise SystemExit(int(exit_codes.Exit.BAD_INPUT))
 
 
 @main.command()

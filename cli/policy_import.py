@@ -1,59 +1,83 @@
-"""`evenload policy import`: a crane DynamicSchedulerPolicy in, a LoadPolicy as YAML out, remarks on stderr.
+"""`evenload policy import`: another project's policy in, a LoadPolicy as YAML out, remarks on stderr.
 
-Reads the file as strictly as a policy (`policy.loading.yaml_tree`), lets `policy.crane_import` convert it,
-and loads the result before it is printed.
+Reads the file as strictly as a policy (`policy.loading.yaml_tree`), lets a module of `policy.imports` convert it by its
+kind, and loads the result before it is printed.
 """
 
-from typing import Final
+import collections.abc
+from typing import Final, NamedTuple
 
 import click
 
 from cli import policy_presets
 from cli.common import output, policy_files
-from policy import crane_import
+from policy.imports import converting, crane, low_node_utilization
 from policy.loading import loader, yaml_tree
 from policy.schema import load_policy, problems
 
-_BEYOND: Final = (
-    "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep Evenload's defaults; "
-    "`evenload policy show` reads them back"
-)
+
+class Kind(NamedTuple):
+    """A kind of file: how it is converted, what it is called, and what it says nothing about."""
+
+    convert: collections.abc.Callable[[object], converting.Imported]
+    title: str
+    beyond: str
+
+
+KINDS: Final = {
+    crane.KIND: Kind(
+        crane.convert,
+        "crane's DynamicSchedulerPolicy",
+        "recentPods, filter.exempt and the descheduler (mode Observe) have no equal in crane and keep Evenload's "
+        "defaults",
+    ),
+    low_node_utilization.KIND: Kind(
+        low_node_utilization.convert,
+        "descheduler's LowNodeUtilization",
+        "it only observes, and the filter of new pods is off: both are steps of their own. Limits, cool-downs and "
+        "protections that the file does not name keep Evenload's defaults, which evict less",
+    ),
+}
 
 
 @click.command("import")
 @click.argument("file", type=policy_files.FILE)
 def main(file: str) -> None:
-    """Convert crane's DynamicSchedulerPolicy (v1alpha1) to a LoadPolicy.
+    """Convert the policy of crane-scheduler or descheduler (LowNodeUtilization) to a LoadPolicy.
 
     The policy goes to stdout, what has no equal or means something else to stderr. "-" reads stdin.
 
     \b
     Examples:
       evenload policy import crane.yaml > policy.yaml
-      kubectl -n crane-system get cm dynamic-scheduler-policy \\
+      kubectl -n kube-system get cm descheduler-policy-configmap \\
         -o jsonpath='{.data.policy\\.yaml}' | evenload policy import -
     """
     source = policy_files.name(file)
     try:
-        imported = crane_import.convert(_tree(file, source))
-        text = _text(imported, source)
+        tree = _tree(file, source)
+        kind = KINDS.get(str(tree.get("kind")) if isinstance(tree, dict) else "")
+        if kind is None:
+            output.fail(f"{source}: kind {' or '.join(KINDS)} expected: nothing else can be imported")
+        imported = kind.convert(tree)
+        text = _text(imported, kind, source)
         loader.load(text, f"the policy made of {source}")
-    except crane_import.CraneError as error:
+    except converting.ImportRefused as error:
         output.say("\n".join(f"{source}: {wrong.path}: {wrong.message}" for wrong in error.problems))
-        output.fail(f"{source} is not a crane policy that can be imported")
+        output.fail(f"{source} is not a policy that can be imported")
     except problems.PolicyError as error:
         output.say(str(error))
         output.fail(f"what {source} says is no policy here: change it there and import again")
     output.data(text)
     for remark in imported.remarks:
         output.say(f"{source}: {remark.path}: {remark.message}")
-    output.say(f"note: {_BEYOND}")
+    output.say(f"note: {kind.beyond}; {output.program()} policy show reads them back")
 
 
-def _text(imported: crane_import.Imported, source: str) -> str:
+def _text(imported: converting.Imported, kind: Kind, source: str) -> str:
     document = {"apiVersion": load_policy.API_VERSION, "kind": load_policy.KIND, **imported.sections}
     origin = source if source.isprintable() else "a file"
-    comment = f"# Made of crane's DynamicSchedulerPolicy ({origin})."
+    comment = f"# Made of {kind.title} ({origin})."
     return "\n".join([policy_presets.schema_line(), comment, output.as_yaml(document)])
 
 

@@ -6,6 +6,9 @@ only the four colours are left. The commands of cli/ call this; services do not.
 """
 
 import collections.abc
+import csv
+import io
+import itertools
 import json
 import os
 import pathlib
@@ -21,13 +24,13 @@ from rich import segment
 from rich import table as rich_table
 from rich import text as rich_text
 
+from cli.common import columns
 from kube import errors as kube_errors
 from runtime import exit_codes, terminal
 
-Format = Literal["text", "table", "wide", "json", "jsonl", "yaml", "name"]
+Format = Literal["text", "table", "wide", "csv", "json", "jsonl", "yaml", "name", "github", "sarif"]
 Colour = Literal["red", "green", "yellow", "cyan"]
 NAME: Final = "evenload"
-_GAP: Final = "   "
 _WIDTH: Final = 120
 _OWN_COLOURS: Final = re.compile(r"(\x1b\[(?:0|31|32|33|36)m)")
 # Where the apiserver's refusal of a request is the user's input.
@@ -41,7 +44,10 @@ REFUSAL_CODES: Final[dict[type[Exception], exit_codes.Exit]] = {
 def program() -> str:
     """Returns the command by which a shell finds this program: by its name, or by the path as it was called."""
     called = sys.argv[0]
-    return called if pathlib.Path(called).name == NAME and not shutil.which(NAME) else NAME
+    name = pathlib.Path(called).name
+    if name == f"kubectl-{NAME}":
+        return f"kubectl {NAME}"
+    return called if name == NAME and not shutil.which(NAME) else NAME
 
 
 def option(*formats: Format) -> collections.abc.Callable[[Any], Any]:
@@ -97,19 +103,69 @@ def structured(value: object, output_format: str) -> str:
     return as_json(value) if output_format == "json" else as_yaml(value)
 
 
+class Cell(NamedTuple):
+    """A text in a colour ("": in none), and further lines below it."""
+
+    text: str
+    colour: Colour | Literal[""] = ""
+    below: tuple[str, ...] = ()
+
+
 def table(
+    headers: collections.abc.Sequence[str],
+    rows: collections.abc.Iterable[collections.abc.Sequence[object]],
+    *,
+    names: collections.abc.Collection[str] = (),
+    no_headers: bool = False,
+) -> str:
+    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all. On a
+    terminal they fit its width as far as the columns `names` can be shortened and the last one wrapped.
+    """
+    cells = [] if no_headers else [[Cell(header.upper()) for header in headers]]
+    cells += [[_cell(cell) for cell in row] for row in rows]
+    texts = [[list(map(terminal.escaped, (cell.text, *cell.below))) for cell in line] for line in cells]
+    if not texts:
+        return ""
+    cut = {at for at, header in enumerate(headers) if header in names}
+    gap, lines = columns.fitted(texts, cut, {len(headers) - 1}, _room())
+    widths = [max(len(part) for cell in column for part in cell) for column in zip(*lines, strict=True)]
+    shown = []
+    for line, given in zip(lines, cells, strict=True):
+        for at, parts in enumerate(itertools.zip_longest(*line, fillvalue="")):
+            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            shown.append(gap.join(_painted(text, cell, at) for text, cell in zip(padded, given, strict=True)).rstrip())
+    return "\n".join(shown)
+
+
+def _cell(value: object) -> Cell:
+    return value if isinstance(value, Cell) else Cell("<none>" if value in (None, "") else str(value))
+
+
+def csv_table(
     headers: collections.abc.Sequence[str],
     rows: collections.abc.Iterable[collections.abc.Sequence[object]],
     *,
     no_headers: bool = False,
 ) -> str:
-    """Columns aligned as kubectl's, headers in capitals, nothing behind the last column; "" for no lines at all."""
-    lines = [] if no_headers else [[header.upper() for header in headers]]
-    lines += [["<none>" if cell in (None, "") else _plain(str(cell), terminal.escaped) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    """Rows as comma-separated values (RFC 4180 with line feeds); nothing is shortened."""
+    written = io.StringIO()
+    lines = csv.writer(written, lineterminator="\n")
+    lines.writerows([] if no_headers else [headers])
+    lines.writerows([cell.text if isinstance(cell, Cell) else cell for cell in row] for row in rows)
+    return written.getvalue().rstrip("\n")
+
+
+def _painted(text: str, cell: Cell, line: int) -> str:
+    """A padded text in its cell's colour, which the lines `below` do not have."""
+    words = text.rstrip()
+    if not cell.colour or not words or (cell.below and line):
+        return text
+    return coloured(words, cell.colour) + text[len(words) :]
+
+
+def _room() -> int | None:
+    """The columns of the terminal that stdout is; None for a pipe, in which nothing is cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 class _Console(rich_console.Console):
@@ -125,13 +181,6 @@ class _Console(rich_console.Console):
 def console(*, stderr: bool = False, width: int | None = None, colours: bool = True) -> rich_console.Console:
     """Where tables, bars and pages are drawn; text is no markup, for names of others may look like it."""
     return _Console(stderr=stderr, width=width, color_system="auto" if colours else None, markup=False, emoji=False)
-
-
-class Cell(NamedTuple):
-    """A text in a colour."""
-
-    text: str
-    colour: Colour
 
 
 def wrapped_table(
@@ -155,8 +204,7 @@ def wrapped_table(
 
 
 def _styled(cell: str | Cell, escaped: collections.abc.Callable[[str], str]) -> rich_text.Text:
-    text, colour = (cell, "") if isinstance(cell, str) else cell
-    return rich_text.Text(escaped(text), colour)
+    return rich_text.Text(escaped(_cell(cell).text), _cell(cell).colour)
 
 
 def _plain(text: str, escaped: collections.abc.Callable[[str], str]) -> str:

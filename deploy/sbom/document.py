@@ -78,7 +78,7 @@ def _add_packages(
         named[component.name].append(component)
     for one, component in added:
         for asker in one.via:
-            askers = [root] if asker.startswith("-r ") else named[asker]
+            askers = [root] if asker.startswith(("-r ", "evenload ")) else named[asker]
             for wanting in filter(None, askers):
                 document.register_dependency(wanting, [component])
 

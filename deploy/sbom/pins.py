@@ -19,8 +19,8 @@ class PinError(ValueError):
 class Package(NamedTuple):
     """A pinned distribution: sha256 of every file of it that may be installed, and who asked for it.
 
-    `via` holds the names of packages, and `-r FILE` where a requirements file names it. `marker` says on which
-    platforms.
+    `via` holds the names of packages, and `-r FILE` or `evenload (FILE)` where a file of ours names it. `marker` says
+    on which platforms.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """`evenload explain pod`: the decision that was made, what would be decided now, and every refusal."""
 
+import csv
 import json
 import pathlib
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def row(stdout: str, node: str) -> str:
     return " ".join(line.split())
 
 
-def test_the_decision_is_told_with_verdict_terms_base_score_points_and_age(extender: extenders.Extender) -> None:
+def test_the_decision_is_told_with_verdict_terms_base_and_score(extender: extenders.Extender) -> None:
     worlds.bind(extender.view, "hot", "p", cpu="800m")
     extender.decide(NAMES)
     result = extenders.run("explain", "pod", "web", "--extender", extender.url)
@@ -45,14 +46,18 @@ def test_the_decision_is_told_with_verdict_terms_base_score_points_and_age(exten
     assert "memory 179Mi (request ratio), counted in the score" in result.stdout
     assert "terms: the lower of cpu_avg_5m + cpu_max_1h + cpu_max_1d and memory_avg_5m + " in result.stdout
     assert "so the extender has 200 of 1600 points (12.5 %)" in result.stdout
-    assert row(result.stdout, "cool").startswith("cool 9 180 8.78 0 ")
-    terms = "5.27+2.63+0.88+5.37+2.68+0.89"
-    passes = "passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
-    assert row(result.stdout, "cool") == f"cool 9 180 8.78 0 {terms} - 0s {passes}"
-    terms = "0.05+2.42+0.81+5.33+2.67+0.89"
+    assert row(result.stdout, "cool").startswith("cool 9 8.78 0 ")
+    at = next(number for number, line in enumerate(lines) if line.startswith("cool "))
+    assert row(result.stdout, "cool") == "cool 9 8.78 0 passes: cpu_avg_5m 10.0% <= 65% (10.0% read 0s ago)"
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+        "cpu_avg_5m 5.27 + cpu_max_1h 2.63 + cpu_max_1d 0.88 = 8.78",
+        "memory_avg_5m 5.37 + memory_max_1h 2.68 + memory_max_1d 0.89 = 8.95",
+    ]
     rejected = "rejected: cpu_avg_5m 97.0% > 65% (90.0% read 0s ago, 7.0% expected)"
-    assert row(result.stdout, "hot") == f"hot - - - 0 {terms} cpu +7.0% memory +0.5% 0s {rejected}"
+    assert row(result.stdout, "hot") == f"hot - - 0 {rejected}"
     assert extender.asked == ["GET /decisions"]
+    alone = extenders.run("explain", "pod", "web", "--extender", extender.url, "--no-headers")
+    assert len(alone.stdout.splitlines()) == 3, "a line a node, for scripts"
 
 
 def test_the_numbers_are_those_of_the_moment_not_of_now(extender: extenders.Extender) -> None:
@@ -72,7 +77,7 @@ def test_now_asks_kubernetes_for_the_pod_and_all_nodes(extender: extenders.Exten
         result = extenders.run(*words)
     assert result.exit_code == 0, result.stderr
     assert "what would be decided at 2026-11-21T04:00:00Z, policy 0123456789ab; it is on cool" in result.stdout
-    assert row(result.stdout, "hot").startswith("hot 9 180")
+    assert row(result.stdout, "hot").startswith("hot 9 8.78")
     assert extender.asked == ["POST /explain"]
 
 
@@ -92,7 +97,7 @@ def test_without_a_decision_it_says_so_and_tells_what_would_be(
 def test_when_one_node_passes_there_are_no_scores(extender: extenders.Extender) -> None:
     extender.decide(("hot", "cool"))
     result = extenders.run("explain", "pod", "web", "--extender", extender.url)
-    assert row(result.stdout, "cool").startswith("cool - - - 0 ")
+    assert row(result.stdout, "cool").startswith("cool - - 0 ")
     assert "cool expected to win" in result.stdout
 
 
@@ -179,13 +184,22 @@ def test_scores_older_than_the_last_filter_answer_are_not_its_scores(extender: e
     extender.clock.advance(10)
     extender.decide(("hot", "cool"))
     result = extenders.run("explain", "pod", "web", "--extender", extender.url)
-    assert row(result.stdout, "cool").startswith("cool - - -")
+    assert row(result.stdout, "cool").startswith("cool - - 0")
     assert "2026-11-21T04:00:10Z filter: 1 of 2 nodes" in result.stdout
 
 
 def test_what_is_sent_of_a_pod_is_what_was_read_of_it() -> None:
     pod = builders.pod("web", node="n", cpu="250m", memory="1Gi")
     assert msgspec.json.decode(msgspec.json.encode(pod), type=objects.Pod) == pod
+
+
+def test_csv_has_a_line_for_each_node_and_metric(extender: extenders.Extender) -> None:
+    extender.decide(NAMES)
+    result = extenders.run("explain", "pod", "web", "--extender", extender.url, "-o", "csv")
+    found = list(csv.DictReader(result.stdout.splitlines()))
+    assert len(found) == 3 * len(worlds.IDLE)
+    assert {one["node"] for one in found} == set(NAMES)
+    assert (found[0]["metric"], found[0]["term"]) == ("cpu_avg_5m", "5.27")
 
 
 VERDICTS = {
@@ -204,7 +218,7 @@ VERDICTS = {
 
 @pytest.mark.parametrize(("node", "words"), VERDICTS.values(), ids=VERDICTS.keys())
 def test_verdicts_in_words(node: answers.Node, words: str) -> None:
-    assert explain_text.verdict(node) == words
+    assert explain_text.verdict(node).text == words
 
 
 AGES = {None: "-", 0.0: "0s", 22.4: "22s", 119.0: "119s", 120.0: "2m", 7_200.0: "2h", 200_000.0: "2d", -30.0: "-30s"}

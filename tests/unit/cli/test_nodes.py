@@ -1,13 +1,15 @@
 """`evenload nodes`: the table, its order, the machine formats, and what happens when nobody answers."""
 
+import csv
 import json
+import pathlib
 import socket
 from collections.abc import Iterator
 
 import pytest
 
 from cli.common import api_types as answers
-from tests import scripted_http
+from tests import builders, scripted_http
 from tests.unit.cli import extenders
 from tests.unit.extender import worlds
 
@@ -33,11 +35,11 @@ def test_the_cluster_comes_first_and_then_each_node_with_its_load_score_filter_a
     result = extenders.run("nodes", "--extender", extender.url)
     assert result.exit_code == 0
     header, cluster, cool, hot, warm = (" ".join(line.split()) for line in result.stdout.splitlines())
-    assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE FILTER AGE"
-    assert cluster == "* 43% / 10% / 10% 23% / 10% / 10% - - 1 of 3 22s"
-    assert cool == "a-cool 10% / 10% / 10% 10% / 10% / 10% 0 9 - 22s"
-    assert hot == "b-hot 90% / 10% / 10% 10% / 10% / 10% 0 4 cpu_avg_5m>65% 22s"
-    assert warm == "c-warm 30% / 10% / 10% 50% / 10% / 10% 3 3 - 22s"
+    assert header == "NODE CPU 5M/1H/1D MEM 5M/1H/1D HOT SCORE AGE FILTER"
+    assert cluster == "* 43/10/10% 23/10/10% - - 22s 1 of 3"
+    assert cool == "a-cool 10/10/10% 10/10/10% 0 9 22s -"
+    assert hot == "b-hot 90/10/10% 10/10/10% 0 4 22s cpu_avg_5m>65%"
+    assert warm == "c-warm 30/10/10% 50/10/10% 3 3 22s -"
     assert "policy 0123456789ab; next: evenload explain pod" in result.stderr
 
 
@@ -68,10 +70,26 @@ def test_names_are_one_a_line_for_scripts(extender: extenders.Extender) -> None:
     assert result.stdout == "node/a-cool\nnode/b-hot\nnode/c-warm\n"
 
 
+def test_nodes_with_some_labels_are_those_that_the_cluster_names(
+    extender: extenders.Extender, tmp_path: pathlib.Path
+) -> None:
+    with extenders.apiserver(tmp_path, builders.pod_body("web"), ["b-hot", "unknown"]) as kubeconfig:
+        words = ["nodes", "--extender", extender.url, "--kubeconfig", str(kubeconfig), "-l", "pool=batch", "-o", "name"]
+        result = extenders.run(*words)
+    assert result.stdout == "node/b-hot\n"
+
+
+def test_csv_has_every_column_and_names_in_full(extender: extenders.Extender) -> None:
+    result = extenders.run("nodes", "--extender", extender.url, "-o", "csv")
+    found = list(csv.DictReader(result.stdout.splitlines()))
+    assert [row["node"] for row in found] == ["*", "a-cool", "b-hot", "c-warm"]
+    assert (found[2]["filter"], found[2]["reading"]) == ("cpu_avg_5m>65%", "usable")
+
+
 def test_wide_adds_placements_base_and_the_state_of_the_reading(extender: extenders.Extender) -> None:
     result = extenders.run("nodes", "--extender", extender.url, "-o", "wide")
     lines = result.stdout.splitlines()
-    assert lines[0].split()[-5:] == ["AGE", "PODS", "1M/5M/30M", "BASE", "READING"]
+    assert lines[0].split()[-5:] == ["FILTER", "PODS", "1M/5M/30M", "BASE", "READING"]
     assert lines[-1].split()[-3] == "5/5/5"
     assert lines[-1].split()[-1] == "usable"
 
@@ -90,7 +108,7 @@ def test_nodes_without_a_usable_reading_show_none_come_last_and_make_the_answer_
         result = extenders.run("nodes", "--extender", served.url, "--sort-by", "cpu_avg_5m", "--no-headers")
     assert result.exit_code == 4
     assert rows(result.stdout) == ["*", "b-cool", "a-none", "c-old"]
-    assert result.stdout.splitlines()[2].split()[:6] == ["a-none", "-", "/", "-", "/", "-"]
+    assert result.stdout.splitlines()[2].split()[:3] == ["a-none", "-/-/-", "-/-/-"]
     assert "no usable reading of 2 of 3 nodes: a-none (no annotation), c-old (stale)" in result.stderr
 
 

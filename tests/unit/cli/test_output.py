@@ -97,7 +97,7 @@ def test_text_of_others_does_not_command(terminal: bool, monkeypatch: pytest.Mon
     monkeypatch.delenv("TERM", raising=False)
     stdout = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr("sys.stdout", stdout)
-    output.data(output.table(("pod", "why"), [(HOSTILE, output.coloured("hot", "red"))]))
+    output.data(output.table(("pod", "why"), [(HOSTILE, output.Cell("hot", "red"))]))
     output.data(output.wrapped_table(("pod", "why"), [(HOSTILE, output.Cell("hot", "red"))]))
     output.data(f"pod {HOSTILE}")
     shown = stdout.getvalue()

@@ -1,5 +1,6 @@
 """`evenload plan` over a descheduler of ours: every pod with its reason, what is left, and the machine formats."""
 
+import csv
 import json
 import pathlib
 from collections.abc import Iterator
@@ -42,10 +43,10 @@ def test_every_pod_has_its_line_below_what_is_left(descheduler: deschedulers.Des
         "destinations: cool 19% under the nearest evictUntil",
         "node hot: memory_avg_5m 90% > 80%, until 60%, since 2026-11-21T03:56:05Z, then 59%",
         "",
-        "NODE POD WORKLOAD CPU MEMORY VERDICT WHY",
-        "hot default/bare - 500m 4096Mi bare no controller would replace it",
-        "hot default/db-0 ReplicaSet/db 500m 10138Mi budget db allows 0 (3 healthy, 2 needed)",
-        "hot default/web-0 ReplicaSet/web 500m 10240Mi chosen expected on cool",
+        "NODE POD CPU MEMORY VERDICT WHY",
+        "hot default/bare 500m 4096Mi bare no controller would replace it",
+        "hot default/db-0 500m 10138Mi budget db allows 0 (3 healthy, 2 needed)",
+        "hot default/web-0 500m 10240Mi chosen expected on cool",
     ]
 
 
@@ -70,6 +71,12 @@ def test_rows_can_be_narrowed(descheduler: deschedulers.Descheduler) -> None:
     assert [line.split()[1] for line in chosen.stdout.splitlines()] == ["default/web-0"]
     nobody = extenders.run("plan", "--descheduler", descheduler.url, "--node", "cool", "--no-headers")
     assert nobody.stdout.strip() == ""
+    elsewhere = extenders.run("plan", "--descheduler", descheduler.url, "-n", "shop", "--no-headers")
+    assert elsewhere.stdout.strip() == ""
+    here = extenders.run("plan", "--descheduler", descheduler.url, "-n", "default", "-o", "csv")
+    rows = list(csv.DictReader(here.stdout.splitlines()))
+    assert [row["pod"] for row in rows] == ["default/bare", "default/db-0", "default/web-0"]
+    assert rows[0]["rule"] == "descheduler.protect.bare"
 
 
 def test_json_is_the_answer_narrowed(descheduler: deschedulers.Descheduler) -> None:

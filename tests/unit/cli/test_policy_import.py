@@ -37,8 +37,11 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a second document": (b"a: 1\n---\nb: 2\n", "stdin:2:1: a second document begins"),
     "a key given twice": (b"a: 1\na: 2\n", "stdin:2:1: a: the key is given twice (first on line 1)"),
     "a number that YAML versions read differently": (b"a: 010\n", "010 is read differently by YAML versions"),
-    "nothing": (b"", "a mapping with apiVersion"),
-    "our own policy": (b"apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n", "DynamicSchedulerPolicy expected"),
+    "nothing": (b"", "DynamicSchedulerPolicy or DeschedulerPolicy expected"),
+    "our own policy": (
+        b"apiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n",
+        "DynamicSchedulerPolicy or DeschedulerPolicy expected",
+    ),
     "a mapping as a key": (b"{? {a: b} : c}\n", "a key that is a text expected"),
 }
 
@@ -63,6 +66,28 @@ def test_stderr_names_what_has_no_equal_and_what_crane_does_not_know() -> None:
     errors = run(CRANE).stderr.splitlines()
     assert errors[0].startswith('stdin: spec.predicate[1]: the metric "load5_usage_max_1h" has no equal')
     assert errors[-1].startswith("note: recentPods")
+
+
+LOW_NODE_UTILIZATION = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+maxNoOfPodsToEvictTotal: 5
+profiles:
+  - name: p
+    pluginConfig:
+      - name: LowNodeUtilization
+        args: {thresholds: {memory: 60}, targetThresholds: {memory: 80}}
+    plugins: {balance: {enabled: [LowNodeUtilization]}}
+"""
+
+
+def test_a_descheduler_policy_is_known_by_its_kind() -> None:
+    result = run(LOW_NODE_UTILIZATION)
+    assert result.exit_code == 0
+    assert "# Made of descheduler's LowNodeUtilization (stdin)." in result.stdout
+    assert "memory_avg_5m: {evictAbove: 0.8, evictUntil: 0.7}" in result.stdout
+    assert "compares requests" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("note: it only observes, and the filter of new pods is off")
 
 
 def test_the_origin_is_named_in_the_file(tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import tomllib
 from typing import Any
 
 import pytest
@@ -23,8 +24,11 @@ def packages(name: str) -> tuple[pins.Package, ...]:
 
 
 def roots(name: str) -> list[requirements.Requirement]:
-    """What we ask for in a .in file, without its comments and options."""
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    """What we ask for: in pyproject.toml, or in a .in file without its comments and options."""
+    if name == "requirements.txt":
+        lines = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    else:
+        lines = (ROOT / name).with_suffix(".in").read_text(encoding="utf-8").splitlines()
     return [requirements.Requirement(line) for line in lines if line and line[0] not in "#-"]
 
 
@@ -44,20 +48,20 @@ def test_every_line_is_an_exact_version_with_its_hashes(name: str) -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_is_what_its_roots_ask_for(name: str) -> None:
     """Each root is pinned within its bounds, and everything else is there because something pinned needs it."""
-    source = name.replace(".txt", ".in")
+    source = "evenload (pyproject.toml)" if name == "requirements.txt" else "-r requirements-dev.in"
     pinned: dict[str, list[pins.Package]] = {}
     for one in packages(name):
         pinned.setdefault(one.name, []).append(one)
-    for root in roots(source):
+    for root in roots(name):
         named = pinned[canonical(root.name)]
         assert all(root.specifier.contains(one.version) for one in named), root
-        assert all(f"-r {source}" in one.via for one in named), root
-    asked = {canonical(root.name) for root in roots(source)}
+        assert all(source in one.via for one in named), root
+    asked = {canonical(root.name) for root in roots(name)}
     for one in packages(name):
         askers = {asker for asker in one.via if not asker.startswith("-c ")}
         assert askers, one.name
-        assert all(asker in pinned or asker == f"-r {source}" for asker in askers), one
-        assert (f"-r {source}" in askers) == (one.name in asked), one.name
+        assert all(asker in pinned or asker == source for asker in askers), one
+        assert (source in askers) == (one.name in asked), one.name
 
 
 def test_both_lists_pin_the_same_version_of_what_they_share() -> None:
@@ -76,7 +80,7 @@ def test_markers_are_ones_that_pip_reads() -> None:
             markers.Marker(one.marker)
 
 
-PIN = "a==1 \\\n    --hash=sha256:" + "0" * 64 + "\n    # via -r requirements.in\n"
+PIN = "a==1 \\\n    --hash=sha256:" + "0" * 64 + "\n    # via -r requirements-dev.in\n"
 
 
 @pytest.mark.parametrize(

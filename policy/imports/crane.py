@@ -14,13 +14,12 @@ for this file. A thing that has no equal is left out and named, never guessed.
 | hotValue[]: each full `count` in `timeRange` costs 10 of 100 points | hotSpots: 1 of 10 points |
 """
 
-import collections.abc
-import dataclasses
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from policy import metrics
-from policy.schema import problems, units
+from policy.imports import converting
+from policy.schema import units
 
 API_VERSION: Final = "scheduler.policy.crane.io/v1alpha1"
 KIND: Final = "DynamicSchedulerPolicy"
@@ -33,40 +32,15 @@ _LISTS: Final = {
     "priority": ("name", "weight"),
     "hotValue": ("timeRange", "count"),
 }
-_Row = collections.abc.Mapping[str, object]
+_Row = converting.Mapping
 
 
-class _Reads(Protocol):
-    def __call__(self, value: object, /) -> float: ...
-
-
-class Remark(NamedTuple):
-    """Something of crane's file that has no equal here, or means something else: where, and what became of it."""
-
-    path: str
-    message: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Imported:
-    """Sections in the shape of a LoadPolicy (without apiVersion and kind), and what could not be said in them."""
-
-    sections: dict[str, object]
-    remarks: tuple[Remark, ...]
-
-
-class CraneError(ValueError):
-    """No DynamicSchedulerPolicy that crane itself would read; `problems` holds everything found wrong."""
-
-    def __init__(self, remarks: collections.abc.Iterable[Remark]) -> None:
-        self.problems = tuple(remarks)
-        super().__init__("\n".join(f"{problem.path}: {problem.message}" for problem in self.problems))
-
-
-def convert(tree: object) -> Imported:
-    """The policy of a parsed crane file. Raises CraneError with all that is wrong with it."""
+def convert(tree: object) -> converting.Imported:
+    """The policy of a parsed crane file. Raises ImportRefused with all that is wrong with it."""
     if not isinstance(tree, dict):
-        raise CraneError([Remark("file", f"a mapping with apiVersion {API_VERSION} and kind {KIND} expected")])
+        raise converting.ImportRefused(
+            [converting.Remark("file", f"a mapping with apiVersion {API_VERSION} and kind {KIND} expected")]
+        )
     reading = _Reading()
     spec = reading.spec(tree)
     rows = {key: reading.rows(spec, key) for key in _LISTS}
@@ -82,54 +56,34 @@ def convert(tree: object) -> Imported:
     else:
         reading.remark("spec.priority", "no weight is left (crane then scores every node 0): the default weights hold")
     sections["hotSpots"] = reading.hot_spots(rows["hotValue"])
-    if reading.problems:
-        raise CraneError(reading.problems)
-    return Imported(sections, tuple(reading.remarks))
+    return reading.finished(sections)
 
 
-class _Reading:
+class _Reading(converting.Findings):
     """One file being converted: what was wrong, what had no equal, which metrics had to be added."""
 
     def __init__(self) -> None:
-        self.problems: list[Remark] = []
-        self.remarks: list[Remark] = []
+        super().__init__("crane")
         self.extra: dict[str, dict[str, object]] = {}
         self._built_in = set(metrics.names(metrics.BUILT_IN))
 
-    def problem(self, path: str, message: str) -> None:
-        """Note something crane would not read either."""
-        self.problems.append(Remark(path, message))
-
-    def remark(self, path: str, message: str) -> None:
-        """Note something without an equal."""
-        self.remarks.append(Remark(path, message))
-
     def spec(self, tree: _Row) -> _Row:
         """The spec of the right kind of file."""
-        for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if tree.get(key) != expected:
-                self.problem(key, f"{expected} expected, got {units.quoted(tree.get(key))}")
-        self._unknown(tree, "", ("apiVersion", "kind", "metadata", "spec"))
+        self.kind(tree, API_VERSION, KIND)
+        self.unknown(tree, "", ("apiVersion", "kind", "metadata", "spec"))
         spec = tree.get("spec")
         if not isinstance(spec, dict):
             self.problem("spec", "a mapping expected")
             return {}
-        self._unknown(spec, "spec.", tuple(_LISTS))
+        self.unknown(spec, "spec.", tuple(_LISTS))
         return spec
 
     def rows(self, spec: _Row, key: str) -> list[tuple[str, _Row]]:
-        """The entries of one list with their paths; entries of other shapes are problems."""
-        path, given = f"spec.{key}", spec.get(key)
-        if given is not None and not isinstance(given, list):
-            self.problem(path, "a list expected")
-        rows: list[tuple[str, _Row]] = []
-        for index, row in enumerate(given if isinstance(given, list) else []):
-            if isinstance(row, dict):
-                self._unknown(row, f"{path}[{index}].", _LISTS[key])
-                rows.append((f"{path}[{index}]", row))
-            else:
-                self.problem(f"{path}[{index}]", f"a mapping with {' and '.join(_LISTS[key])} expected")
-        return rows
+        """The entries of one list with their paths."""
+        found = self.entries(spec.get(key), f"spec.{key}", " and ".join(_LISTS[key]))
+        for path, row in found:
+            self.unknown(row, f"{path}.", _LISTS[key])
+        return found
 
     def synced(self, rows: list[tuple[str, _Row]]) -> dict[str, float]:
         """By crane's metric name its period in seconds; of several entries the first counts, as in crane."""
@@ -218,18 +172,6 @@ class _Reading:
             self.problem(f"{path}.name", f"the name of a metric expected, got {units.quoted(name)}")
         return str(name)
 
-    def _value(self, path: str, row: _Row, key: str, read: _Reads) -> float | None:
+    def _value(self, path: str, row: _Row, key: str, read: converting.Reads) -> float | None:
         """The value of a key; crane takes one that is not given as 0; None when it cannot be read."""
-        if row.get(key) is None:
-            return 0.0
-        try:
-            return read(row[key])
-        except ValueError as error:
-            self.problem(f"{path}.{key}", str(error))
-            return None
-
-    def _unknown(self, mapping: _Row, prefix: str, known: tuple[str, ...]) -> None:
-        for key in mapping:
-            if key not in known:
-                hint = problems.did_you_mean(str(key), known)
-                self.remark(f"{prefix}{key}", f"crane does not read this key{hint}; it is left out")
+        return self.value(path, row, key, read, 0.0)

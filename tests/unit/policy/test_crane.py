@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from policy import crane_import
+from policy.imports import converting, crane
 from policy.loading import loader
 from policy.schema import load_policy
 
@@ -22,8 +22,8 @@ def crane_default() -> dict[str, Any]:
     limits = {"avg_5m": 0.65, "max_avg_1h": 0.75}
     weights = {"avg_5m": 0.2, "max_avg_1h": 0.3, "max_avg_1d": 0.5}
     return {
-        "apiVersion": crane_import.API_VERSION,
-        "kind": crane_import.KIND,
+        "apiVersion": crane.API_VERSION,
+        "kind": crane.KIND,
         "spec": {
             "syncPolicy": [{"name": name, "period": PERIODS[window]} for name, window in names],
             "predicate": [
@@ -35,21 +35,21 @@ def crane_default() -> dict[str, Any]:
     }
 
 
-def imported(**spec: object) -> crane_import.Imported:
+def imported(**spec: object) -> converting.Imported:
     """What becomes of crane's default policy with some lists of its spec replaced."""
     tree = crane_default()
-    return crane_import.convert(tree | {"spec": tree["spec"] | spec})
+    return crane.convert(tree | {"spec": tree["spec"] | spec})
 
 
-def remarks(import_result: crane_import.Imported) -> dict[str, str]:
+def remarks(import_result: converting.Imported) -> dict[str, str]:
     """The remarks by path, without the one about periods."""
     return {remark.path: remark.message for remark in import_result.remarks if remark.path != "spec.syncPolicy"}
 
 
 def wrong(tree: object) -> dict[str, str]:
     """What is wrong with a tree, by path."""
-    with pytest.raises(crane_import.CraneError) as error:
-        crane_import.convert(tree)
+    with pytest.raises(converting.ImportRefused) as error:
+        crane.convert(tree)
     return {problem.path: problem.message for problem in error.value.problems}
 
 
