@@ -1,6 +1,7 @@
 """Progress of `evenload demo`: both clusters side by side on a terminal, a few lines anywhere else.
 
 Everything goes to stderr; stdout is for the table. `cli.demo` hands in where each run stands, several times a second.
+Runs go on at their own pace, and are shown at the moment that the slowest has reached, so that they can be compared.
 A node is one bar: its height is the load, its colour says which of the table's lines it is over.
 """
 
@@ -37,15 +38,32 @@ class ProgressDisplay:
 
     def __init__(self, display: screen.Screen, variants: Sequence[str]) -> None:
         self._screen = display
-        self._latest: dict[str, Progress | None] = dict.fromkeys(variants)
+        self._frames: dict[str, list[Progress]] = {variant: [] for variant in variants}  # from the one shown on
         self._quarters: dict[str, int] = {}  # of each run that a line was printed for
 
     def watch(self, variant: str, _seed: int, progress: Progress) -> None:
-        """Shows how far a run is."""
-        self._latest[variant] = progress
-        quarter = LINES * progress.steps_done // progress.steps
-        drawn_now = self._screen.draw(lambda: drawn(self._latest))
-        if not drawn_now and quarter > self._quarters.get(variant, 0):
+        """Shows how far the runs are."""
+        self._frames[variant].append(progress)
+        shown = self._in_step()
+        if not self._screen.draw(lambda: drawn(shown)):
+            for name, one in shown.items():
+                self._say(name, one)
+
+    def _in_step(self) -> dict[str, Progress | None]:
+        """The last frame of each run at the step that all have reached; None before that."""
+        reached = min(frames[-1].steps_done if frames else 0 for frames in self._frames.values())
+        for frames in self._frames.values():
+            past = sum(one.steps_done <= reached for one in frames)
+            del frames[: max(0, past - 1)]
+        return {
+            name: frames[0] if frames and frames[0].steps_done <= reached else None
+            for name, frames in self._frames.items()
+        }
+
+    def _say(self, variant: str, progress: Progress | None) -> None:
+        """Prints a line for each quarter."""
+        quarter = LINES * progress.steps_done // progress.steps if progress else 0
+        if progress and quarter > self._quarters.get(variant, 0):
             self._quarters[variant] = quarter
             self._screen.say(line(variant, progress))
 

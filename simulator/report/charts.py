@@ -20,7 +20,8 @@ MOST_MARKS: Final = 400
 MOST_EVICTIONS: Final = 500  # lines of the table that marks link to
 HOTTEST: Final = 3
 WORDS: Final = 13  # lines of the table beside a chart
-LABEL_GAP: Final = 11.0
+LABEL_GAP: Final = 62.0  # of a plot some 220 pixels high
+MOST_NAMES: Final = 20  # beside a heat map
 RESOURCES: Final = {"cpu": "CPU", "memory": "memory"}
 SWATCHES: Final = ("under 20 %", "20 to 40 %", "40 to 65 %", "65 to 80 %", "80 to 90 %", "over 90 %")
 
@@ -62,21 +63,24 @@ class Words(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """The heat map: a path for each colour, in a drawing of `columns` x `rows` units."""
+    """The heat map: a path for each colour, in a drawing of `columns` x `rows` units; names of some rows, and the
+    evictions on the rows of the nodes that they left.
+    """
 
     columns: int
     rows: int
     paths: tuple[str, ...]
     nodes: tuple[str, ...]
+    names: tuple[drawing.Tick, ...]
+    marks: tuple[Mark, ...]
     minutes: float
 
 
 class Chart(NamedTuple):
-    """One resource of one run."""
+    """One resource of one run; places are thousandths of the plot, whatever its size on the page."""
 
     key: str
     resource: str
-    frame: drawing.Frame
     minutes: float
     outer: str
     inner: str
@@ -100,13 +104,13 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
     timeline = outcome.timeline
     ratios = timeline.cpu_ratio if resource == "cpu" else timeline.memory_ratio
     frame = _frame(timeline)
+    marks = _marks(frame, key, resource, policy, outcome.moved)
     size = shapes.steps_per_point(len(ratios), MOST_POINTS)
     times = timeline.start_seconds + (np.arange(-(-len(ratios) // size)) + 0.5) * size * timeline.step_seconds
     band, peaks = shapes.band(ratios, size), shapes.peaks(ratios, size)
     return Chart(
         key=f"{key}-{resource}",
         resource=RESOURCES[resource],
-        frame=frame,
         minutes=size * timeline.step_seconds / 60,
         outer=drawing.area(frame, times, band.least, band.greatest),
         inner=drawing.area(frame, times, band.p10, band.p90),
@@ -116,17 +120,17 @@ def of(outcome: Outcome, key: str, resource: str, policy: LoadPolicy | None) -> 
             for node in shapes.hottest(ratios, HOTTEST)
         ),
         thresholds=_thresholds(frame, resource, policy),
-        marks=_marks(frame, key, resource, policy, outcome.moved),
+        marks=tuple(mark for mark, _ in marks),
         times=drawing.time_ticks(frame),
         ratios=drawing.ratio_ticks(frame),
         words=_words(timeline, ratios),
-        heat=_heat(timeline, ratios),
+        heat=_heat(timeline, ratios, marks),
     )
 
 
 def _frame(timeline: Timeline) -> drawing.Frame:
     end_seconds = timeline.start_seconds + len(timeline.cpu_ratio) * timeline.step_seconds
-    return drawing.Frame(960, 260, 44, 780, 12, 228, timeline.start_seconds, end_seconds)
+    return drawing.Frame(1000, 1000, 0, 1000, 0, 1000, timeline.start_seconds, end_seconds)
 
 
 def lines(resource: str, policy: LoadPolicy | None) -> Mapping[str, float]:
@@ -150,17 +154,22 @@ def _thresholds(frame: drawing.Frame, resource: str, policy: LoadPolicy | None) 
 
 def _marks(
     frame: drawing.Frame, key: str, resource: str, policy: LoadPolicy | None, moved: tuple[EvictedPod, ...]
-) -> tuple[Mark, ...]:
-    """The evictions for a metric of this resource, at their time and value; of very many an even sample."""
+) -> tuple[tuple[Mark, str], ...]:
+    """The evictions for a metric of this resource, at their time and value, and their node; of very many an even
+    sample.
+    """
     known = {metric.name for metric in policy.metrics_in_force if metric.resource == resource} if policy else set()
     ours = [(number, one) for number, one in enumerate(moved) if one.metric in known]
     every = shapes.steps_per_point(len(ours), MOST_MARKS)
     return tuple(
-        Mark(
-            frame.x(one.at_seconds),
-            frame.y(one.value),
-            f"{drawing.written(one.at_seconds)}: {one.pod} left {one.node}, {one.metric} {percent(one.value)}",
-            anchor(key, number) if number < MOST_EVICTIONS else "",
+        (
+            Mark(
+                frame.x(one.at_seconds),
+                frame.y(one.value),
+                f"{drawing.written(one.at_seconds)}: {one.pod} left {one.node}, {one.metric} {percent(one.value)}",
+                anchor(key, number) if number < MOST_EVICTIONS else "",
+            ),
+            one.node,
         )
         for number, one in ours[::every]
     )
@@ -181,16 +190,21 @@ def _words(timeline: Timeline, ratios: shapes.Floats) -> tuple[Words, ...]:
     )
 
 
-def _heat(timeline: Timeline, ratios: shapes.Floats) -> Heat:
+def _heat(timeline: Timeline, ratios: shapes.Floats, marks: tuple[tuple[Mark, str], ...]) -> Heat:
     """The heat map of the hottest MOST_ROWS nodes, in the order in which the scenario has them."""
     shown = sorted(shapes.hottest(ratios, MOST_ROWS))
     size = shapes.steps_per_point(len(ratios), MOST_COLUMNS)
     classes = shapes.heat(ratios[:, shown], size)
+    nodes = tuple(timeline.nodes[at] for at in shown)
+    middles = {node: round(1000 * (row + 0.5) / len(nodes), 1) for row, node in enumerate(nodes)}
+    every = shapes.steps_per_point(len(nodes), MOST_NAMES)
     return Heat(
         columns=len(classes),
         rows=len(shown),
         paths=drawing.cells(classes, len(SWATCHES)),
-        nodes=tuple(timeline.nodes[at] for at in shown),
+        nodes=nodes,
+        names=tuple(drawing.Tick(middles[node], node) for node in nodes[::every]),
+        marks=tuple(mark._replace(y=middles[node]) for mark, node in marks if node in middles),
         minutes=size * timeline.step_seconds / 60,
     )
 

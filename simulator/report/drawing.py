@@ -101,7 +101,13 @@ def time_ticks(frame: Frame) -> tuple[Tick, ...]:
     step = hours * 3600
     first = -(-frame.start_seconds // step) * step
     times = np.arange(first, frame.end_seconds + 1, step)
-    return tuple(Tick(frame.x(at), written(at)) for at in times.tolist())
+    return tuple(Tick(frame.x(at), _on_axis(at)) for at in times.tolist())
+
+
+def _on_axis(at_seconds: float) -> str:
+    """The hour, or at midnight the day."""
+    form = "%H:%M" if at_seconds % 86400 else "%b %d"
+    return datetime.datetime.fromtimestamp(at_seconds, datetime.UTC).strftime(form)
 
 
 def ratio_ticks(frame: Frame) -> tuple[Tick, ...]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import jinja2
 
-from simulator.report import charts, stories, strips
+from simulator.report import charts, headline, stories, strips
 from simulator.results import table
 from simulator.results.study import Study, Variant
 
@@ -22,6 +22,7 @@ class Part(NamedTuple):
     """Everything about one variant on the seed that is drawn; `evictions` may be fewer than were `made`."""
 
     key: str
+    title: str
     variant: Variant
     charts: tuple[charts.Chart, ...]
     evictions: tuple[stories.Eviction, ...]
@@ -40,10 +41,14 @@ def render(study: Study) -> str:
     )
     compared = study.comparison
     parts = tuple(_part(study, number, variant) for number, variant in enumerate(study.variants))
+    hot_minutes = {line.figure.key: line.span(compared.baseline).median for line in compared.lines}
+    by_heat = sorted(charts.RESOURCES, key=lambda resource: -hot_minutes[f"{resource}_hot_node_minutes"])
     return environment.get_template(_TEMPLATE).render(
         study=study,
         compared=compared,
         parts=parts,
+        resources=[list(charts.RESOURCES).index(resource) for resource in by_heat],
+        numbers=[(part, headline.of(study, part.variant.name)) for part in parts[1:]],
         strips=strips.of(compared),
         footnote=table.footnote(compared),
         swatches=charts.SWATCHES,
@@ -55,9 +60,16 @@ def _part(study: Study, number: int, variant: Variant) -> Part:
     key, outcome = f"v{number}", study.outcomes[variant.name][0]
     return Part(
         key=key,
+        title=_title(variant),
         variant=variant,
         charts=tuple(charts.of(outcome, key, resource, variant.policy) for resource in charts.RESOURCES),
         evictions=stories.evictions(outcome, key, variant.policy),
         made=len(outcome.moved),
         decisions=stories.decisions(outcome.explained),
     )
+
+
+def _title(variant: Variant) -> str:
+    if variant.policy is None:
+        return "kube-scheduler alone"
+    return "with Evenload" if variant.name == "evenload" else f"with Evenload, {variant.name}"

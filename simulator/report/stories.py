@@ -107,9 +107,20 @@ def _later(evicted: EvictedPod, timeline: Timeline, resource: str) -> str:
 
 
 def decisions(explained: tuple[ScheduledPod, ...]) -> tuple[Decision, ...]:
-    """At most MOST_DECISIONS, evenly spread over the run."""
+    """At most MOST_DECISIONS: the one that says most first, then others evenly spread over the run."""
     every = -(-len(explained) // MOST_DECISIONS) or 1
-    return tuple(_decision(one) for one in explained[::every])
+    telling = max(map(_decision, explained), key=_interest, default=None)
+    if telling is None:
+        return ()
+    others = (one for one in map(_decision, explained[::every]) if one != telling)
+    return (telling, *others)[:MOST_DECISIONS]
+
+
+def _interest(decision: Decision) -> tuple[bool, int, int, int]:
+    """A choice between nodes, some of them refused, for different reasons, and with different scores."""
+    scores = {row.score for row in decision.rows if row.score is not None}
+    refused = sum(count for _, count in decision.rejected)
+    return decision.allowed > 1 and refused > 0, len(decision.rejected), len(scores), refused
 
 
 def _decision(scheduled: ScheduledPod) -> Decision:

@@ -25,8 +25,8 @@ class Definition(NamedTuple):
     read: Callable[[Figures], float]
 
 
-def _effectiveness(name: str, better: str, unit: str) -> Definition:
-    return Definition(name, name, better, unit, lambda figures: float(getattr(figures.effectiveness, name)))
+def _effectiveness(key: str, name: str, better: str, unit: str) -> Definition:
+    return Definition(key, name, better, unit, lambda figures: float(getattr(figures.effectiveness, key)))
 
 
 def _loads(resource: str, key: str) -> tuple[Definition, ...]:
@@ -38,26 +38,27 @@ def _loads(resource: str, key: str) -> tuple[Definition, ...]:
         return Definition(f"{key}_{field}", name, better, unit, read)
 
     return (
-        figure("mean_ratio", f"node {resource}, mean", "", "percent"),
+        figure("hot_node_minutes", f"node-minutes over 80 % {resource}", "lower", "minutes"),
+        figure("warm_node_minutes", f"node-minutes over 65 % {resource}", "lower", "minutes"),
         figure("p99_ratio", f"node {resource}, p99", "lower", "percent"),
         figure("spread_ratio", f"node {resource}, spread between nodes", "lower", "percent"),
-        figure("warm_node_minutes", f"node-minutes over 65 % {resource}", "lower", "minutes"),
-        figure("hot_node_minutes", f"node-minutes over 80 % {resource}", "lower", "minutes"),
+        figure("mean_ratio", f"node {resource}, mean", "", "percent"),
     )
 
 
+# What people ask about first; the annotator's own figures, which take some explaining, come last.
 DEFINITIONS = (
-    _effectiveness("cpu_utilization_total_avg", "lower", "percent"),
-    _effectiveness("memory_utilization_total_avg", "lower", "percent"),
-    _effectiveness("effective_dynamic_schedule_count", "", "half"),
-    _effectiveness("total_schedule_count", "", "count"),
-    _effectiveness("effective_schedule_ratio", "higher", "ratio"),
     *_loads("CPU", "cpu"),
     *_loads("memory", "memory"),
     Definition("evictions", "evictions", "", "count", lambda figures: figures.evictions),
     Definition("pdb_violations", "PDB violations", "lower", "count", lambda figures: figures.pdb_violations),
     Definition("pods_bound", "pods bound in all", "", "count", lambda figures: figures.pods_bound),
     Definition("pods_pending", "pods pending at the end", "lower", "count", lambda figures: figures.pods_pending),
+    _effectiveness("cpu_utilization_total_avg", "CPU of chosen nodes at scheduling, mean", "lower", "percent"),
+    _effectiveness("memory_utilization_total_avg", "memory of chosen nodes at scheduling, mean", "lower", "percent"),
+    _effectiveness("total_schedule_count", "placements judged", "", "count"),
+    _effectiveness("effective_dynamic_schedule_count", "of them under the median node (CPU ½, memory ½)", "", "half"),
+    _effectiveness("effective_schedule_ratio", "effective_schedule_ratio: share under the median", "higher", "ratio"),
 )
 
 

@@ -95,7 +95,7 @@ def written(value: float, unit: str) -> str:
     return {
         "percent": f"{100 * value:.1f} %",
         "ratio": f"{value:.3f}",
-        "minutes": f"{value:.2f}" if value < 100 else f"{value:.0f}",
+        "minutes": f"{value:.2f}" if value < 10 else f"{value:.0f}",
         "half": f"{value:.1f}",
         "count": f"{value:.0f}",
     }[unit]

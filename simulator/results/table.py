@@ -58,7 +58,7 @@ def footnote(compared: Comparison) -> str:
     who = ", ".join(f"{count} ({name})" if len(compared.variants) > 2 else count for name, count in moved.items())
     return (
         f"{who} evicted pod{' was' if who == '1' else 's were'} scheduled a second time, later and on a fuller "
-        "cluster, which is in the effectiveness figures and raises *_utilization_total_avg."
+        "cluster, which is in the figures of scheduling and raises those of chosen nodes."
     )
 
 
@@ -68,7 +68,8 @@ def to_json(compared: Comparison, settings: Mapping[str, object]) -> str:
     body = {
         "settings": dict(settings),
         "figures": {
-            line.figure.name: {
+            line.figure.key: {
+                "name": line.figure.name,
                 baseline: round(line.values[baseline][0], 6),
                 variant: round(line.values[variant][0], 6),
                 "unit": line.figure.unit,

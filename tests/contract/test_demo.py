@@ -54,12 +54,12 @@ def test_a_small_run_ends_with_the_figures_of_both_phases_and_leaves_nothing(tmp
     found = json.loads(out)
     assert found["settings"]["seed"] == 1
     for phase in ("plain", "evenload"):
-        value = {name: row[phase] for name, row in found["figures"].items()}
-        assert value["PDB violations"] == 0
-        assert value["pods bound in all"] >= found["settings"]["pods"] * 0.9
-        assert 0 < value["total_schedule_count"] <= value["pods bound in all"]
-        assert 0 < value["node CPU, mean"] < 1
-        assert value["node CPU, mean"] <= value["node CPU, p99"] <= 1
+        value = {key: row[phase] for key, row in found["figures"].items()}
+        assert value["pdb_violations"] == 0
+        assert value["pods_bound"] >= found["settings"]["pods"] * 0.9
+        assert 0 < value["total_schedule_count"] <= value["pods_bound"]
+        assert 0 < value["cpu_mean_ratio"] < 1
+        assert value["cpu_mean_ratio"] <= value["cpu_p99_ratio"] <= 1
     assert found["figures"]["evictions"]["plain"] == 0
     assert "plain: starting" in progress
     assert "evenload: starting" in progress

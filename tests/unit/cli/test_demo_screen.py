@@ -66,5 +66,20 @@ def test_a_terminal_gets_a_page_that_goes_when_the_run_is_over() -> None:
     out = console.Console(file=io.StringIO(), width=120, force_terminal=True)
     with demo_screen.opened(out, ["plain", "evenload"]) as watch:
         watch("plain", 1, at(8))
+        watch("evenload", 1, at(8))
     assert isinstance(out.file, io.StringIO)
     assert "80 pods bound" in out.file.getvalue()
+
+
+def test_a_run_is_shown_at_the_moment_that_the_slowest_has_reached() -> None:
+    out = console.Console(file=io.StringIO(), width=120)
+    with demo_screen.opened(out, ["plain", "evenload"]) as watch:
+        for step in (2, 4, 6, 8):
+            watch("plain", 1, at(step))
+        assert isinstance(out.file, io.StringIO)
+        assert out.file.getvalue() == ""
+        watch("evenload", 1, at(5))
+        lines = out.file.getvalue().splitlines()
+        assert [line.split(":")[:2] for line in lines] == [["plain     Fri 12", "20"], ["evenload  Fri 12", "25"]]
+        watch("evenload", 1, at(8))
+    assert out.file.getvalue().splitlines()[2].startswith("plain     Fri 12:40: 80 pods bound")

@@ -72,7 +72,11 @@ def test_a_variant_lacking_a_seed_is_refused() -> None:
 def test_keys_and_names_are_unique_and_in_the_order_of_the_table() -> None:
     keys = [definition.key for definition in comparison.DEFINITIONS]
     assert len(set(keys)) == len({definition.name for definition in comparison.DEFINITIONS}) == len(keys)
-    assert [keys[0], keys[5], keys[-1]] == ["cpu_utilization_total_avg", "cpu_mean_ratio", "pods_pending"]
+    assert [keys[0], keys[5], keys[-1]] == [
+        "cpu_hot_node_minutes",
+        "memory_hot_node_minutes",
+        "effective_schedule_ratio",
+    ]
 
 
 def test_the_table_shows_every_variant_and_a_name_is_not_taken_for_markup() -> None:

@@ -3,12 +3,14 @@
 import dataclasses
 import html.parser
 import re
+import statistics
+from typing import cast
 
 import numpy as np
 import pytest
 
-from simulator.report import charts, page, stories
-from simulator.results import study
+from simulator.report import charts, headline, page, stories
+from simulator.results import figures, study
 from tests.unit.simulator import outcomes
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -127,7 +129,8 @@ def test_every_chart_is_told_in_words_and_every_figure_is_in_the_table() -> None
 def test_an_eviction_on_the_chart_leads_to_its_line_with_the_reason() -> None:
     read = Reader(page.render(outcomes.study_of()))
     marks = [link for link in read.values("href") if "-eviction-" in link]
-    assert len(marks) == len(set(marks)) == 9
+    assert len(set(marks)) == 9
+    assert len(marks) == 2 * 9  # on the heat map and on the chart
     assert "cpu_avg_5m 87 %, over 80 %" in read.text
     assert "cpu_avg_5m 80 %" in read.text  # the policy's line on the chart
 
@@ -137,6 +140,29 @@ def test_an_eviction_below_the_line_says_until_where_relief_goes_on() -> None:
     below = dataclasses.replace(ours.moved[0], value=0.65)
     read = Reader(page.render(outcomes.study_of((outcomes.outcome(),), (dataclasses.replace(ours, moved=(below,)),))))
     assert "cpu_avg_5m 65 %, relieving until 60 %, begun over 80 %" in read.text
+
+
+def test_three_numbers_are_on_top_and_say_what_they_are_made_of() -> None:
+    text = Reader(page.render(seeds(1, 2, 3))).text
+    names = ["node-minutes over 80 %", "node load, p99", "disruption budgets broken"]
+    places = [text.index(name) for name in names]
+    assert places == sorted(places)
+    assert places[-1] < text.index("CPU of every node") < text.index("Side by side")
+    compared = seeds(1, 2, 3)
+    hot, _peak, broken = headline.of(compared, "policy.yaml")
+    sums = [
+        one.figures.cpu.hot_node_minutes + one.figures.memory.hot_node_minutes for one in compared.outcomes["plain"]
+    ]
+    assert hot.before == figures.written(statistics.median(sums), "minutes")
+    assert (hot.word, hot.change[0]) == ("better", "−")
+    assert (broken.after, broken.word, broken.detail) == ("0", "better", "by 12 evictions")
+
+
+def test_a_broken_budget_is_a_bad_number() -> None:
+    bad = outcomes.outcome("policy.yaml")
+    bad = dataclasses.replace(bad, figures=dataclasses.replace(bad.figures, pdb_violations=2))
+    broken = headline.of(outcomes.study_of((outcomes.outcome(),), (bad,)), "policy.yaml")[2]
+    assert (broken.after, broken.word) == ("2", "worse")
 
 
 def test_a_policy_is_shown_with_its_hash_and_text() -> None:
@@ -183,6 +209,14 @@ def test_decisions_are_sampled_over_the_whole_run() -> None:
     assert len(found) == stories.MOST_DECISIONS
     assert found[0] == "shop/web-0"
     assert int(found[-1].removeprefix("shop/web-")) > 80
+
+
+def test_the_decision_that_says_most_comes_first() -> None:
+    (one, *_) = outcomes.outcome("policy.yaml").explained
+    nodes = [dict(row, allowed=True, rejected=None) for row in cast(list[dict[str, object]], one.body["nodes"])]
+    dull = dataclasses.replace(one, pod="shop/dull", body=one.body | {"nodes": nodes})
+    found = stories.decisions((dull, dull, dataclasses.replace(one, pod="shop/telling"), dull))
+    assert [decision.pod for decision in found] == ["shop/telling", "shop/dull", "shop/dull", "shop/dull"]
 
 
 def test_the_load_after_an_eviction_is_that_of_the_timeline() -> None:
