@@ -195,12 +195,12 @@ class _Bar:
 
 def show(study: Study, wish: Wish) -> None:
     """Prints the answer, writes the report, and ends with code 1 where something must not be overlooked."""
+    if wish.html is not None:
+        _write(study, wish.html)  # first: a reader of stdout that goes away (`| head`) must not cost the report
     if wish.output_format == "table":
         _print(study)
     else:
         output.data(output.structured(document.of(study), wish.output_format))
-    if wish.html is not None:
-        _write(study, wish.html)
     found = study.findings()
     for sentence in found:
         output.say(sentence)

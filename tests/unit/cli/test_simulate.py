@@ -8,6 +8,7 @@ import click.testing
 import pytest
 
 from cli import demo, simulate
+from simulator.results import table
 from tests.unit.simulator import outcomes
 
 SMALL = ("--nodes", "5", "--days", "0.15")
@@ -49,3 +50,16 @@ def test_the_demo_prints_the_table_writes_the_report_and_says_what_is_next(tmp_p
     text = report.read_text(encoding="utf-8")
     assert "Decisions, as the extender explained them" in text
     assert "No decision was recorded." not in text
+
+
+def test_a_reader_of_the_table_that_goes_away_does_not_cost_the_report(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(table, "print_table", gone)
+    report = tmp_path / "report.html"
+    with pytest.raises(BrokenPipeError):
+        run(simulate.main, *SMALL, "--workers", "1", "--html", str(report))
+    assert report.read_text(encoding="utf-8").endswith("</html>")
