@@ -23,6 +23,7 @@ from simulator.results import comparison, table
 from simulator.workloads import demo_plan
 
 ROOT = pathlib.Path(__file__).parents[2]
+EVENLOAD = ROOT / ".venv" / "bin" / "evenload"
 FAILURES = (
     cluster.ClusterError, services.ServiceError, phases.PhaseError, measuring.MeasuringError, kube_errors.KubeError,
     promql_errors.PromqlError, requests.RequestException, problems.PolicyError, OSError,
@@ -125,8 +126,11 @@ def looking_around(result: phases.PhaseResult) -> str:
             "  kubectl get nodes -o custom-columns='NODE:.metadata.name,LOAD:.metadata.annotations.evenload\\.io/load'",
             "  kubectl -n demo get pods -o wide",
             "  kubectl get events -A --field-selector reason=NodeOverloaded",
-            f"  curl {urls['extender']}/nodes    curl {urls['extender']}/decisions",
-            f"  curl {urls['descheduler']}/evictions    curl {urls['descheduler']}/plan",
+            f"  export EVENLOAD_EXTENDER={urls['extender']} EVENLOAD_DESCHEDULER={urls['descheduler']}",
+            f"  {EVENLOAD} nodes --sort-by cpu_avg_5m",
+            f"  {EVENLOAD} explain pod $(kubectl -n demo get pods -o name | head -1 | cut -d/ -f2) -n demo",
+            f"  {EVENLOAD} plan",
+            f"  {EVENLOAD} evictions",
             f"  Prometheus: {result.prometheus_url}",
             f"End it with: .venv/bin/python -m cluster down --directory {result.directory}",
         )
