@@ -63,7 +63,9 @@ def up(
 def _next(cluster: control_plane.Cluster, extender: str | None, directory: pathlib.Path) -> str:
     """The commands with which people go on: Evenload's services on this cluster, and its end."""
     evenload = processes.ROOT / ".venv" / "bin" / "evenload"
-    common = f"--policy {processes.ROOT}/deploy/policies/demo.yaml --kubeconfig {cluster.kubeconfig}"
+    common = (
+        f"--policy {processes.ROOT}/deploy/policies/demo.yaml --kubeconfig {cluster.kubeconfig} --namespace default"
+    )
     here = "" if directory == site.default_directory() else f" --directory {directory}"
     asked = f"kube-scheduler asks {extender}" if extender else "again with --extender URL: kube-scheduler asks it"
     return "\n".join(
