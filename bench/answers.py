@@ -4,10 +4,10 @@ A real apiserver holds the nodes and the pods that wait, and the extender watche
 kept connection per extender, the two take turns round by round. "prioritize" asks about the names that filter let pass,
 as kube-scheduler does; "prioritize cold" about another pod and names in an order never seen before; "again" is about a
 pod that was placed by the answer before, as after a failed binding. "filter after a pause" is the first request of a
-round, when the other contestant's turn has emptied the processors' caches: one in fifty, which was the p99 of filter
-while it was counted there. The winner of each is assumed, as in life, because
-the extender's own watch has the pod without a node. Times run from the call to the last byte of the answer; what the
-client's own JSON decoding adds is the same for both.
+round: the other contestant's turn has emptied the processors' caches. One request in fifty is one of these, and counted
+with the others they are the p99 of filter. The winner of each is assumed, as in life, because the extender's own watch
+has the pod without a node. Times run from the call to the last byte of the answer; what the client's own JSON decoding
+adds is the same for both.
 
 A p99 of some hundreds of answers says how often the machine had something else to do, so there are several legs, those
 of both numbers of names in turns. In each leg another contestant is asked first. A row gives the medians of the legs,

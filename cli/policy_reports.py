@@ -1,12 +1,10 @@
-"""Problems of a policy file as programs that show them beside its lines read them: GitHub's annotations, and SARIF.
+"""Problems of a policy file as annotations of a GitHub workflow, and as SARIF.
 
 `evenload policy validate -o github` prints workflow commands, which a pull request shows at the line; `-o sarif` prints
 a SARIF 2.1.0 log (OASIS), which code scanning takes. Warnings are in both.
 """
 
 from typing import Any, Final
-
-import click
 
 from policy.schema import problems
 from runtime import version
@@ -23,21 +21,23 @@ Problems = tuple[problems.Problem, ...]
 
 def github(source: str, wrong: Problems, warnings: Problems) -> str:
     """A workflow command for each problem and warning, a line each; "" for none."""
-    found = [("error", one) for one in wrong] + [("warning", one) for one in warnings]
     return "\n".join(
-        f"::{level} file={_property(source)},line={one.line},col={one.column},title={_property(_title(one))}"
+        f"::{level} file={_property(source)},line={one.line},col={one.column},title={_property(one.path or 'policy')}"
         f"::{_escaped(_message(one))}"
-        for level, one in found
+        for level, one in _levelled(wrong, warnings)
     )
 
 
 def sarif(source: str, wrong: Problems, warnings: Problems) -> dict[str, Any]:
     """A log with one run, and a result for each problem and warning."""
-    found = [("error", one) for one in wrong] + [("warning", one) for one in warnings]
     rules = [{"id": rule, "shortDescription": {"text": _WORDS[level]}} for level, rule in _RULES.items()]
     driver = {"name": "evenload", "version": version.VERSION, "rules": rules}
-    results = [_result(source, level, one) for level, one in found]
+    results = [_result(source, level, one) for level, one in _levelled(wrong, warnings)]
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _levelled(wrong: Problems, warnings: Problems) -> list[tuple[str, problems.Problem]]:
+    return [("error", one) for one in wrong] + [("warning", one) for one in warnings]
 
 
 def _result(source: str, level: str, problem: problems.Problem) -> dict[str, Any]:
@@ -52,11 +52,7 @@ def _result(source: str, level: str, problem: problems.Problem) -> dict[str, Any
 
 
 def _message(problem: problems.Problem) -> str:
-    return click.unstyle(f"{problem.path}: {problem.message}" if problem.path else problem.message)
-
-
-def _title(problem: problems.Problem) -> str:
-    return problem.path or "policy"
+    return f"{problem.path}: {problem.message}" if problem.path else problem.message
 
 
 def _escaped(text: str) -> str:

@@ -30,7 +30,7 @@ class Kube:
     items: list[Named]
 
     def list(self, kind: Any, *, namespace: str = "") -> "Kube":
-        """What is there."""
+        """Returns the nodes, or the pods of a namespace."""
         names = ["node-10", "node-2", "other"] if not namespace else [f"{namespace}-1", f"{namespace}-2"]
         self.items = [Named(name) for name in names]
         return self

@@ -24,7 +24,7 @@ def packages(name: str) -> tuple[pins.Package, ...]:
 
 
 def roots(name: str) -> list[requirements.Requirement]:
-    """What we ask for: in pyproject.toml, or in a .in file without its comments and options."""
+    """Returns the direct dependencies: of pyproject.toml, or of a .in file without its comments and options."""
     if name == "requirements.txt":
         lines = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     else:

@@ -273,7 +273,7 @@ def test_the_connection_knows_its_client_after_the_handshake_and_waits_for_nothi
 
 
 def segments_sent(connection: socket.socket) -> int:
-    """How many packets with data a connection has sent: tcpi_data_segs_out of tcp(7)."""
+    """Returns the number of packets with data that a connection has sent: tcpi_data_segs_out of tcp(7)."""
     return int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)[156:160], sys.byteorder)
 
 
