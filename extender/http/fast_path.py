@@ -44,15 +44,19 @@ class Declined(Exception):
 
 
 class ParsedRequest(NamedTuple):
-    """A request that the board can answer: the pod, its candidates' rows, the JSON list of their names, the board,
-    which is of this moment in these rows, and what the replicas of the pod's owner are known to use.
+    """A request that the board can answer: the pod, its candidates as they are at this moment, the JSON list of their
+    names, and what the replicas of the pod's owner are known to use.
     """
 
     pod: objects.Pod
-    rows: node_cache.Rows
+    candidates: score_cache.CandidateScores
     text: bytes
-    current: score_cache.ScoreTable
     mean: owner_usage.Mean | None
+
+    @property
+    def standing(self) -> cluster_view.Candidates:
+        """All nodes at that moment."""
+        return self.candidates.table.standing
 
 
 class Reply(NamedTuple):
@@ -167,50 +171,54 @@ class FastPath:
 
     def _filter(self, body: bytes, now_seconds: float) -> Reply:
         asked = self._question(body, now_seconds)
-        current = asked.current
-        _check_judged_by_load(current, asked.pod)
-        allowed, causes = current.allowed[asked.rows], current.causes(asked.rows)
+        candidates, labels = asked.candidates, asked.candidates.table.labels
+        _check_judged_by_load(asked)
+        allowed, causes = candidates.allowed(), candidates.table.causes(candidates.rows)
         if not allowed.any():
-            verdicts = cluster_view.CandidateRows(current.standing, asked.rows).verdicts()
+            verdicts = candidates.as_candidates().verdicts()
             allowed, causes = verdicts.allowed, (*causes, "all_rejected") if verdicts.kept_coolest else causes
-        passed, hot = asked.rows[allowed], asked.rows[~allowed]
+        passed = candidates.rows[allowed]
         text = _names_text(asked, passed)
-        self._orders.keep(text, current.labels, passed)
-        reply = protocol.joined_filter(text, current.refusals[hot].tolist())
-        return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, hot, causes))
+        self._orders.keep(text, labels, passed)
+        parts, reasons = candidates.refused(allowed)
+        reply = protocol.joined_filter(text, parts)
+        rejected = candidates.rows[~allowed], reasons
+        return Reply(reply, bool(causes), functools.partial(self._filtered, asked, passed, rejected, causes))
 
     def _filtered(
-        self, request: ParsedRequest, passed: node_cache.Rows, hot: node_cache.Rows, causes: tuple[str, ...]
+        self,
+        request: ParsedRequest,
+        passed: node_cache.Rows,
+        rejected: tuple[node_cache.Rows, list[str]],
+        causes: tuple[str, ...],
     ) -> None:
-        current, every = request.current, request.current.standing
-        name_of = every.loads.names.__getitem__
+        name_of = request.standing.loads.names.__getitem__
         winner = name_of(int(passed[0])) if len(passed) == 1 else ""
         self._assume(request, winner)
 
         def note() -> None:
-            rejected = dict(zip(map(name_of, hot.tolist()), current.reasons[hot].tolist(), strict=True))
-            judged = verbs.Judgement(rejected, None, causes)
+            rows, reasons = rejected
+            judged = verbs.Judgement(dict(zip(map(name_of, rows.tolist()), reasons, strict=True)), None, causes)
             self._note("filter", request, judged, assumed=winner)
 
         deferred.do(note)
 
     def _prioritize(self, body: bytes, now_seconds: float) -> Reply:
         asked = self._question(body, now_seconds)
-        current, rows = asked.current, asked.rows
-        every, causes = current.standing, current.causes(rows)
+        table, rows = asked.candidates.table, asked.candidates.rows
+        every, causes = table.standing, table.causes(rows)
         load = every.estimate(asked.pod, asked.mean).load if every.in_force.weighing.incoming_pod else None
-        ranking = current.ranking(rows, load)
-        reply = protocol.joined_scores(current.labels.openings[rows].tolist(), ranking.scores)
+        ranking = asked.candidates.ranking(load)
+        reply = protocol.joined_scores(table.labels.openings[rows].tolist(), ranking.scores)
         return Reply(reply, bool(causes), functools.partial(self._prioritized, asked, ranking, causes))
 
     def _prioritized(self, request: ParsedRequest, ranking: scoring.Ranking, causes: tuple[str, ...]) -> None:
-        every = request.current.standing
-        names = every.loads.names
-        winner = "" if ranking.neutral.all() else names[request.rows[ranking.raw.argmax()]]
+        names, rows = request.standing.loads.names, request.candidates.rows
+        winner = "" if ranking.neutral.all() else names[rows[ranking.raw.argmax()]]
         self._assume(request, winner)
 
         def note() -> None:
-            best = verbs.ranked(lambda at: names[request.rows[at]], ranking)
+            best = verbs.ranked(lambda at: names[rows[at]], ranking)
             judged = verbs.Judgement({}, None, causes)
             self._note("prioritize", request, judged, best=best, assumed=winner)
 
@@ -225,8 +233,9 @@ class FastPath:
         best: tuple[decision_log.Ranked, ...] = (),
         assumed: str,
     ) -> None:
-        seen = cluster_view.CandidateRows(request.current.standing, request.rows)
-        found = verbs.decision(verb, seen, request.pod, judged, best=best, assumed=assumed, mean=request.mean)
+        found = verbs.decision(
+            verb, request.candidates.as_candidates(), request.pod, judged, best=best, assumed=assumed, mean=request.mean
+        )
         app.note(self._parts, found)
 
     def _assume(self, request: ParsedRequest, winner: str) -> None:
@@ -234,8 +243,8 @@ class FastPath:
         made while no request waits for it.
         """
         if winner:
-            self._parts.view.assume(request.pod, winner, request.current.standing.now_seconds)
-            if 2 * len(request.rows) >= len(request.current.labels.rows):
+            self._parts.view.assume(request.pod, winner, request.standing.now_seconds)
+            if 2 * len(request.candidates.rows) >= len(request.candidates.table.labels.rows):
                 self._boards.current(self._parts.clock.now())
 
     def _question(self, body: bytes, now_seconds: float) -> ParsedRequest:
@@ -255,12 +264,18 @@ class FastPath:
         rows = self._rows(text, labels)
         if rows is None:
             raise Declined(metrics.UNKNOWN_NODE)
-        current: score_cache.ScoreTable | None = self._boards.current(now_seconds, rows)
-        if current is not None and self._parts.view.placements.knows(pod.uid):
-            current = self._boards.without(current, pod.uid)
-        if current is None or current.labels is not labels:
+        candidates = self._candidates(pod, rows, now_seconds)
+        if candidates is None or candidates.table.labels is not labels:
             raise Declined(metrics.NODES_CHANGED)
-        return ParsedRequest(pod, rows, text, current, self._parts.view.mean(pod, now_seconds))
+        return ParsedRequest(pod, candidates, text, self._parts.view.mean(pod, now_seconds))
+
+    def _candidates(
+        self, pod: objects.Pod, rows: node_cache.Rows, now_seconds: float
+    ) -> score_cache.CandidateScores | None:
+        table = self._boards.current(now_seconds, rows)
+        if self._parts.view.placements.knows(pod.uid):
+            return self._boards.without(table, rows, pod.uid)
+        return score_cache.CandidateScores(table, rows)
 
     def _rows(self, text: bytes, labels: score_cache.NodeLabels) -> node_cache.Rows | None:
         """The rows of a JSON list of known names, each once; None if it holds anything else.
@@ -283,17 +298,17 @@ class FastPath:
 
 def _names_text(request: ParsedRequest, passed: node_cache.Rows) -> bytes:
     """The JSON list of the names that passed."""
-    if len(passed) == len(request.rows):
+    if len(passed) == len(request.candidates.rows):
         return request.text
-    names: list[bytes] = request.current.labels.directory.names[passed].tolist()
+    names: list[bytes] = request.candidates.table.labels.directory.names[passed].tolist()
     return name_table.written(names) if names else b"[]"
 
 
-def _check_judged_by_load(current: score_cache.ScoreTable, pod: objects.Pod) -> None:
+def _check_judged_by_load(request: ParsedRequest) -> None:
     """Raises Declined if filtering this pod takes more than the board: a relief hint may concern it, or it is not
     judged by load.
     """
-    every = current.standing
+    every, pod = request.standing, request.pod
     if pod.owner is not None and any(verbs.holds(hint, pod.owner.uid, every) for hint in every.loads.reliefs.values()):
         raise Declined(metrics.RELIEF_HINT)
     if verbs.exemption(every, pod) is not None or verbs.opted_out(every, pod) is not None:

@@ -12,7 +12,7 @@ waits for those alone.
 """
 
 import dataclasses
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,16 @@ class NodeLabels:
     rows: dict[bytes, int]
     longest_bytes: int
     named: cluster_view.Mask
+
+
+class _ScoredRows(NamedTuple):
+    """The verdicts and numbers of some rows, as the columns of `ScoreTable` hold them."""
+
+    verdicts: filtering.Verdicts
+    base: node_cache.Floats
+    penalty: node_cache.Floats
+    raw: node_cache.Floats
+    scores: npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,22 +84,79 @@ class ScoreTable:
         bits = int(np.bitwise_or.reduce(self.lacking[rows], initial=np.uint8(0)))
         return tuple(cause for at, cause in enumerate(CAUSES) if bits >> at & 1) + stale_watches
 
-    def ranking(self, rows: node_cache.Rows, load: expected_load.Load | None = None) -> scoring.Ranking:
-        """The ranking of these candidates: for a pod that brings this load, or for any (None)."""
-        weighing = self.standing.in_force.weighing
-        base = self.base[rows] if load is None else self._bases_with(load, rows)
-        penalty = self.penalty[rows]
-        if weighing.stretch or not weighing.weighted or not (self.sound or self.whole[rows].all()):
-            return scoring.rank(base, penalty, whole=self.whole[rows], stretch=weighing.stretch)
-        none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
-        result = (self.raw[rows], self.scores[rows]) if load is None else scoring.clamped(base, penalty)
-        return scoring.Ranking(base, none, none, penalty, *result)
 
-    def _bases_with(self, load: expected_load.Load, rows: node_cache.Rows) -> node_cache.Floats:
+class OwnNode(NamedTuple):
+    """The node on which the pod of a request counts already, as it is without the pod (one row each), and its place
+    among the candidates.
+    """
+
+    place: int
+    scored: _ScoredRows
+    without: cluster_view.Candidates
+
+
+class CandidateScores(NamedTuple):
+    """The candidates of one request: rows of a table, one of which may stand without the pod (`own`)."""
+
+    table: ScoreTable
+    rows: node_cache.Rows
+    own: OwnNode | None = None
+
+    def allowed(self) -> cluster_view.Mask:
+        """Returns the filter's verdict on each candidate, each judged alone."""
+        allowed = self.table.allowed[self.rows]
+        if self.own is not None:
+            allowed[self.own.place] = self.own.scored.verdicts.allowed[0]
+        return allowed
+
+    def refused(self, allowed: cluster_view.Mask) -> tuple[list[bytes], list[str]]:
+        """Returns the parts of a reply, and the reasons, of the candidates that are not allowed."""
+        hot = self.rows[~allowed]
+        parts, reasons = self.table.refusals[hot].tolist(), self.table.reasons[hot].tolist()
+        if self.own is not None and not allowed[self.own.place]:
+            ((_, reason),) = self.own.scored.verdicts.refusals()
+            at = int(np.count_nonzero(~allowed[: self.own.place]))
+            parts[at] = protocol.refusal(self.table.labels.quoted[self.rows[self.own.place]], reason)
+            reasons[at] = reason
+        return parts, reasons
+
+    def ranking(self, load: expected_load.Load | None = None) -> scoring.Ranking:
+        """Returns the ranking of the candidates: for a pod that brings this load, or for any (None)."""
+        table, rows = self.table, self.rows
+        weighing = table.standing.in_force.weighing
+        base = self._column(table.base, "base") if load is None else self._bases_with(load)
+        penalty = self._column(table.penalty, "penalty")
+        if weighing.stretch or not weighing.weighted or not (table.sound or table.whole[rows].all()):
+            return scoring.rank(base, penalty, whole=table.whole[rows], stretch=weighing.stretch)
+        none = np.zeros(len(rows), dtype=np.bool_)  # each node's numbers are its own, and without a load stand ready
+        if load is not None:
+            return scoring.Ranking(base, none, none, penalty, *scoring.clamped(base, penalty))
+        scores = table.scores[rows]
+        if self.own is not None:
+            scores[self.own.place] = self.own.scored.scores[0]
+        return scoring.Ranking(base, none, none, penalty, self._column(table.raw, "raw"), scores)
+
+    def as_candidates(self) -> cluster_view.Candidates | cluster_view.CandidateRows:
+        """Returns the candidates as they stood, with arrays of their own only where `own` differs from the table."""
+        seen = cluster_view.CandidateRows(self.table.standing, self.rows)
+        if self.own is None:
+            return seen
+        return seen.candidates().repaired(self.own.without._replace(rows=np.array([self.own.place], dtype=np.intp)))
+
+    def _column(self, column: node_cache.Floats, name: str) -> node_cache.Floats:
+        picked = column[self.rows]
+        if self.own is not None:
+            picked[self.own.place] = getattr(self.own.scored, name)[0]
+        return picked
+
+    def _bases_with(self, load: expected_load.Load) -> node_cache.Floats:
         """The bases of these nodes with a pod's load on each."""
-        every = self.standing
+        every, rows = self.table.standing, self.rows
+        expected = every.expected.take(rows, axis=0)
+        if self.own is not None:
+            expected[self.own.place] = self.own.without.expected[0]
         predicted = every.values.take(rows, axis=0)
-        predicted += every.expected.take(rows, axis=0)
+        predicted += expected
         columns = np.ascontiguousarray(predicted.T)
         incoming = every.in_force.incoming(load, every.loads.per_allocatable.take(rows, axis=0))
         for column, ratios in zip(columns, incoming, strict=True):
@@ -128,12 +195,17 @@ class ScoreCache:
             self._board = board
             return board
 
-    def without(self, board: ScoreTable, uid: str) -> ScoreTable | None:
-        """A board as if a pod counted on no node; None if the nodes or the policy changed since it was made."""
-        changed = self._view.besides(board.standing, uid)
+    def without(self, table: ScoreTable, rows: node_cache.Rows, uid: str) -> CandidateScores | None:
+        """Some rows as if a pod counted on no node; None if the nodes or the policy changed since the table was made.
+
+        Nearly always one row differs, and the columns of all nodes would be slow to copy for it.
+        """
+        changed = self._view.besides(table.standing, uid)
         if changed is None:
             return None
-        return _repaired(board, changed) if len(changed.rows) else board
+        counted_on = changed.rows.tolist()
+        places = (rows == counted_on[0]).nonzero()[0].tolist() if counted_on else []
+        return CandidateScores(table, rows, OwnNode(places[0], _scored(changed), changed) if places else None)
 
 
 def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
@@ -156,15 +228,15 @@ def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> Scor
         raw=np.full(size, np.nan),
         scores=np.zeros(size, dtype=np.int64),
     )
-    _write(blank, standing, standing.verdicts(each_alone=True))
+    _write(blank, standing.rows, _scored(standing))
     return blank
 
 
 def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTable:
     """The next board, where only the placements of some rows changed."""
-    verdicts = changed.verdicts(each_alone=True)
+    scored = _scored(changed)
     texts = (before.reasons, before.refusals)
-    if not verdicts.allowed.all():  # slow to copy
+    if not scored.verdicts.allowed.all():  # slow to copy
         texts = (before.reasons.copy(), before.refusals.copy())
     board = ScoreTable(
         before.standing.repaired(changed),
@@ -179,23 +251,28 @@ def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTabl
         before.raw.copy(),
         before.scores.copy(),
     )
-    _write(board, changed, verdicts)
+    _write(board, changed.rows, scored)
     return board
 
 
-def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
-    """Judge and score the changed rows into the columns of a board that no other thread has yet."""
-    rows = changed.rows
-    board.allowed[rows] = verdicts.allowed
-    if not verdicts.allowed.all():
-        _write_refusals(board, rows, verdicts)
+def _scored(changed: cluster_view.Candidates) -> _ScoredRows:
+    """Judge and score some rows. Without a base there is no raw score, and the score 0 is not read."""
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing)
-    board.base[rows], board.penalty[rows] = base, changed.penalty
-    without = np.isnan(base)
-    if without.any():
-        board.raw[rows[without]] = np.nan
-        rows, base = rows[~without], base[~without]
-    board.raw[rows], board.scores[rows] = scoring.clamped(base, board.penalty[rows])
+    penalty = changed.penalty
+    raw, scores = np.full(len(base), np.nan), np.zeros(len(base), dtype=np.int64)
+    has_base = ~np.isnan(base)
+    raw[has_base], scores[has_base] = scoring.clamped(base[has_base], penalty[has_base])
+    return _ScoredRows(changed.verdicts(each_alone=True), base, penalty, raw, scores)
+
+
+def _write(board: ScoreTable, rows: node_cache.Rows, scored: _ScoredRows) -> None:
+    """Write some rows into the columns of a board that no other thread has yet."""
+    allowed = scored.verdicts.allowed
+    board.allowed[rows] = allowed
+    if not allowed.all():
+        _write_refusals(board, rows, scored.verdicts)
+    board.base[rows], board.penalty[rows] = scored.base, scored.penalty
+    board.raw[rows], board.scores[rows] = scored.raw, scored.scores
 
 
 def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:

@@ -375,6 +375,30 @@ def test_where_all_nodes_are_hot_flask_is_not_asked(pair: Pair, rejected: str) -
     pair.compare()
 
 
+CROWDED_BY_ITSELF = {
+    "the filter": {"filter": {"thresholds": {"cpu_avg_5m": 0.3}}},
+    "the reason": {"filter": {"thresholds": {"cpu_avg_5m": 0.3, "memory_avg_5m": 0.05}, "whenAllRejected": "pending"}},
+    "the penalty": {"hotSpots": [{"window": "1m", "pods": 1, "penalty": 3}]},
+    "the expected load": {"score": {"incomingPod": False}},
+    "the load that it brings": {"score": {"incomingPod": True}},
+}
+
+
+@pytest.mark.parametrize("policy", CROWDED_BY_ITSELF.values(), ids=CROWDED_BY_ITSELF)
+def test_a_large_pod_does_not_stand_in_its_own_way(pair: Pair, policy: dict[str, Any]) -> None:
+    pair.policy(worlds.policy(**policy))
+    large = worlds.bound("large", "node-1", pair.now(), cpu="6")
+    before = [pair.ask(verb, go_body(list(NAMES), "other", cpu="6")) for verb in ("filter", "prioritize")]
+    for side in pair.both:
+        side.view.pod_changed(None, large, pair.now())
+    during = [pair.ask(verb, go_body(list(NAMES), "other", cpu="6")) for verb in ("filter", "prioritize")]
+    again = [pair.ask(verb, go_body(list(NAMES), "large", cpu="6")) for verb in ("filter", "prioritize")]
+    assert again == before
+    assert during != before, "the pod makes no difference under this policy: the test proves nothing"
+    assert pair.fast.declined == 0
+    pair.compare()
+
+
 def test_prioritize_knows_the_list_that_filter_passed(pair: Pair) -> None:
     passed = pair.ask("filter", go_body(list(NAMES), "p"))["NodeNames"]
     scores = pair.ask("prioritize", go_body(passed, "p"))
