@@ -12,6 +12,7 @@ waits for those alone.
 """
 
 import dataclasses
+import functools
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -42,10 +43,9 @@ class NodeLabels:
     named: cluster_view.Mask
 
 
-class _ScoredRows(NamedTuple):
-    """The verdicts and numbers of some rows, as the columns of `ScoreTable` hold them."""
+class _Numbers(NamedTuple):
+    """The numbers of some rows, as the columns of `ScoreTable` hold them."""
 
-    verdicts: filtering.Verdicts
     base: node_cache.Floats
     penalty: node_cache.Floats
     raw: node_cache.Floats
@@ -85,14 +85,24 @@ class ScoreTable:
         return tuple(cause for at, cause in enumerate(CAUSES) if bits >> at & 1) + stale_watches
 
 
-class OwnNode(NamedTuple):
-    """The node on which the pod of a request counts already, as it is without the pod (one row each), and its place
-    among the candidates.
+@dataclasses.dataclass(frozen=True)
+class OwnNode:
+    """The node on which the pod of a request counts already, as it is `without` the pod (one row), and its place among
+    the candidates. Filter needs the verdict alone, prioritize the numbers: each is made when it is asked for.
     """
 
     place: int
-    scored: _ScoredRows
     without: cluster_view.Candidates
+
+    @functools.cached_property
+    def verdicts(self) -> filtering.Verdicts:
+        """The filter's verdict, judged alone."""
+        return self.without.verdicts(each_alone=True)
+
+    @functools.cached_property
+    def numbers(self) -> _Numbers:
+        """The scores, and what they were rounded from."""
+        return _numbers(self.without)
 
 
 class CandidateScores(NamedTuple):
@@ -106,7 +116,7 @@ class CandidateScores(NamedTuple):
         """Returns the filter's verdict on each candidate, each judged alone."""
         allowed = self.table.allowed[self.rows]
         if self.own is not None:
-            allowed[self.own.place] = self.own.scored.verdicts.allowed[0]
+            allowed[self.own.place] = self.own.verdicts.allowed[0]
         return allowed
 
     def refused(self, allowed: cluster_view.Mask) -> tuple[list[bytes], list[str]]:
@@ -114,7 +124,7 @@ class CandidateScores(NamedTuple):
         hot = self.rows[~allowed]
         parts, reasons = self.table.refusals[hot].tolist(), self.table.reasons[hot].tolist()
         if self.own is not None and not allowed[self.own.place]:
-            ((_, reason),) = self.own.scored.verdicts.refusals()
+            ((_, reason),) = self.own.verdicts.refusals()
             at = int(np.count_nonzero(~allowed[: self.own.place]))
             parts[at] = protocol.refusal(self.table.labels.quoted[self.rows[self.own.place]], reason)
             reasons[at] = reason
@@ -133,7 +143,7 @@ class CandidateScores(NamedTuple):
             return scoring.Ranking(base, none, none, penalty, *scoring.clamped(base, penalty))
         scores = table.scores[rows]
         if self.own is not None:
-            scores[self.own.place] = self.own.scored.scores[0]
+            scores[self.own.place] = self.own.numbers.scores[0]
         return scoring.Ranking(base, none, none, penalty, self._column(table.raw, "raw"), scores)
 
     def as_candidates(self) -> cluster_view.Candidates | cluster_view.CandidateRows:
@@ -146,7 +156,7 @@ class CandidateScores(NamedTuple):
     def _column(self, column: node_cache.Floats, name: str) -> node_cache.Floats:
         picked = column[self.rows]
         if self.own is not None:
-            picked[self.own.place] = getattr(self.own.scored, name)[0]
+            picked[self.own.place] = getattr(self.own.numbers, name)[0]
         return picked
 
     def _bases_with(self, load: expected_load.Load) -> node_cache.Floats:
@@ -205,7 +215,7 @@ class ScoreCache:
             return None
         counted_on = changed.rows.tolist()
         places = (rows == counted_on[0]).nonzero()[0].tolist() if counted_on else []
-        return CandidateScores(table, rows, OwnNode(places[0], _scored(changed), changed) if places else None)
+        return CandidateScores(table, rows, OwnNode(places[0], changed) if places else None)
 
 
 def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> ScoreTable:
@@ -228,15 +238,15 @@ def _build(standing: cluster_view.Candidates, before: ScoreTable | None) -> Scor
         raw=np.full(size, np.nan),
         scores=np.zeros(size, dtype=np.int64),
     )
-    _write(blank, standing.rows, _scored(standing))
+    _write(blank, standing, standing.verdicts(each_alone=True))
     return blank
 
 
 def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTable:
     """The next board, where only the placements of some rows changed."""
-    scored = _scored(changed)
+    verdicts = changed.verdicts(each_alone=True)
     texts = (before.reasons, before.refusals)
-    if not scored.verdicts.allowed.all():  # slow to copy
+    if not verdicts.allowed.all():  # slow to copy
         texts = (before.reasons.copy(), before.refusals.copy())
     board = ScoreTable(
         before.standing.repaired(changed),
@@ -251,28 +261,28 @@ def _repaired(before: ScoreTable, changed: cluster_view.Candidates) -> ScoreTabl
         before.raw.copy(),
         before.scores.copy(),
     )
-    _write(board, changed.rows, scored)
+    _write(board, changed, verdicts)
     return board
 
 
-def _scored(changed: cluster_view.Candidates) -> _ScoredRows:
-    """Judge and score some rows. Without a base there is no raw score, and the score 0 is not read."""
+def _numbers(changed: cluster_view.Candidates) -> _Numbers:
+    """Score some rows. Without a base there is no raw score, and the score 0 is not read."""
     base = scoring.bases(changed.values + changed.expected, changed.in_force.weighing)
     penalty = changed.penalty
     raw, scores = np.full(len(base), np.nan), np.zeros(len(base), dtype=np.int64)
     has_base = ~np.isnan(base)
     raw[has_base], scores[has_base] = scoring.clamped(base[has_base], penalty[has_base])
-    return _ScoredRows(changed.verdicts(each_alone=True), base, penalty, raw, scores)
+    return _Numbers(base, penalty, raw, scores)
 
 
-def _write(board: ScoreTable, rows: node_cache.Rows, scored: _ScoredRows) -> None:
-    """Write some rows into the columns of a board that no other thread has yet."""
-    allowed = scored.verdicts.allowed
-    board.allowed[rows] = allowed
-    if not allowed.all():
-        _write_refusals(board, rows, scored.verdicts)
-    board.base[rows], board.penalty[rows] = scored.base, scored.penalty
-    board.raw[rows], board.scores[rows] = scored.raw, scored.scores
+def _write(board: ScoreTable, changed: cluster_view.Candidates, verdicts: filtering.Verdicts) -> None:
+    """Judge and score the changed rows into the columns of a board that no other thread has yet."""
+    rows, numbers = changed.rows, _numbers(changed)
+    board.allowed[rows] = verdicts.allowed
+    if not verdicts.allowed.all():
+        _write_refusals(board, rows, verdicts)
+    board.base[rows], board.penalty[rows] = numbers.base, numbers.penalty
+    board.raw[rows], board.scores[rows] = numbers.raw, numbers.scores
 
 
 def _write_refusals(board: ScoreTable, rows: node_cache.Rows, verdicts: filtering.Verdicts) -> None:
