@@ -71,7 +71,8 @@ def oldest(span_seconds: float, selector: str = "") -> str:
     braces = f"{{{selector}}}" if selector else ""
     step = node_queries.duration(max(1.0, span_seconds / COVERAGE_POINTS))
     span = node_queries.duration(span_seconds)
-    return f"min(min_over_time(timestamp({SERIES['total']}{braces})[{span}:{step}]))"
+    now = f"timestamp({SERIES['total']}{braces})"
+    return f"min(min_over_time({now}[{span}:{step}])) or min({now})"  # the latter for one younger than a step
 
 
 def of(sums: Sums) -> Figures:

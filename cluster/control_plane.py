@@ -184,6 +184,11 @@ class Cluster:
         user = f"system:serviceaccount:{namespace}:{name}"
         return self._here.write(f"kubeconfigs/{kubeconfigs.file_name(user)}", self._here.token_kubeconfig(user, token))
 
+    def scrape(self, addresses: collections.abc.Sequence[str]) -> None:
+        """Lets Prometheus scrape Evenload's services at these HOST:PORTs, and at no others."""
+        name, text = monitoring.services(addresses)
+        self._here.write(f"configuration/{name}", text)
+
     def backfill(self, openmetrics: str) -> None:
         """Puts history into Prometheus: OpenMetrics text, seconds as timestamps. Prometheus is restarted to see it.
 

@@ -17,6 +17,8 @@ from cluster import components, errors
 
 RETENTION = "15d"
 TARGETS = "targets.json"
+EXPORTERS = ("load-exporter", "node-exporter")
+EVENLOAD = "evenload"  # Evenload's services, where somebody starts them
 
 
 def arguments(layout: components.Layout, *, port: int) -> components.Arguments:
@@ -34,20 +36,27 @@ def arguments(layout: components.Layout, *, port: int) -> components.Arguments:
 
 
 def configuration(directory: pathlib.Path, *, scrape_seconds: float) -> str:
-    """One job per exporter, both through the targets file of `directory`."""
+    """One job per exporter and one for Evenload's services, each with a targets file in `directory`."""
     interval = f"{round(scrape_seconds * 1000)}ms"
     document = {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
-        "scrape_configs": [_job("load-exporter", directory), _job("node-exporter", directory)],
+        "scrape_configs": [_job(name, directory) for name in (*EXPORTERS, EVENLOAD)],
     }
     return yaml.safe_dump(document, sort_keys=False)
 
 
 def targets(addresses: collections.abc.Mapping[str, str]) -> dict[str, str]:
     """File name -> content of the target files, from job names to HOST:PORT; a job without an address has no target."""
-    jobs = ("load-exporter", "node-exporter")
-    lists = {job: [{"targets": [addresses[job]]}] if job in addresses else [] for job in jobs}
-    return {f"{job}-{TARGETS}": json.dumps(groups) for job, groups in lists.items()}
+    return dict(_targets(job, [addresses[job]] if job in addresses else []) for job in EXPORTERS)
+
+
+def services(addresses: collections.abc.Sequence[str]) -> tuple[str, str]:
+    """The name and content of the target file for Evenload's services at these HOST:PORTs."""
+    return _targets(EVENLOAD, addresses)
+
+
+def _targets(job: str, addresses: collections.abc.Sequence[str]) -> tuple[str, str]:
+    return f"{job}-{TARGETS}", json.dumps([{"targets": list(addresses)}] if addresses else [])
 
 
 def create_blocks(layout: components.Layout, openmetrics: str) -> None:

@@ -66,6 +66,13 @@ class Fixed(Ports):
         return self._given[name]
 
 
+def own_address() -> str:
+    """This machine's address beside loopback, to which kube-apiserver never proxies. OSError without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # for documentation only (RFC 5737); connecting sends nothing
+        return str(probe.getsockname()[0])
+
+
 def is_free(port: int) -> bool:
     """Whether the loopback port can be bound now."""
     with socket.socket() as probe:

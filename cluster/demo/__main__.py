@@ -48,8 +48,10 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
     progress = console.Console(stderr=True)
     try:
         shape = demo_plan.Shape(nodes=nodes, span_seconds=span)
-        settings = phases.Settings(demo_plan.plan(seed, shape), policy, settle, interrupted=interrupted)
-        outcomes, kept = run(settings, progress, keep=keep)
+        read = loader.load(policy.read_text(encoding="utf-8"), str(policy))
+        least_seconds = read.descheduler.protect.min_pod_age_seconds
+        settings = phases.Settings(demo_plan.plan(seed, shape), policy, settle, least_seconds, interrupted=interrupted)
+        outcomes, kept = run(settings, read, progress, keep=keep)
     except FAILURES as error:
         progress.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(FAILED)
@@ -68,10 +70,9 @@ def main(*, seed: int, nodes: int, span: float, settle: float, policy: pathlib.P
 
 
 def run(
-    settings: phases.Settings, progress: console.Console, *, keep: bool
+    settings: phases.Settings, policy: load_policy.LoadPolicy, progress: console.Console, *, keep: bool
 ) -> tuple[dict[str, phases.Outcome], phases.PhaseResult | None]:
     """Both phases, one after the other."""
-    policy = loader.load(settings.policy.read_text(encoding="utf-8"), str(settings.policy))
     outcomes: dict[str, phases.Outcome] = {}
     with display.opened(progress, windows(policy)) as shown:
         shown.say(f"{settings.plan.pods} pods of {len(settings.plan.owners)} owners will arrive, twice")
@@ -118,7 +119,7 @@ def findings(outcomes: dict[str, phases.Outcome], progress: console.Console) -> 
 
 def looking_around(result: phases.PhaseResult) -> str:
     """Returns the next commands to type."""
-    urls = result.service_urls
+    where = f"--policy {result.policy} --prometheus {result.prometheus_url}"
     return "\n".join(
         (
             "The cluster is still up. Look around:",
@@ -126,11 +127,13 @@ def looking_around(result: phases.PhaseResult) -> str:
             "  kubectl get nodes -o custom-columns='NODE:.metadata.name,LOAD:.metadata.annotations.evenload\\.io/load'",
             "  kubectl -n demo get pods -o wide",
             "  kubectl get events -A --field-selector reason=NodeOverloaded",
-            f"  export EVENLOAD_EXTENDER={urls['extender']} EVENLOAD_DESCHEDULER={urls['descheduler']}",
+            f"  {EVENLOAD} doctor {where}",
             f"  {EVENLOAD} nodes --sort-by cpu_avg_5m",
             f"  {EVENLOAD} explain pod $(kubectl -n demo get pods -o name | head -1 | cut -d/ -f2) -n demo",
             f"  {EVENLOAD} plan",
             f"  {EVENLOAD} evictions",
+            f"  {EVENLOAD} breaker list",
+            f"  {EVENLOAD} effectiveness --since {result.observed_seconds:.0f}s --prometheus {result.prometheus_url}",
             f"  Prometheus: {result.prometheus_url}",
             f"End it with: .venv/bin/python -m cluster down --directory {result.directory}",
         )

@@ -18,7 +18,17 @@ import requests
 
 import cluster
 from cluster import ports
-from cluster.demo import arriving, budgets, display, interrupting, measuring, permissions, services, watching
+from cluster.demo import (
+    arriving,
+    budgets,
+    display,
+    installing,
+    interrupting,
+    measuring,
+    permissions,
+    services,
+    watching,
+)
 from kube import config, door, kinds
 from kube.cache import reflector
 from promql.http import client
@@ -43,6 +53,7 @@ class Settings:
     plan: demo_plan.Plan
     policy: pathlib.Path
     settle_seconds: float
+    min_pod_age_seconds: float
     directory: pathlib.Path | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
 
@@ -63,7 +74,8 @@ class PhaseResult:
     directory: pathlib.Path
     kubeconfig: pathlib.Path
     prometheus_url: str
-    service_urls: dict[str, str]
+    policy: pathlib.Path
+    observed_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +104,20 @@ class Phase:
         self._display.say(f"{self._name}: starting a control plane with {self._settings.plan.shape.nodes} nodes")
         with contextlib.ExitStack() as undo:
             running = undo.enter_context(self._cluster(keep=keep))
-            with services.Services(running, self._settings.policy, _ports(), self._clock) as own:
+            host = ports.own_address() if keep else "127.0.0.1"
+            with services.Services(running, self._settings.policy, _ports(), self._clock, host=host) as own:
                 undo.callback(self._stop.set)
                 outcome = self._on(running, own)
                 if not keep:
                     return outcome
+                installing.services(running, {name: one.url for name, one in own.by_name.items()})
                 own.left_running = True
             undo.pop_all()
             self._stop.set()
-            urls = {name: service.url for name, service in own.by_name.items()}
-            kept = PhaseResult(running.directory, running.kubeconfig, running.prometheus_url, urls)
+            settings = self._settings
+            kept = PhaseResult(
+                running.directory, running.kubeconfig, running.prometheus_url, settings.policy, settings.total_seconds
+            )
             return Outcome(outcome.figures, outcome.violations, kept)
 
     def _cluster(self, *, keep: bool) -> cluster.Cluster:
@@ -131,10 +147,12 @@ class Phase:
         for name in (permissions.NAMESPACE, NAMESPACE):
             kube.create(kinds.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         permissions.apply(running)
+        installing.guard(running, self._settings.min_pod_age_seconds)
         own.start("annotator", *(("extender", "descheduler") if self.with_evenload else ()))
         if self.with_evenload:
             running.start_scheduler(extenders=[own.extender_stanza()])
         own.record()
+        running.scrape([one.address for one in own.by_name.values()])
         account = f"api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
         self._await(lambda: running.api.exists(account), f"the ServiceAccount of namespace {NAMESPACE}")
 

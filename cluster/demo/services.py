@@ -32,10 +32,10 @@ class ServiceError(Exception):
 class Service:
     """One running process of a service."""
 
-    def __init__(self, name: str, port: int, arguments: Sequence[str], log_path: pathlib.Path) -> None:
-        self.name, self.log_path = name, log_path
-        self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", name, "--listen", f"127.0.0.1:{port}", *arguments]
+    def __init__(self, name: str, address: str, arguments: Sequence[str], log_path: pathlib.Path) -> None:
+        self.name, self.log_path, self.address = name, log_path, address
+        self.url = f"http://{address}"
+        command = [sys.executable, "-m", name, "--listen", address, *arguments]
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=processes.ROOT, start_new_session=True
@@ -93,9 +93,15 @@ class Services:
     """Those of one cluster by name; a context manager that ends them unless they are to be left."""
 
     def __init__(
-        self, running: cluster.Cluster, policy: pathlib.Path, chosen: ports.Ports, clock: clocks.Clock
+        self,
+        running: cluster.Cluster,
+        policy: pathlib.Path,
+        chosen: ports.Ports,
+        clock: clocks.Clock,
+        *,
+        host: str = "127.0.0.1",
     ) -> None:
-        self._cluster, self._policy, self._ports, self._clock = running, policy, chosen, clock
+        self._cluster, self._policy, self._ports, self._clock, self._host = running, policy, chosen, clock, host
         self.by_name: dict[str, Service] = {}
         self.left_running = False
 
@@ -114,7 +120,8 @@ class Services:
             log_path = self._cluster.directory / "logs" / f"{name}.log"
             arguments = self._arguments(name)
             with interrupting.held_back():
-                self.by_name[name] = Service(name, self._ports.of(name), arguments, log_path)
+                address = f"{self._host}:{self._ports.of(name)}"
+                self.by_name[name] = Service(name, address, arguments, log_path)
         limit = self._clock.monotonic() + READY_SECONDS
         for name in names:
             while not self.by_name[name].is_ready():

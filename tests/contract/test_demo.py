@@ -89,3 +89,31 @@ def test_a_policy_with_mistakes_is_refused_before_anything_starts(tmp_path: path
     assert out == ""
     assert f"{policy}:2:" in complaint
     assert "Traceback" not in complaint
+
+
+def test_a_kept_cluster_is_sound_and_its_services_are_found_by_kubeconfig(tmp_path: pathlib.Path) -> None:
+    with demo(tmp_path, *SMALL, "--keep") as process:
+        _, progress = process.communicate(timeout=800)
+        (directory,) = (line.split()[-1] for line in progress.splitlines() if line.startswith("End it with:"))
+        try:
+            assert process.returncode == 0, progress
+            environment = {**os.environ, "KUBECONFIG": f"{directory}/kubeconfig"}
+            asked = [line.split()[1:] for line in progress.splitlines() if "bin/evenload " in line and "$(" not in line]
+            answers = {
+                words[0]: subprocess.run(
+                    [sys.executable, "-m", "cli", *words],
+                    cwd=ROOT,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                )
+                for words in asked
+            }
+            assert set(answers) == {"doctor", "nodes", "plan", "evictions", "breaker", "effectiveness"}
+            failed = {name: one.stdout + one.stderr for name, one in answers.items() if one.returncode}
+            assert not failed, failed
+        finally:
+            down = [sys.executable, "-m", "cluster", "down", "--directory", directory]
+            subprocess.run(down, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    assert left_running(tmp_path) == []

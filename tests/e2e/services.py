@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -31,13 +30,6 @@ _PORTS, _NUMBERS = ports.Ports(random.SystemRandom()), itertools.count()
 def free_port() -> int:
     """A port no service here has, below those of outgoing connections: they would take it while one is restarted."""
     return _PORTS.of(str(next(_NUMBERS)))
-
-
-def own_address() -> str:
-    """This machine's address beside loopback, to which kube-apiserver never proxies. OSError without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # for documentation only (RFC 5737); connecting sends nothing
-        return str(probe.getsockname()[0])
 
 
 class Service:

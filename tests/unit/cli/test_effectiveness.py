@@ -102,7 +102,7 @@ def test_all_parts_are_asked_for_at_once_and_the_matchers_reach_each(prometheus:
     assert "time" not in now.query
     assert {exchange.query["time"] for exchange in (parts, oldest)} == {f"{NOW_SECONDS:.3f}"}
     counted = [exchange.query["query"].count('{cluster="a"}') for exchange in (parts, oldest)]
-    assert counted == [len(figures.SERIES), 1]
+    assert counted == [len(figures.SERIES), 2]
 
 
 def test_no_data_is_partial_and_says_what_to_scrape(prometheus: Prometheus) -> None:

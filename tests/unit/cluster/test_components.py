@@ -70,6 +70,7 @@ def test_prometheus_trusts_the_labels_of_our_exporter_only() -> None:
     assert {job["job_name"]: job["honor_labels"] for job in document["scrape_configs"]} == {
         "load-exporter": True,
         "node-exporter": False,
+        "evenload": False,
     }
 
 

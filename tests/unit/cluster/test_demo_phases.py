@@ -19,7 +19,7 @@ PLAN = demo_plan.plan(1, demo_plan.Shape(nodes=3, span_seconds=8.0))
 def phase(clock: clocks.ManualClock) -> Any:
     """A phase that has not begun; Any, because only its steps are asked."""
     shown = display.Display(screen.Screen(console.Console(file=io.StringIO()), None), {})
-    settings = phases.Settings(PLAN, pathlib.Path("policy.yaml"), SETTLE_SECONDS)
+    settings = phases.Settings(PLAN, pathlib.Path("policy.yaml"), SETTLE_SECONDS, 6.0)
     return phases.Phase("plain", settings, shown, clock)
 
 
