@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 RUNTIME := .venv/runtime-$(shell cksum < requirements.txt | cut -d' ' -f1)
 STAMP := .venv/installed-$(shell cat requirements.txt requirements-dev.txt | cksum | cut -d' ' -f1)
-SOURCES := annotator cli cluster descheduler extender kube kube_scheduler policy promql runtime simulator
+SOURCES := annotator cli cluster console descheduler extender kube kube_scheduler policy promql runtime simulator
 PYTEST := $(BIN)/python -m pytest
 REAL := $(PYTEST) -n 6 --dist loadfile
 .DEFAULT_GOAL := help
@@ -32,8 +32,8 @@ cluster-down: $(STAMP) ## stop what `make cluster` started
 	@$(BIN)/python -m cluster down
 
 ##@ Prove
-.PHONY: test quick lint types layers unit fuzz properties real shuffled contract e2e
-test: quick real ## everything, the quick suites first (what CI runs)
+.PHONY: test quick lint types layers unit browser fuzz properties real shuffled contract e2e
+test: quick browser real ## everything, the quick suites first (what CI runs)
 quick: $(STAMP) ## without a control plane, on both cores
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types layers unit
 lint: $(STAMP) ## style, formatting, security rules
@@ -45,6 +45,8 @@ layers: $(STAMP) ## imports point down only
 	$(BIN)/lint-imports
 unit: $(STAMP) ## unit tests
 	$(PYTEST) tests/unit tests/test_architecture.py -q -n 2 --dist worksteal
+browser: $(STAMP) ## the console in Chromium, which is installed first where that is allowed
+	$(BIN)/python -m tests.browser.chromium && $(PYTEST) tests/browser -q -n 2
 # Hypothesis remembers and compares all examples of a run: 20,000 of whole documents took over 24 GiB, so it is rounds.
 fuzz: $(STAMP) ## the parsers of what others write, with other inputs each time (FUZZ=20000 a test; `unit` takes 100)
 	for round in $$(seq 1 100 $(or $(FUZZ),20000)); do FUZZ_EXAMPLES=100 $(PYTEST) tests/unit/fuzz -q -n 2 --timeout 0 || exit 1; done
@@ -60,9 +62,11 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom
+.PHONY: venv binaries format lock clean bench sbom pictures
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
+pictures: $(STAMP) ## take the pictures of the README anew, from the demo, in Chromium
+	$(BIN)/python -m tests.browser.chromium && $(BIN)/python -m tests.browser.pictures
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload

@@ -13,10 +13,22 @@ from typing import Any
 
 import click
 
-from bench import annotator, answers, descheduler, footprint, growth, scale, scoring, simulator, table, throughput
+from bench import (
+    annotator,
+    answers,
+    console,
+    descheduler,
+    footprint,
+    growth,
+    scale,
+    scoring,
+    simulator,
+    table,
+    throughput,
+)
 
 PARTS = ("answers", "throughput", "footprint", "annotator", "descheduler", "simulator")
-BY_NAME_ONLY = ("scoring", "growth", "scale")  # placements by a trace; costs that are compared with nothing
+BY_NAME_ONLY = ("scoring", "growth", "scale", "console")  # by a trace; compared with nothing; needs Chromium
 
 
 @click.command()
@@ -125,6 +137,7 @@ def _runs(sizes: _Sizes, seed: int, trace: pathlib.Path | None) -> dict[str, Cal
         "simulator": lambda: simulator.measure(simulated),
         "growth": lambda: growth.measure(growth.Settings(picture=sizes.picture, seed=seed)),
         "scale": lambda: scale.measure(scale.Settings(sizes.nodes, sizes.pods, sizes.arrivals, sizes.minutes, seed)),
+        "console": lambda: console.measure(console.Settings(sizes.nodes, sizes.repeats, seed)),
         "scoring": lambda: scoring.measure(compared),
     }
 

@@ -29,6 +29,7 @@ SUBCOMMANDS = {
     "breaker": Subcommand("cli.breaker", "show and reset the breakers of failed evictions"),
     "certs": Subcommand("cli.certs", "make and renew kube-scheduler's and extender's certificates"),
     "completion": Subcommand("cli.completion", "write the script by which a shell completes words"),
+    "console": Subcommand("cli.console.command", "show a cluster in the browser, live"),
     "demo": Subcommand("cli.demo", "show the main job on a simulated cluster, in a minute"),
     "descheduler": Subcommand("descheduler.__main__", "bring overloaded nodes down to their target, safely"),
     "doctor": Subcommand("cli.doctor.command", "say what is wrong with a cluster, and what puts it right"),

@@ -33,6 +33,7 @@ PACKAGES: Final = (
         "bench",
         "cli",
         "cluster",
+        "console",
         "descheduler",
         "extender",
         "kube",

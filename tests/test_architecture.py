@@ -18,6 +18,7 @@ PACKAGES = (
     "annotator",
     "cli",
     "cluster",
+    "console",
     "descheduler",
     "extender",
     "kube",

@@ -135,8 +135,8 @@ def descheduler_options(command: collections.abc.Callable[..., Any]) -> collecti
     return options(command, DESCHEDULER)
 
 
-def every(names: Names, where: Where) -> list[Service]:
-    """The service at the URL, or each replica in the cluster; the cluster is named on stderr.
+def every(names: Names, where: Where, *, quiet: bool = False) -> list[Service]:
+    """The service at the URL, or each replica in the cluster; the cluster is named on stderr unless `quiet`.
 
     Raises HttpError where there is none, KubeError where the cluster cannot be asked.
     """
@@ -151,7 +151,8 @@ def every(names: Names, where: Where) -> list[Service]:
             f"no pod behind Service {where.evenload_namespace}/{names.in_cluster} of {cluster}: is it installed "
             f"there? Choose --context or --evenload-namespace, or give {names.option} URL"
         )
-    output.say(f"{names.service} of {cluster}: {', '.join(one.name for one in found)}")
+    if not quiet:
+        output.say(f"{names.service} of {cluster}: {', '.join(one.name for one in found)}")
     return list(found)
 
 

@@ -14,6 +14,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from wsgiref import types as wsgi
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> 
 
     `report` is told after each step; what it raises ends the run.
     """
-    with _calm(), _directory() as directory:
+    with calm(), directory_of_a_run() as directory:
         ledger = Ledger(directory / "ledger.db", alone=True).open()
         with (
             contextlib.closing(ledger),
@@ -68,7 +69,7 @@ def run(scenario: Scenario, conditions: Setup, report: Report | None = None) -> 
 
 
 @contextlib.contextmanager
-def _calm() -> Iterator[None]:
+def calm() -> Iterator[None]:
     """Services log errors only, and there is no garbage collector: what is made here stays or is freed by counting."""
     enabled = gc.isenabled()
     gc.disable()
@@ -81,7 +82,7 @@ def _calm() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _directory() -> Iterator[pathlib.Path]:
+def directory_of_a_run() -> Iterator[pathlib.Path]:
     """A directory for the files of one run, in memory where the system has such a place."""
     memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None  # noqa: S108 - TemporaryDirectory makes its own
     with (
@@ -135,6 +136,7 @@ class World:
         self._annotator = self._annotating()
         self._descheduler: Descheduler | None = None
         self._extender: Extender | None = None
+        self.extender_application: wsgi.WSGIApplication | None = None  # where questions go the whole way
         self._port: ExtenderHttpPort | DirectExtender | None = None
         self._hearing: Extender | DirectExtender | None = None  # whom news reach
         self._table: handing.HandoverTable | None = None
@@ -163,7 +165,8 @@ class World:
         weight = self._setup.extender_weight
         if self._setup.whole_way:
             extender = services.extender(self._around)
-            self._port, self._hearing = ExtenderHttpPort(extender.app().wsgi_app, weight=weight), extender
+            self.extender_application = extender.app().wsgi_app
+            self._port, self._hearing = ExtenderHttpPort(self.extender_application, weight=weight), extender
         else:
             extender = services.extender(self._around, self._made_table)
             self._port = self._hearing = direct = DirectExtender(extender, self.kernel.clock, weight=weight)
@@ -212,6 +215,27 @@ class World:
             if replica.leaves_seconds <= scenario.end_seconds:
                 kernel.at(replica.leaves_seconds, functools.partial(self._owners.leave, index), rank=LEAVING)
 
+    @property
+    def around(self) -> services.Surroundings:
+        """The parts that the services share."""
+        return self._around
+
+    @property
+    def annotator(self) -> Annotator:
+        """The annotator."""
+        return self._annotator
+
+    @property
+    def descheduler(self) -> Descheduler | None:
+        """The descheduler; None where it does not run."""
+        return self._descheduler
+
+    def catch_up(self) -> None:
+        """The extender hears what has happened, as its watches would have told it by now."""
+        if self._hearing is not None:
+            self._hearing.catch_up(others=self._news)
+            self._news = False
+
     # what happens
 
     def _step(self) -> None:
@@ -242,10 +266,9 @@ class World:
     def _before(self, pod: Pod) -> None:
         """A pod's turn is next: its extender hears what has happened, as its watches would have told it by now."""
         self._record.looked_for(pod)
-        if self._hearing is None or self._port is None:
+        self.catch_up()
+        if self._port is None:
             return
-        self._hearing.catch_up(others=self._news)
-        self._news = False
         if self._remarks.wanted(pod):
             self._remarks.explain(pod, self._port.explain(pod, self._node_names()), self.kernel.now_seconds)
 

@@ -3,22 +3,28 @@
 Nodes are annotated by hand, so that this suite needs neither annotator nor Prometheus.
 """
 
+import contextlib
 import functools
 import json
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import click.testing
 import pytest
 import yaml
+from playwright import sync_api
 
 import cli.__main__
 import cluster
+from cluster import ports
 from kube import config, kinds
 from kube.http import client
 from policy.contract import load_annotation
 from runtime import clock
+from tests.browser import chromium
 from tests.e2e import services, waiting
 from tests.e2e.lent import lent
 
@@ -41,7 +47,7 @@ def behind_service(door: client.Client, name: str, port: int) -> None:
     """
     spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "extender"}]}
     door.create(kinds.PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
-    address = services.own_address()
+    address = ports.own_address()
     status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
     door.merge_patch(kinds.PODS, name, status, namespace="default", subresource="status")
     body = {
@@ -62,7 +68,7 @@ class World:
         policy = directory / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
         arguments = ["--policy", str(policy), "--kubeconfig", self.kubeconfig, "--deadline", "90s"]
-        host = services.own_address()
+        host = ports.own_address()
         self.extender = services.Service("tests.e2e.patient_extender", arguments, directory, host=host)
 
     def run(self, *words: str) -> click.testing.Result:
@@ -168,3 +174,57 @@ def test_a_kubeconfig_is_enough_to_find_a_replica(world: World) -> None:
     decided, now = (invoke(["explain", "pod", "found", *more, *where]) for more in ([], ["--now"]))
     assert json.loads(decided.stdout)["source"] == "decision", decided.stderr
     assert json.loads(now.stdout)["source"] == "now", now.stderr
+
+
+@contextlib.contextmanager
+def browsed(url: str) -> Iterator[sync_api.Page]:
+    """A page of Chromium."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.path(), args=["--no-sandbox"])
+        try:
+            page = browser.new_page()
+            page.goto(url)
+            yield page
+        finally:
+            browser.close()
+
+
+@pytest.mark.skipif(chromium.path() is None, reason="no Chromium: install Debian's package chromium")
+def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: pathlib.Path) -> None:
+    behind_service(world.door, "extender-1", world.extender.port)
+    world.place("looked-at")
+    waiting.eventually(lambda: world.remembered("looked-at") >= {"filter", "prioritize"}, 90, "both decisions")
+    with console_of(world, tmp_path) as url, browsed(url) as page:
+        page.set_default_timeout(60_000)
+        sync_api.expect(page.locator("#nodes-summary")).to_contain_text("3 nodes", timeout=60_000)
+        sync_api.expect(page.locator("#nodes-summary")).to_contain_text("1 over a limit")
+        page.locator("#map").focus()
+        page.keyboard.press("Home")
+        sync_api.expect(page.locator("#node")).to_contain_text("node-0")
+        page.locator("#decision-list button", has_text="default/looked-at").click()
+        sync_api.expect(page.locator("#decision")).to_contain_text("cpu_avg_5m over 0.65", timeout=60_000)
+        page.locator("#find").fill("node-1")
+        page.locator("#map").focus()
+        page.keyboard.press("Home")
+        sync_api.expect(page.locator("#pods")).to_contain_text("default/looked-at", timeout=60_000)
+        sync_api.expect(page.locator("#loop a.bad[href='#plan']")).to_contain_text(
+            "no pod behind Service default/evenload-descheduler"
+        )
+
+
+@contextlib.contextmanager
+def console_of(world: World, tmp_path: pathlib.Path) -> Iterator[str]:
+    """`evenload console` as a process; its URL."""
+    port, log = services.free_port(), tmp_path / "console.log"
+    command = [sys.executable, "-m", "cli", "console", "--listen", f"127.0.0.1:{port}", "--kubeconfig"]
+    command += [world.kubeconfig, "--evenload-namespace", "default"]
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+    try:
+        waiting.eventually(lambda: "open http" in log.read_text(), 90, "the console to listen")
+        yield f"http://127.0.0.1:{port}/"
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()

@@ -12,6 +12,7 @@ PROVING = {"tests/**", "bench/**", "cluster/**"}  # in no image of ours, and not
 PRODUCT = (
     "annotator",
     "cli",
+    "console",
     "descheduler",
     "extender",
     "kube",

@@ -82,7 +82,7 @@ from runtime import interrupts
 interrupts.exit_on_interrupt()
 import os, signal
 from simulator.world import world
-with world._directory() as directory:
+with world.directory_of_a_run() as directory:
     directory.joinpath("ledger.db").touch()
     pathlib.Path(sys.argv[1]).write_text(str(directory))
     os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,166 @@
+"""The command: doors, poller and page on one port, until Ctrl-C."""
+
+import collections.abc
+import contextlib
+import functools
+import ipaddress
+import pathlib
+import random
+import signal
+from typing import Any, Final
+
+import click
+import flask
+from prometheus_client import CollectorRegistry
+
+from cli import prometheus_finding
+from cli.common import output, services
+from cli.console import live, playground, simulated
+from console import access, app, board, polling, stream
+from console.playground import Playground
+from console.sources import Doors
+from kube import config
+from kube import errors as kube_errors
+from promql import errors as promql_errors
+from promql.http import options as promql_options
+from runtime import clock, exit_codes, logs, loop, ops_server
+from runtime import options as runtime_options
+from simulator.history import past_file
+
+DEFAULT_PORT: Final = 8088
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+
+
+@click.command("console", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--listen", default=f"127.0.0.1:{DEFAULT_PORT}", show_default=True, metavar="HOST:PORT")
+@click.option("--prefix", default="", metavar="PATH", help="The path under which a proxy passes requests on.")
+@click.option("--token-file", type=_FILE, metavar="FILE", help="People sign in with what is in this file.")
+@click.option("--demo", is_flag=True, help="Show a simulated day: no cluster is needed.")
+@click.option("--demo-nodes", type=click.IntRange(2, 500), default=40, show_default=True)
+@click.option("--demo-hours", type=click.FloatRange(0, 23), default=4.0, show_default=True, help="Over at once.")
+@click.option("--demo-pause", type=click.FloatRange(0.1), default=3.0, show_default=True, metavar="SECONDS",
+    help="Between five simulated minutes.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=9, show_default=True, help="Of the simulated day.")
+@click.option("--history", type=_FILE, metavar="FILE", help="Replay this day (evenload whatif --save).")
+@click.option("--pool-label", default="", metavar="LABEL", help="The node label that names pools.")
+@click.option("--prometheus", default="", metavar="URL", help="For the figures of effectiveness.")
+@promql_options.connection_options
+@click.option("--selector", default="", metavar="MATCHERS", help="""Further matchers of these, e.g. 'cluster="a"'.""")
+@click.option("--extender", envvar="EVENLOAD_EXTENDER", show_envvar=True, metavar="URL", help="Default: its pods.")
+@click.option(
+    "--descheduler", envvar="EVENLOAD_DESCHEDULER", show_envvar=True, metavar="URL", help="Default: its pods."
+)
+@click.option("--ca-file", type=_FILE, metavar="FILE", help="CA of the URLs. Default: the system's.")
+@click.option("--cert-file", type=_FILE, metavar="FILE", help="Client certificate, with URLs and mTLS.")
+@click.option("--key-file", type=_FILE, metavar="FILE", help="Its key.")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster to show. Default: as kubectl.")
+@click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
+@click.option("--evenload-namespace", default=runtime_options.DEFAULT_NAMESPACE, show_default=True,
+    envvar="EVENLOAD_NAMESPACE", metavar="NAME", help="Where Evenload runs.")  # fmt: skip
+def main(
+    *, listen: str, prefix: str, token_file: pathlib.Path | None, demo: bool, demo_nodes: int, demo_hours: float,
+    demo_pause: float, seed: int, **options: Any,
+) -> None:  # fmt: skip
+    """Show a cluster in the browser, live: load, decisions, plan, evictions, policy. It reads only.
+
+    \b
+    Examples:
+      evenload console
+      evenload console --context production --prometheus http://prometheus:9090
+      evenload console --demo
+    """
+    logs.configure()
+    stop = loop.stop_on_signals(signal.SIGTERM, signal.SIGINT)
+    with (
+        contextlib.ExitStack() as opened,
+        exit_codes.reported(
+            kube_errors.KubeError, promql_errors.PromqlError, past_file.HistoryError, OSError, ValueError
+        ),
+    ):
+        if demo:
+            output.say(f"a simulated day begins; its first {demo_hours:g} hours take a moment")
+            shown = simulated.opened(seed=seed, nodes=demo_nodes, quick_hours=demo_hours, pause_seconds=demo_pause)
+            doors = opened.enter_context(shown)
+        else:
+            doors = real(**options)
+        host, _ = runtime_options.listen_address(listen, DEFAULT_PORT)
+        rules = access.Access(_token(token_file), local=_is_loopback(host))
+        topics = board.Board()
+        opened.callback(topics.close)
+        page = application(doors, topics, rules, prefix=_path(prefix))
+        pace = 1.0 if not demo else 0.4
+        rng = random.Random()  # noqa: S311 - jitter
+        poller = polling.Poller(doors, topics, ticking=clock.WallClock(), rng=rng, pace=pace)
+        server = opened.enter_context(ops_server.serve(page, listen, default_port=DEFAULT_PORT))
+        poller.start(stop)
+        shown_host = f"[{host}]" if ":" in host else host or "0.0.0.0"  # noqa: S104 - as it is printed
+        output.say(f"open http://{shown_host}:{server.port}{_path(prefix)}/ (Ctrl-C ends it)")
+        stop.wait()
+
+
+def application(doors: Doors, topics: board.Board, rules: access.Access, *, prefix: str = "") -> flask.Flask:
+    """The page's application over these doors."""
+    registry = CollectorRegistry()
+    ops = ops_server.ops_blueprint(livez=(), readyz=(), registry=registry, configz=dict)
+    parts = app.Parts(doors, topics, rules, stream.Streams(topics), Playground(doors, topics))
+    return app.create_app(parts, ops, prefix=prefix)
+
+
+def real(
+    *,
+    prometheus: str,
+    connection: promql_options.Connection,
+    selector: str,
+    extender: str | None,
+    descheduler: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    evenload_namespace: str,
+    pool_label: str,
+    history: pathlib.Path | None,
+    **certificates: pathlib.Path | None,
+) -> Doors:
+    """The doors of the cluster that the options name."""
+    files = {name: None if path is None else str(path) for name, path in certificates.items()}
+    where = services.Where(None, **files, kubeconfig=kubeconfig, context=context, evenload_namespace=evenload_namespace)
+    has_kubeconfig = bool(kubeconfig or context or config.has_kubeconfig())
+    kube = config.connect(kubeconfig, context) if has_kubeconfig else None
+    measured: collections.abc.Callable[[float], dict[str, object]] | None = None
+    if prometheus or kube is not None:
+        with contextlib.suppress(promql_errors.ConfigError):
+            door = prometheus_finding.connect(prometheus, connection, kubeconfig, context)
+            measured = functools.partial(live.effectiveness, door, selector)
+    return Doors(
+        title=kube.server if kube is not None else extender or "this machine",
+        now=clock.WallClock().now,
+        extenders=live.Finder(services.EXTENDER, where._replace(url=extender)),
+        deschedulers=live.Finder(services.DESCHEDULER, where._replace(url=descheduler)),
+        pods=None if kube is None else functools.partial(live.pods_of, kube),
+        pools=None if kube is None else functools.partial(live.pools_of, kube, pool_label),
+        effectiveness=measured,
+        check=playground.check,
+        what_if=playground.replaying(history),
+    )
+
+
+def _token(file: pathlib.Path | None) -> str:
+    if file is None:
+        return ""
+    token = file.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"{file} is empty; expected the token that people sign in with, at least 16 characters")
+    if len(token) < 16:
+        raise ValueError(f"{file}: the token has {len(token)} characters; expected 16 or more: openssl rand -hex 16")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _path(prefix: str) -> str:
+    whole = prefix.strip("/")
+    return f"/{whole}" if whole else ""

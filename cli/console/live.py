@@ -1,0 +1,118 @@
+"""The console's doors to a real cluster: services by URL or by kubeconfig, and what the kubeconfig may read.
+
+A service is asked as every command asks it (`cli.common.services`). Pods and pools come from the apiserver where there
+is a kubeconfig; effectiveness comes from Prometheus where one is named or found.
+"""
+
+import collections.abc
+import dataclasses
+from typing import Final
+
+from cli import effectiveness_figures as figures
+from cli.common import http_client, services
+from console.sources import Json, Replica, RunningPod, SourceError
+from kube import errors, kinds
+from kube.http.client import Client
+from kube.objects import NOTHING, Pod
+from promql import errors as promql_errors
+from promql.http import client as promql_client
+
+STEPS: Final = 84  # of a week: two hours each
+POOL_LABELS: Final = (
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "node.kubernetes.io/instance-type",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AskedReplica:
+    """A replica as the console asks it: what keeps an answer away is a SourceError."""
+
+    service: services.Service
+
+    @property
+    def name(self) -> str:
+        """The pod's name, or the URL."""
+        return self.service.name
+
+    def get(self, path: str, **query: str) -> bytes:
+        """The body of an answer."""
+        try:
+            return self.service.get(path, **query)
+        except http_client.HttpError as error:
+            raise SourceError(str(error)) from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finder:
+    """Finds the replicas of a service, each time anew: pods come and go."""
+
+    names: http_client.Names
+    where: services.Where
+
+    def __call__(self) -> collections.abc.Sequence[Replica]:
+        """At least one. Raises SourceError."""
+        try:
+            return [AskedReplica(one) for one in services.every(self.names, self.where, quiet=True)]
+        except (http_client.HttpError, errors.KubeError) as error:
+            raise SourceError(str(error)) from error
+
+
+def pods_of(kube: Client, node: str) -> list[RunningPod]:
+    """The pods of a node, as `running` has them. Raises SourceError."""
+    try:
+        return running(kube.list(kinds.PODS, field_selector=f"spec.nodeName={node}").items)
+    except errors.KubeError as error:
+        raise SourceError(f"the pods of {node} could not be listed: {error}") from error
+
+
+def running(pods: collections.abc.Iterable[Pod]) -> list[RunningPod]:
+    """The pods that are not finished, those with the largest requests first."""
+    return sorted((_running(pod) for pod in pods if not pod.finished), key=lambda pod: -pod.cpu_millicores)
+
+
+def _running(pod: Pod) -> RunningPod:
+    owner = pod.owner
+    workload = f"{owner.kind}/{owner.name}" if owner is not None else ""
+    try:
+        requests = pod.requests
+    except (ValueError, OverflowError):  # one odd pod costs only its own figures
+        requests = NOTHING
+    return RunningPod(pod.namespace, pod.name, workload, pod.phase, requests.cpu_millicores, requests.memory_bytes)
+
+
+def pools_of(kube: Client, label: str) -> dict[str, str]:
+    """The pool of each node that has one: by the label given, else by the first that is known."""
+    labels = (label,) if label else POOL_LABELS
+    try:
+        nodes = kube.list(kinds.NODES).items
+    except errors.KubeError as error:
+        raise SourceError(f"the nodes could not be listed: {error}") from error
+    named = ((node.name, next((node.labels[key] for key in labels if key in node.labels), "")) for node in nodes)
+    return {name: pool for name, pool in named if pool}
+
+
+def effectiveness(door: promql_client.Client, selector: str, span_seconds: float) -> Json:
+    """The annotator's figures over a span, as a whole and step by step."""
+    try:
+        (now,) = door.query("vector(time())").samples
+        sums = door.query(figures.increases(span_seconds, selector), at_seconds=now.value).samples
+        step_seconds = span_seconds / STEPS
+        answer = door.query_range(
+            figures.increases(step_seconds, selector),
+            start_seconds=now.value - span_seconds + step_seconds,
+            end_seconds=now.value,
+            step_seconds=step_seconds,
+        )
+    except (promql_errors.PromqlError, ValueError) as error:
+        raise SourceError(f"Prometheus: {error}") from error
+    whole = figures.of({one.labels[figures.PART]: one.value for one in sums})._asdict()
+    moments = figures.moments({one.labels[figures.PART]: one.points for one in answer.series})
+    return {
+        "figures": whole,
+        "left_out": whole["left_out"],
+        "moments": [{"at_seconds": one.at_seconds, **one.figures._asdict()} for one in moments],
+    }

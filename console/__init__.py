@@ -1,0 +1,6 @@
+"""The web page: a live view of nodes, decisions, plans and evictions, and a playground for the policy.
+
+`cli.console` wires it. `polling` asks the services through `sources` and writes what they answer to a `board`;
+`stream` sends each change to every browser; `app` serves the page and answers questions about one pod or node;
+`access` says who may ask. It reads only: there is no route that changes a cluster.
+"""

@@ -1,0 +1,96 @@
+"""Admits requests to the console, and limits what a browser may do with the answers.
+
+Without a token it answers a browser on the same machine only by the names of that machine, so that a web page that
+points a name of its own at 127.0.0.1 (DNS rebinding) is refused. With one, a person signs in once; the cookie is
+HttpOnly and of this site alone. Every answer carries a Content-Security-Policy without inline script or style.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+from typing import Final
+from urllib import parse
+
+import flask
+from werkzeug import exceptions
+from werkzeug.wrappers import response
+
+COOKIE: Final = "evenload-console"
+OPEN: Final = frozenset({"/livez", "/readyz", "/healthz", "/sign-in"})
+OPEN_FOLDER: Final = "/static/"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Access:
+    """The rules of one console: `token` "" for none; `local` where it listens on this machine's loopback only."""
+
+    def __init__(self, token: str, *, local: bool) -> None:
+        self._token, self._local = token, local
+        # A cookie that is no token: who reads it cannot sign in elsewhere with it.
+        self._session = hmac.new(token.encode(), b"evenload console session", hashlib.sha256).hexdigest()
+
+    @property
+    def has_token(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self._token)
+
+    def check(self) -> response.Response | None:
+        """Refuse the request at hand, send its browser to the sign-in page, or let it pass (None)."""
+        asked = flask.request
+        if self._local and not self._token and not _names_this_machine(asked.host):
+            raise exceptions.Forbidden(
+                f"the console was asked as {asked.host!r}; expected localhost or 127.0.0.1: it has no token, and a "
+                "web page could reach it by a name of its own. Start it with --token-file to use other names"
+            )
+        origin = asked.headers.get("Origin")
+        if asked.method == "POST" and origin is not None and parse.urlsplit(origin).netloc != asked.host:
+            raise exceptions.Forbidden(f"a page of {origin} may not ask this console")
+        if not self._token or asked.path in OPEN or asked.path.startswith(OPEN_FOLDER) or self._known():
+            return None
+        if asked.method == "GET" and asked.path == "/":
+            return flask.redirect(f"{asked.root_path}/sign-in")
+        raise exceptions.Unauthorized("sign in first, or send Authorization: Bearer with the console's token")
+
+    def sign_in(self, token: str) -> response.Response:
+        """The page with a cookie for who has the token; 401 for others."""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise exceptions.Unauthorized("this is not the console's token; it is in the file named by --token-file")
+        found = flask.redirect(f"{flask.request.root_path}/")
+        found.set_cookie(
+            COOKIE, self._session, httponly=True, samesite="Strict", path=f"{flask.request.root_path}/",
+            secure=flask.request.is_secure,
+        )  # fmt: skip
+        return found
+
+    def _known(self) -> bool:
+        kind, _, token = flask.request.headers.get("Authorization", "").partition(" ")
+        bearer = kind == "Bearer" and hmac.compare_digest(token.encode(), self._token.encode())
+        cookie = flask.request.cookies.get(COOKIE, "")
+        return bearer or hmac.compare_digest(cookie.encode(), self._session.encode())
+
+
+def protected(answer: flask.Response) -> flask.Response:
+    """The answer with the headers that limit what a browser does with it."""
+    for name, value in HEADERS.items():
+        answer.headers[name] = value
+    answer.headers.setdefault("Cache-Control", "no-store")
+    return answer
+
+
+def _names_this_machine(host: str) -> bool:
+    name = parse.urlsplit(f"//{host}").hostname or ""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

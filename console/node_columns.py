@@ -1,0 +1,118 @@
+"""Turns GET /nodes of the extender into columns for the page: 5,000 nodes in some 250 KB instead of 13 MB.
+
+Ratios are sent as whole thousandths, what is missing as null, and a reason as its place in a list of reasons.
+"""
+
+import collections.abc
+from typing import Final
+
+import msgspec
+
+from console.sources import Json
+
+THOUSAND: Final = 1000
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A filter rule for one node."""
+
+    metric: str
+    limit: float
+    broken: bool = False
+    own: bool = False
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One node's row, as far as the page needs it."""
+
+    name: str
+    state: str = ""
+    age_seconds: float | None = None
+    values: dict[str, float] = {}
+    expected: dict[str, float] = {}
+    hot: dict[str, int] = {}
+    penalty: float = 0.0
+    score: int | None = None
+    rejected: str | None = None
+    rules: tuple[Rule, ...] = ()
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The annotator's last heartbeat, as the extender sees it."""
+
+    age_seconds: float | None = None
+    matches: bool = False
+    problem: str | None = None
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """GET /nodes."""
+
+    at: str
+    policy: str
+    heartbeat: Heartbeat = Heartbeat()
+    nodes: tuple[Node, ...] = ()
+
+
+_NODES: Final = msgspec.json.Decoder(Nodes)
+
+
+def decoded(body: bytes) -> Nodes:
+    """The answer. Raises msgspec.DecodeError or ValidationError for what is none."""
+    return _NODES.decode(body)
+
+
+def columns(answer: Nodes, pools: collections.abc.Mapping[str, str]) -> Json:
+    """The nodes by column, in the order of the answer."""
+    nodes = answer.nodes
+    metrics = list(dict.fromkeys(name for node in nodes for name in node.values))
+    windows = list(dict.fromkeys(window for node in nodes for window in node.hot))
+    reasons = _Places()
+    states = _Places()
+    limits = {rule.metric: rule.limit for node in nodes for rule in node.rules if not rule.own}
+    own = {
+        node.name: {rule.metric: rule.limit for rule in node.rules if rule.own}
+        for node in nodes
+        if any(rule.own for rule in node.rules)
+    }
+    return {
+        "at": answer.at,
+        "policy": answer.policy,
+        "heartbeat": answer.heartbeat,
+        "names": [node.name for node in nodes],
+        "values": {name: [_thousandths(node.values.get(name)) for node in nodes] for name in metrics},
+        "expected": {
+            name: [_thousandths(node.expected.get(name, 0.0)) for node in nodes]
+            for name in metrics
+            if any(node.expected.get(name) for node in nodes)
+        },
+        "hot": {window: [node.hot.get(window, 0) for node in nodes] for window in windows},
+        "penalty": [node.penalty for node in nodes],
+        "score": [node.score for node in nodes],
+        "age_seconds": [None if node.age_seconds is None else round(node.age_seconds) for node in nodes],
+        "state": [states.of(node.state) for node in nodes],
+        "states": states.texts,
+        "rejected": [-1 if node.rejected is None else reasons.of(node.rejected) for node in nodes],
+        "reasons": reasons.texts,
+        "limits": limits,
+        "own_limits": own,
+        "pools": [pools.get(node.name, "") for node in nodes] if pools else [],
+    }
+
+
+class _Places:
+    """Texts by the order in which they first came."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        return self._places.setdefault(text, len(self._places))
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._places)
+
+
+def _thousandths(ratio: float | None) -> int | None:
+    return None if ratio is None else round(ratio * THOUSAND)

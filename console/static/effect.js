@@ -1,0 +1,34 @@
+/* How good placements were over days: the annotator's figures out of Prometheus. */
+
+import { lines } from './charts.js'
+import { byId, el, show, table } from './dom.js'
+import { able, newest, on, statusOf } from './state.js'
+import { MISSING, percent } from './words.js'
+
+const MEANINGS = [
+  ['effective_schedule_ratio', 'of the placements chose a node under the median of all nodes'],
+  ['stayed_under_median_ratio', 'of the chosen nodes, without the pod, stayed under the median over the next hour'],
+  ['cpu_utilization_total_avg', 'was the mean CPU use of the chosen nodes'],
+  ['memory_utilization_total_avg', 'was the mean memory use of the chosen nodes'],
+]
+
+function draw() {
+  const found = newest('effectiveness'), error = statusOf('effectiveness').error
+  if (!able.has('effectiveness')) { show('effect-body', el('p', { class: 'dim' }, 'This console knows no Prometheus: start it with --prometheus to see how good placements were.')); return }
+  if (!found) { show('effect-body', el('p', { class: error ? 'bad' : 'dim' }, error || 'waiting for Prometheus …')); return }
+  const figures = found.figures, rows = MEANINGS.map(([key, meaning]) => [[percent(figures[key]), 'number strong'], meaning])
+  show('effect-body', error ? el('p', { class: 'bad' }, error) : null,
+    el('p', {}, `${figures.total_schedule_count ?? MISSING} placements judged; ${found.left_out ?? 0} on nodes without fresh data are in no figure.`),
+    table([['share', 'number'], 'meaning'], rows), el('div', { class: 'charts' }, el('div', { id: 'effect-ratio' }), el('div', { id: 'effect-use' })))
+  const at = found.moments.map(one => one.at_seconds), column = key => found.moments.map(one => one[key] ?? null)
+  if (at.length < 2) return
+  lines(byId('effect-ratio'), 'effect-ratio', 'Placements on nodes under the median', [
+    { label: 'effective', colour: '--load' }, { label: 'stayed under', colour: '--c4', dash: [6, 4] }],
+  [at, column('effective_schedule_ratio'), column('stayed_under_median_ratio')])
+  lines(byId('effect-use'), 'effect-use', 'Use of the chosen nodes', [
+    { label: 'CPU', colour: '--load' }, { label: 'memory', colour: '--c4', dash: [6, 4] }],
+  [at, column('cpu_utilization_total_avg'), column('memory_utilization_total_avg')])
+}
+
+on(['effectiveness', 'error effectiveness'], draw)
+draw()

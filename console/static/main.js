@@ -1,0 +1,27 @@
+/* Connects to the stream and hands each topic to the views. The browser itself connects again after an error. */
+
+import './loop.js'
+import './nodes.js'
+import './decisions.js'
+import './plan.js'
+import './evictions.js'
+import './effect.js'
+import './policy.js'
+import { byId } from './dom.js'
+import { publish } from './state.js'
+
+const TOPICS = ['status', 'nodes', 'decisions', 'plan', 'evictions', 'breakers', 'effectiveness', 'policy', 'whatif']
+const connection = byId('connection')
+
+function say(text, bad) {
+  connection.textContent = text
+  connection.classList.toggle('bad', bad)
+}
+
+const source = new EventSource('api/stream')
+source.addEventListener('open', () => say('live', false))
+source.addEventListener('error', () => say(source.readyState === EventSource.CLOSED
+  ? 'the console refuses this page: load it again' : 'the console does not answer: figures are old; trying again', true))
+for (const topic of TOPICS) {
+  source.addEventListener(topic, event => publish(topic, JSON.parse(event.data)))
+}

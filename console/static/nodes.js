@@ -1,0 +1,130 @@
+/* The heat map of all nodes, and one node in full: windows, limits, new pods, its pods. */
+
+import { byId, el, show, svg, table } from './dom.js'
+import { HeatMap, LINES } from './heatmap.js'
+import { able, ask, choose, chosen, on } from './state.js'
+import { age, count, mebibytes, millicores, MISSING, natural, percent, points } from './words.js'
+
+const SCALE = 1000
+const map = new HeatMap(byId('map'), name => { chosen.node = name; choose('nodes') })
+let podsOf = { node: '', pods: null, error: '', at: 0 }
+
+const ratio = value => value === null || value === undefined ? null : value / SCALE
+
+function offer(id, values, selected) {
+  const select = byId(id), before = [...select.options].map(one => one.value).join('\n')
+  if (before === values.join('\n')) return
+  select.replaceChildren(...values.map(value => el('option', { value, selected: value === selected }, value || 'all')))
+}
+
+function order(nodes, metric) {
+  const values = nodes.values[metric] ?? []
+  const places = nodes.names.map((_, at) => at)
+  const newPods = at => Object.values(nodes.hot).reduce((sum, window) => sum + window[at], 0)
+  const by = {
+    load: (a, b) => (values[b] ?? -1) - (values[a] ?? -1),
+    score: (a, b) => (nodes.score[b] ?? -1) - (nodes.score[a] ?? -1),
+    hot: (a, b) => newPods(b) - newPods(a),
+    pool: (a, b) => natural(nodes.pools[a] ?? '', nodes.pools[b] ?? ''),
+    name: () => 0,
+  }[chosen.order]
+  return places.sort((a, b) => by(a, b) || natural(nodes.names[a], nodes.names[b]))
+}
+
+function wanted(nodes, at) {
+  return (!chosen.pool || nodes.pools[at] === chosen.pool) && (!chosen.find || nodes.names[at].includes(chosen.find))
+}
+
+function words(nodes, at, metric) {
+  const value = ratio(nodes.values[metric]?.[at])
+  const reason = nodes.rejected[at] < 0 ? '' : `, rejected: ${nodes.reasons[nodes.rejected[at]]}`
+  return `${nodes.names[at]}: ${metric} ${percent(value)}, score ${nodes.score[at] ?? MISSING}${reason}`
+}
+
+function drawMap(nodes) {
+  const metrics = Object.keys(nodes.values), pools = [...new Set(nodes.pools)].sort(natural)
+  if (!metrics.includes(chosen.metric)) chosen.metric = metrics[0] ?? ''
+  offer('metric', metrics, chosen.metric)
+  byId('pool-choice').hidden = pools.length < 2
+  offer('pool', ['', ...pools.filter(Boolean)], chosen.pool)
+  const shown = order(nodes, chosen.metric).filter(at => wanted(nodes, at))
+  const cells = shown.map(at => ({
+    name: nodes.names[at], ratio: ratio(nodes.values[chosen.metric]?.[at]), marked: nodes.rejected[at] >= 0, words: words(nodes, at, chosen.metric),
+  }))
+  map.set(cells, chosen.node)
+  const known = cells.map(cell => cell.ratio).filter(one => one !== null), over = cells.filter(cell => cell.marked).length
+  const mean = known.reduce((sum, one) => sum + one, 0) / known.length
+  const spread = Math.sqrt(known.reduce((sum, one) => sum + (one - mean) ** 2, 0) / known.length)
+  const text = known.length ? `${chosen.metric}: mean ${percent(mean)}, spread between nodes ${points(100 * spread, 1)} points` : 'no reading'
+  byId('nodes-summary').textContent = `${count(cells.length, 'node')}; ${text}; ${over} over a limit`
+  byId('map').setAttribute('aria-label', `Heat map of ${byId('nodes-summary').textContent}`)
+}
+
+function legend() {
+  const edges = [0, ...LINES, 1]
+  show('legend', LINES.map((_, at) => at).concat(LINES.length).map(at => el('span', {},
+    el('i', { class: `swatch s${at}` }), at === LINES.length ? `over ${percent(edges[at])}` : `to ${percent(edges[at + 1])}`)),
+  el('span', {}, el('i', { class: 'swatch none' }), 'no reading'))
+}
+
+function bar(value, expected, limit) {
+  const box = svg('svg', { class: 'bar', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' })
+  if (value !== null) {
+    box.append(svg('rect', { class: limit !== undefined && value + expected > limit ? 'over' : 'read', width: 100 * Math.min(1, value), height: 10 }))
+    box.append(svg('rect', { class: 'expected', x: 100 * Math.min(1, value), width: 100 * Math.max(0, Math.min(1 - value, expected)), height: 10 }))
+  }
+  if (limit !== undefined) box.append(svg('line', { x1: 100 * limit, x2: 100 * limit, y1: 0, y2: 10 }))
+  return box
+}
+
+function drawNode(nodes) {
+  const at = nodes.names.indexOf(chosen.node)
+  if (at < 0) {
+    show('node', el('p', { class: 'dim' }, chosen.node ? `${chosen.node} is gone.` : 'Choose a node to see its load, its limits and its pods.'))
+    return
+  }
+  const own = nodes.own_limits[chosen.node] ?? {}
+  const rows = Object.keys(nodes.values).map(metric => {
+    const value = ratio(nodes.values[metric][at]), expected = ratio(nodes.expected[metric]?.[at]) ?? 0, limit = own[metric] ?? nodes.limits[metric]
+    const over = value !== null && limit !== undefined && value + expected > limit
+    return [metric, [percent(value), `number ${over ? 'bad strong' : ''}`], [expected ? `+${percent(expected)}` : '', 'number'],
+      [limit === undefined ? MISSING : `${percent(limit)}${own[metric] === undefined ? '' : ' own'}`, 'number'], bar(value, expected, limit)]
+  })
+  const reason = nodes.rejected[at] < 0 ? null : nodes.reasons[nodes.rejected[at]]
+  const hot = Object.entries(nodes.hot).map(([window, counts]) => `${counts[at]} in ${window}`).join(', ')
+  show('node',
+    el('h3', {}, chosen.node),
+    el('p', { class: reason ? 'bad strong' : 'good strong' }, reason ? `New pods are kept away: ${reason}` : `New pods may come: score ${nodes.score[at] ?? MISSING} of 10`),
+    el('p', { class: 'dim' }, `Reading ${nodes.states[nodes.state[at]]}, ${age(nodes.age_seconds[at])} old`,
+      nodes.pools[at] ? `; pool ${nodes.pools[at]}` : '', hot ? `; new pods: ${hot}` : '', nodes.penalty[at] ? ` (−${nodes.penalty[at]} points)` : ''),
+    table(['metric', ['load', 'number'], ['expected', 'number'], ['limit', 'number'], ''], rows),
+    el('div', { id: 'pods' }))
+  drawPods()
+}
+
+function drawPods() {
+  if (!able.has('pods') || !byId('pods')) return
+  if (podsOf.node !== chosen.node || performance.now() - podsOf.at > 15000) {
+    podsOf = { node: chosen.node, pods: podsOf.node === chosen.node ? podsOf.pods : null, error: '', at: performance.now() }
+    ask(`api/pods?node=${encodeURIComponent(chosen.node)}`).then(
+      found => { if (podsOf.node === chosen.node) { podsOf.pods = found.pods; drawPods() } },
+      error => { podsOf.error = error.message; drawPods() })
+  }
+  if (podsOf.error) show('pods', el('p', { class: 'bad' }, podsOf.error))
+  else if (podsOf.pods) {
+    const rows = podsOf.pods.map(pod => [[`${pod.namespace}/${pod.name}`, 'name'], [pod.workload || MISSING, 'name later'],
+      [millicores(pod.cpu_millicores), 'number'], [mebibytes(pod.memory_bytes), 'number']])
+    show('pods', el('h3', {}, count(rows.length, 'pod')), el('div', { class: 'scroll' }, table(['pod', ['owner', 'later'], ['requests CPU', 'number'], ['memory', 'number']], rows)))
+  }
+}
+
+function draw(nodes) {
+  if (!nodes) return
+  drawMap(nodes)
+  drawNode(nodes)
+}
+
+for (const id of ['metric', 'order', 'pool']) byId(id).addEventListener('change', event => { chosen[id] = event.target.value; choose('nodes') })
+byId('find').addEventListener('input', event => { chosen.find = event.target.value; choose('nodes') })
+legend()
+on(['nodes'], draw)

@@ -1,0 +1,140 @@
+"""A simulated day that goes on while people look: its services answer between two steps, as a cluster's do.
+
+`evenload console --demo` shows one. The day runs on a thread of its own, a step and then a pause; whoever asks a
+service has the world to himself for that moment. Everything goes the whole way, through JSON, patches and watches.
+"""
+
+import collections.abc
+import contextlib
+import dataclasses
+import threading
+from typing import Final, NamedTuple
+
+import flask
+from prometheus_client import CollectorRegistry
+from werkzeug import test
+
+from descheduler.http import app as descheduler_app
+from descheduler.ledger.ledger import Ledger
+from kube import kinds
+from kube.objects import Node, Pod
+from runtime import clock, loop
+from simulator.results.outcome import Progress
+from simulator.scenario import Scenario
+from simulator.world import world
+from simulator.world.setup import Setup
+
+JOIN_SECONDS: Final = 10.0
+Sums = dict[str, float]
+
+
+class Moment(NamedTuple):
+    """The annotator's sums since the day began, by the parts of `cli.effectiveness_figures.SERIES`."""
+
+    at_seconds: float
+    sums: Sums
+
+
+class _Ended(Exception):
+    """Nobody looks any more."""
+
+
+class LiveDay:
+    """A day in progress; made by `opened`. Any thread may ask."""
+
+    def __init__(self, running: world.World, ledger: Ledger, lock: threading.Lock) -> None:
+        self._world, self._lock = running, lock
+        pages = None if running.descheduler is None else _pages(running, ledger).wsgi_app
+        self._applications = {"extender": running.extender_application, "descheduler": pages}
+        self.moments: list[Moment] = []
+
+    @property
+    def clock(self) -> clock.Clock:
+        """The day's time."""
+        return self._world.around.clock
+
+    def get(self, service: str, path: str, query: collections.abc.Mapping[str, str]) -> tuple[int, bytes]:
+        """Status and body of GET at the extender or descheduler. KeyError for a service that does not run."""
+        application = self._applications[service]
+        if application is None:
+            raise KeyError(service)
+        with self._lock:
+            self._world.catch_up()
+            answer = test.Client(application).get(path, query_string=dict(query))
+            return answer.status_code, answer.data
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All pods at this moment."""
+        with self._lock:
+            return self._world.around.kube.list(kinds.PODS).items
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes at this moment."""
+        with self._lock:
+            return self._world.around.kube.list(kinds.NODES).items
+
+    def remember(self, at_seconds: float) -> None:
+        """Note what the annotator has counted; on the day's own thread."""
+        tally, stayed = self._world.annotator.results.tally, self._world.annotator.results.stayed
+        sums = {
+            "total": float(tally.total_schedule_count),
+            "effective": tally.effective_dynamic_schedule_count,
+            "cpu": tally.cpu_ratio_sum,
+            "memory": tally.memory_ratio_sum,
+            "left_out": float(tally.left_out),
+            "looked_back": float(stayed.looked_back),
+            "stayed": float(stayed.stayed),
+        }
+        self.moments = [*self.moments, Moment(at_seconds, sums)]
+
+
+@contextlib.contextmanager
+def opened(
+    scenario: Scenario, conditions: Setup, *, quick_until_seconds: float, pause_seconds: float
+) -> collections.abc.Iterator[LiveDay]:
+    """A day that has run as fast as it can until a moment (Unix seconds), and from there goes a step per pause."""
+    reached = threading.Event()
+    stop, lock, held = threading.Event(), threading.Lock(), dataclasses.replace(conditions, all_doors=True)
+    days: list[LiveDay] = []
+
+    def report(progress: Progress) -> None:
+        days[0].remember(progress.at_seconds)
+        if progress.at_seconds < quick_until_seconds and not stop.is_set():
+            return
+        lock.release()
+        reached.set()
+        try:
+            if stop.wait(pause_seconds):
+                raise _Ended
+        finally:
+            lock.acquire()
+
+    with world.calm(), world.directory_of_a_run() as directory:
+        ledger = Ledger(directory / "ledger.db", alone=True).open()
+        with contextlib.closing(ledger):
+            made = world.World(scenario, held, directory, ledger, report)
+            with contextlib.closing(made):
+                days.append(LiveDay(made, ledger, lock))
+                thread = loop.start_thread("day", lambda _stop: _run(made, scenario, lock, reached), stop)
+                try:
+                    reached.wait()
+                    yield days[0]
+                finally:
+                    stop.set()
+                    thread.join(JOIN_SECONDS)
+
+
+def _run(running: world.World, scenario: Scenario, lock: threading.Lock, reached: threading.Event) -> None:
+    try:
+        with lock, contextlib.suppress(_Ended):
+            running.kernel.run(scenario.end_seconds)
+    finally:
+        reached.set()  # a day that is over sooner, or ended by a bug, is not waited for
+
+
+def _pages(running: world.World, ledger: Ledger) -> flask.Flask:
+    assert running.descheduler is not None  # noqa: S101 - the caller looked
+    around = running.around
+    return descheduler_app.create_app(
+        running.descheduler, ledger, around.policy, clock=around.clock, livez=(), registry=CollectorRegistry()
+    )

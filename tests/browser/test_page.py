@@ -1,0 +1,269 @@
+"""The console in Chromium: it loads, lives, is used by keyboard, fits small screens, and runs nobody's names."""
+
+import collections.abc
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from console.sources import RunningPod
+from tests.browser import serving
+from tests.browser.conftest import Tab
+from tests.unit.console import pages
+
+LOADS = {"node-10": 0.4, "node-2": 0.9, "node-1": 0.2, "node-3": None}
+MARKUP = "<img src=x onerror=\"document.title='run'\">"
+
+
+@pytest.fixture
+def console() -> collections.abc.Iterator[serving.Console]:
+    no_load = {"state": "usable", "usable": True, "penalty": 0, "hot": {}}
+    broken = {"metric": "cpu_avg_5m", "limit": 0.65, "value": 0.9, "broken": True}
+    explained = serving.decision("web-1") | {
+        "nodes": [
+            no_load
+            | {"name": "cool", "rules": [], "terms": {"cpu_avg_5m": 5.1, "cpu_max_1h": 2.0},
+               "raw_score": 7.1, "base": 7.1, "score": 7, "rejected": None},
+            no_load
+            | {"name": "hot", "rules": [broken], "terms": {}, "raw_score": None, "base": None, "score": None,
+               "rejected": "cpu_avg_5m over 0.65"},
+        ],
+        "means": [["cpu_avg_5m", "cpu_max_1h"]], "omitted": 0, "estimate": None,
+    }  # fmt: skip
+    extender = pages.Replica({"/decisions": {"decisions": [explained, explained | {"verb": "filter"}]}})
+    pod = RunningPod("shop", MARKUP, "Deployment/web", "Running", 250.0, 2.0**20)
+    doors = pages.doors(extenders=lambda: (extender,), pods=lambda node: [pod])
+    with serving.Console(doors).served() as made:
+        yield made
+
+
+def test_it_shows_what_there_is_when_it_is_opened(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")], plan=serving.plan(), evictions=[])
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#connection")).to_have_text("live")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes; cpu_avg_5m: mean 50 %")
+    expect(tab.page.locator("#loop")).to_contain_text("3 of 4 nodes have a fresh reading")
+    expect(tab.page.locator("#loop")).to_contain_text("1 of 4")
+    expect(tab.page.locator("#decision-list")).to_contain_text("shop/web-1")
+    expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+    expect(tab.page.locator("#plan-body")).to_contain_text("Nothing is evicted in this mode")
+
+
+def test_a_change_comes_without_loading_again(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS))
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("1 over a limit")
+    console.show(nodes=serving.nodes(LOADS | {"node-10": 0.8}))
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("2 over a limit")
+
+
+def test_a_node_is_reached_and_read_by_keyboard(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS))
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
+    tab.page.locator("#map").focus()
+    names = []
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "End", "Home"):
+        tab.page.keyboard.press(key)
+        names.append(tab.page.locator("#node h3").first.text_content())
+    assert names == ["node-2", "node-10", "node-1", "node-3", "node-3", "node-1", "node-3", "node-2"], "hottest first"
+    expect(tab.page.locator("#node")).to_contain_text("New pods are kept away: cpu_avg_5m over 0.65")
+
+
+def test_every_control_is_reached_by_tab(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#decision-list button")).to_have_count(1)
+    reached = set()
+    for _ in range(40):
+        tab.page.keyboard.press("Tab")
+        reached.add(tab.page.evaluate("document.activeElement.id || document.activeElement.dataset.key || ''"))
+    assert {"metric", "order", "find", "map", "text", "decision shop/web-1/uid-web-1"} <= reached
+
+
+def test_nodes_are_sorted_by_the_numbers_in_their_names_and_found(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS))
+    tab.page.goto(console.url)
+    tab.page.locator("#order").select_option("name")
+    tab.page.locator("#map").focus()
+    order = []
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight"):
+        tab.page.keyboard.press(key)
+        order.append(tab.page.locator("#node h3").first.text_content())
+    assert order == ["node-1", "node-2", "node-3", "node-10"]
+    tab.page.locator("#find").fill("node-1")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("2 nodes")
+
+
+def test_pools_are_offered_where_there_are_some(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS))
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
+    expect(tab.page.locator("#pool-choice")).to_be_hidden()
+    console.show(nodes=serving.nodes(LOADS) | {"pools": ["gpu", "gpu", "web", ""]})
+    tab.page.locator("#pool").select_option("gpu")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("2 nodes")
+
+
+def test_a_decision_says_why_and_what_the_others_lacked(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS), decisions=[serving.decision("web-1")])
+    tab.page.goto(console.url)
+    tab.page.locator("#decision-list button").click()
+    story = tab.page.locator("#decision")
+    expect(story).to_contain_text("cpu_avg_5m 5.10 + cpu_max_1h 2.00")
+    expect(story).to_contain_text("90 % with what is expected, limit 65 %: 25.0 points too much")
+    assert tab.page.evaluate("document.activeElement.dataset.key") == "decision shop/web-1/uid-web-1", "focus is kept"
+
+
+def test_an_eviction_has_its_predicted_and_its_measured_load(console: serving.Console, tab: Tab) -> None:
+    console.show(evictions=[serving.eviction(2, "api-1"), serving.eviction(1)])
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#timeline circle")).to_have_count(2)
+    tab.page.get_by_role("button", name="shop/web-1").click()
+    expect(tab.page.locator("#eviction h3").first).to_have_text("shop/web-1")
+    expect(tab.page.locator("#eviction .u-legend")).to_contain_text("predicted")
+    expect(tab.page.locator("#eviction")).to_contain_text("-5.0 points from what was predicted")
+
+
+def test_a_service_that_is_down_is_shown_as_down_with_its_last_figures(console: serving.Console, tab: Tab) -> None:
+    console.show(nodes=serving.nodes(LOADS), plan=serving.plan())
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+    console.silence("plan", "the descheduler gives no answer: connection refused")
+    card = tab.page.locator("#loop a.bad")
+    expect(card).to_contain_text("no answer")
+    expect(card).to_contain_text("connection refused")
+    expect(tab.page.locator("#plan-body")).to_contain_text("connection refused; this plan is of 2026-11-21T04:00:00Z")
+    expect(tab.page.locator("#plan-body")).to_contain_text("shop/web-1")
+
+
+def test_a_console_that_is_gone_says_that_figures_are_old(tab: Tab) -> None:
+    with serving.Console(pages.doors()).served() as console:
+        console.show(nodes=serving.nodes(LOADS))
+        tab.page.goto(console.url)
+        expect(tab.page.locator("#connection")).to_have_text("live")
+    expect(tab.page.locator("#connection")).to_contain_text("figures are old")
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("4 nodes")
+
+
+def test_nobodys_name_is_run(console: serving.Console, tab: Tab) -> None:
+    loads = {MARKUP: 0.9, f"b{MARKUP}": 0.1}
+    named = serving.nodes(loads) | {"reasons": [MARKUP], "states": [MARKUP, MARKUP], "pools": [MARKUP, "b"]}
+    console.show(
+        nodes=named | {"policy": MARKUP},
+        decisions=[serving.decision(MARKUP, namespace=MARKUP)],
+        plan=serving.plan(MARKUP, detail=MARKUP) | {"summary": MARKUP, "mode": MARKUP},
+        evictions=[serving.eviction(1, MARKUP, message=MARKUP, node=MARKUP, workload=MARKUP, metric=MARKUP)],
+        breakers={"breakers": [dict.fromkeys(("namespace", "workload", "failures", "state", "until"), MARKUP)]},
+        policy={"policy": {MARKUP: MARKUP}, "trouble": MARKUP},
+    )  # fmt: skip
+    tab.page.goto(console.url)
+    tab.page.locator("#map").focus()
+    tab.page.keyboard.press("Home")
+    expect(tab.page.locator("#pods")).to_contain_text("<img src=x")
+    tab.page.locator("#decision-list button").click()
+    for part in ("#plan-body", "#evictions-body", "#decision-list", "#node", "#policy-state"):
+        expect(tab.page.locator(part)).to_contain_text("<img src=x")
+    assert tab.page.locator("img[src=x]").count() == 0
+    assert "Evenload" in tab.page.title()
+
+
+def test_the_browser_asks_nobody_else(console: serving.Console, tab: Tab) -> None:
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    console.show(nodes=serving.nodes(LOADS), evictions=[serving.eviction(1)])
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#timeline")).to_be_visible()
+    assert asked
+    assert all(url.startswith(console.url) or url.startswith("data:") for url in asked)
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_it_fits_the_screen(console: serving.Console, tab: Tab, width: int) -> None:
+    long = "a-pod-with-a-very-long-name-of-a-job-that-somebody-generated-7f9c4d6b8-x2z4q"
+    console.show(
+        nodes=serving.nodes(LOADS), decisions=[serving.decision(long)], plan=serving.plan(long),
+        evictions=[serving.eviction(1, long)], policy={"policy": {"kind": "LoadPolicy"}},
+    )  # fmt: skip
+    tab.page.set_viewport_size({"width": width, "height": 900})
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#timeline")).to_be_visible()
+    tab.page.locator("#decision-list button").click()
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_five_thousand_nodes_are_drawn_and_followed(console: serving.Console, tab: Tab) -> None:
+    loads: dict[str, float | None] = {f"node-{at}": at % 100 / 100 for at in range(5000)}
+    console.show(nodes=serving.nodes(loads))
+    tab.page.goto(console.url)
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("5000 nodes")
+    box = tab.page.locator("#map").bounding_box()
+    assert box is not None
+    assert box["height"] < 1200, "all of them are looked at as one"
+    tab.page.locator("#map").click(position={"x": 3, "y": 3})
+    expect(tab.page.locator("#node h3").first).to_have_text(re.compile(r"node-\d*99"))
+    console.show(nodes=serving.nodes(loads | {"node-0": 1.0}))
+    expect(tab.page.locator("#nodes-summary")).to_contain_text("1701 over a limit")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(console: serving.Console, tab: Tab, scheme: str) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1 for texts."""
+    tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    tab.page.goto(console.url)
+    colours = {
+        name: luminance(colour_of(tab, name)) for name in ("bg", "soft", "fg", "dim", "good", "bad", "warn", "load")
+    }
+    for text in ("fg", "dim", "good", "bad", "warn", "load"):
+        for behind in ("bg", "soft"):
+            assert contrast(colours[text], colours[behind]) >= 4.5, (text, behind)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_hot_and_cool_are_told_apart_without_hue(console: serving.Console, tab: Tab, scheme: str) -> None:
+    """The steps of the palette go one way in lightness from cool to warm, as the simulated eye of a deuteranope sees
+    them; the hottest is apart from the coolest by more than any neighbours are.
+    """
+    tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    tab.page.goto(console.url)
+    steps = [deuteranope(colour_of(tab, f"c{at}")) for at in range(6)]
+    for one in range(6):
+        for other in range(one):
+            distance = sum((a - b) ** 2 for a, b in zip(steps[one], steps[other], strict=True)) ** 0.5
+            assert distance > 30, f"steps {other} and {one} look alike: {distance:.0f} of 441"
+
+
+def colour_of(tab: Tab, name: str) -> tuple[int, int, int]:
+    """A colour of the style sheet as red, green, blue of 0 to 255."""
+    text: str = tab.page.evaluate(f"getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()")
+    digits = text.lstrip("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    red, green, blue = (int(digits[at : at + 2], 16) for at in (0, 2, 4))
+    return red, green, blue
+
+
+def linear(value: float) -> float:
+    """sRGB's transfer function (IEC 61966-2-1), of 0 to 255."""
+    share = value / 255
+    return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+
+def luminance(colour: tuple[int, int, int]) -> float:
+    """WCAG's relative luminance."""
+    red, green, blue = map(linear, colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(front: float, back: float) -> float:
+    """WCAG's contrast ratio."""
+    return (max(front, back) + 0.05) / (min(front, back) + 0.05)
+
+
+def deuteranope(colour: tuple[int, int, int]) -> tuple[float, float, float]:
+    """About how an eye without the middle cones sees a colour: Machado, Oliveira and Fernandes 2009, severity 1."""
+    red, green, blue = colour
+    return (
+        0.367322 * red + 0.860646 * green - 0.227968 * blue,
+        0.280085 * red + 0.672501 * green + 0.047413 * blue,
+        -0.011820 * red + 0.042940 * green + 0.968881 * blue,
+    )

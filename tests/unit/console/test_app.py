@@ -1,0 +1,118 @@
+"""The routes: a page without inline script, its files, one pod's decision, and errors in the services' own words."""
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from console import app
+from console.sources import RunningPod, SourceError
+from tests.unit.console import pages
+
+MARKUP = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
+STATIC = pathlib.Path(app.__file__).parent / "static"
+
+
+def test_the_page_has_no_script_and_no_style_of_its_own() -> None:
+    text = pages.client(pages.page(pages.doors())).get("/").text
+    assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+    assert "<style" not in text
+    assert not re.search(r"\s(style|on\w+)=", text)
+
+
+def test_every_address_on_the_page_is_relative_and_there() -> None:
+    client = pages.client(pages.page(pages.doors()))
+    addresses = re.findall(r'(?:src|href)="([^"#]+)"', client.get("/").text)
+    assert len(addresses) > 5
+    for address in addresses:
+        assert not address.startswith(("/", "http")), "it would not be found behind a prefix"
+        assert client.get(f"/{address}").status_code == 200, address
+
+
+def test_scripts_build_the_page_from_texts_and_ask_nobody_else() -> None:
+    for path in STATIC.glob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text), (
+            path
+        )
+        assert not [url for url in re.findall(r"https?://[^'\" ]+", text) if "www.w3.org" not in url], path
+
+
+def test_the_library_is_vendored_with_its_licence() -> None:
+    assert "MIT" in (STATIC / "vendor" / "uPlot.LICENSE").read_text(encoding="utf-8")
+
+
+def test_names_on_the_page_are_texts() -> None:
+    text = pages.client(pages.page(pages.doors(title="<img src=x onerror=alert(1)>"))).get("/").text
+    assert "<img src=x" not in text
+    assert "&lt;img src=x" in text
+
+
+def test_behind_a_prefix_everything_is_under_it() -> None:
+    client = pages.client(pages.page(pages.doors(), prefix="/tools/evenload"))
+    assert client.get("/tools/evenload/").status_code == 200
+    assert client.get("/tools/evenload/static/main.js").status_code == 200
+    assert client.get("/").status_code == 404
+
+
+def test_signing_in_stays_under_the_prefix() -> None:
+    client = pages.client(pages.page(pages.doors(), prefix="/evenload", token=pages.TOKEN))
+    assert client.get("/evenload/").location == "/evenload/sign-in"
+    answer = client.post("/evenload/sign-in", data={"token": pages.TOKEN})
+    assert answer.location == "/evenload/"
+    assert "Path=/evenload/" in answer.headers["Set-Cookie"]
+    assert client.get("/evenload/").status_code == 200
+
+
+def test_a_decision_is_looked_for_in_every_replica() -> None:
+    old = pages.Replica({"/decisions": {"decisions": [{"at_seconds": 1.0}]}})
+    new = pages.Replica({"/decisions": {"decisions": [{"at_seconds": 2.0}]}})
+    client = pages.client(pages.page(pages.doors(extenders=lambda: (old, new))))
+    answer = client.get("/api/decision?namespace=shop&pod=web-1").get_json()
+    assert [one["at_seconds"] for one in answer["decisions"]] == [2.0, 1.0]
+    assert old.asked == [("/decisions", {"namespace": "shop", "pod": "web-1", "limit": "10"})]
+
+
+@pytest.mark.parametrize("query", ["", "?namespace=shop", f"?namespace=shop&pod={'x' * 300}", "?pod=web-1"])
+def test_a_pod_without_a_name_is_refused(query: str) -> None:
+    assert pages.client(pages.page(pages.doors())).get(f"/api/decision{query}").status_code == 400
+
+
+def test_a_silent_service_is_named_with_the_reason() -> None:
+    silent = pages.Replica({"/decisions": SourceError("evenload-extender-0 gives no answer", 7.0)})
+    answer = pages.client(pages.page(pages.doors(extenders=lambda: (silent,)))).get("/api/decision?namespace=a&pod=b")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "7"
+    assert pages.json_of(answer)["message"] == "evenload-extender-0 gives no answer"
+
+
+def test_pods_of_a_node() -> None:
+    pod = RunningPod("shop", "web-1", "Deployment/web", "Running", 250.0, 2.0**20)
+    client = pages.client(pages.page(pages.doors(pods=lambda node: [pod] if node == "n1" else [])))
+    assert client.get("/api/pods?node=n1").json == {"pods": [pod._asdict()]}
+    assert client.get("/api/pods?node=n2").json == {"pods": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/api/pods?node=a"), ("POST", "/api/policy/check"), ("POST", "/api/what-if")]
+)
+def test_what_cannot_be_asked_here_has_no_route(method: str, path: str) -> None:
+    assert pages.client(pages.page(pages.doors())).open(path, method=method).status_code == 404
+
+
+def test_no_route_changes_a_cluster() -> None:
+    every = pages.doors(
+        pods=lambda node: [], check=lambda text, in_force: {}, what_if=lambda text, in_force, report: {},
+        effectiveness=lambda span: {},
+    )  # fmt: skip
+    rules = pages.page(every).url_map.iter_rules()
+    writing = {rule.rule for rule in rules if (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}}
+    assert writing == {"/sign-in", "/api/policy/check", "/api/what-if"}
+
+
+def test_a_policy_that_is_no_text_or_too_long_is_refused() -> None:
+    client = pages.client(pages.page(pages.doors(check=lambda text, in_force: {"text": text})))
+    assert client.post("/api/policy/check", data=b"\xff\xfe").status_code == 400
+    assert client.post("/api/policy/check", data=b"x" * (app.TEXT_LIMIT + 2000)).status_code == 413
+    assert json.loads(client.post("/api/policy/check", data="é".encode()).data) == {"text": "é"}

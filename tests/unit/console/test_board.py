@@ -1,0 +1,67 @@
+"""Topics: a change wakes who waits, the same body is none, and a stream gives its place back."""
+
+import threading
+
+import pytest
+
+from console import board, stream
+
+
+def test_a_browser_that_comes_late_is_told_every_topic_once() -> None:
+    topics = board.Board()
+    topics.publish("nodes", b"1")
+    topics.publish("plan", b"2")
+    topics.publish("nodes", b"3")
+    assert [(one.name, one.body) for one in topics.after(0, 0) or ()] == [("plan", b"2"), ("nodes", b"3")]
+
+
+def test_the_same_body_is_no_change() -> None:
+    topics = board.Board()
+    topics.publish("nodes", b"1")
+    (before,) = topics.after(0, 0) or ()
+    topics.publish("nodes", b"1")
+    assert topics.after(before.revision, 0) == []
+
+
+def test_a_change_wakes_who_waits() -> None:
+    topics, found = board.Board(), list[object]()
+    waiting = threading.Thread(target=lambda: found.append(topics.after(0, 60)))
+    waiting.start()
+    topics.publish("nodes", b"1")
+    waiting.join(60)
+    assert [one.body for one in found[0]] == [b"1"]  # type: ignore[attr-defined]
+
+
+def test_closing_ends_every_wait() -> None:
+    topics, found = board.Board(), list[object]()
+    waiting = threading.Thread(target=lambda: found.append(topics.after(0, 60)))
+    waiting.start()
+    topics.close()
+    waiting.join(60)
+    assert found == [None]
+
+
+def test_a_stream_is_server_sent_events() -> None:
+    topics = board.Board()
+    topics.publish("nodes", b'{"names":[]}')
+    opened = stream.Streams(topics, quiet_seconds=0).open()
+    events = iter(opened)
+    assert [next(events) for _ in range(3)] == [
+        b"retry: 2000\n\n",
+        b'event: nodes\ndata: {"names":[]}\n\n',
+        b": quiet\n\n",
+    ]
+    topics.close()
+    assert list(events) == []
+
+
+def test_one_browser_too_many_is_refused_until_another_one_leaves() -> None:
+    streams = stream.Streams(board.Board(), limit=1)
+    first = streams.open()
+    with pytest.raises(stream.TooMany):
+        streams.open()
+    first.close()
+    first.close()
+    streams.open()
+    with pytest.raises(stream.TooMany):
+        streams.open()

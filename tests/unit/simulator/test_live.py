@@ -1,0 +1,67 @@
+"""A simulated day that goes on while services are asked, and ends when nobody looks any more."""
+
+import dataclasses
+import json
+import threading
+
+import pytest
+
+from cli.console import simulated
+from policy.schema import load_policy
+from simulator import world
+from simulator.workloads import generator
+from simulator.world import live
+
+SHAPE = dataclasses.replace(generator.DEMO, nodes=4, pods=60, days=0.25)
+SCENARIO = generator.GeneratedScenarios(SHAPE).scenario(3)
+CONDITIONS = world.Setup(load_policy.defaults(), seed=3, policy_hash="simulated")
+HOUR_SECONDS = 3600.0
+NOON = SCENARIO.start_seconds + 2 * HOUR_SECONDS
+
+
+def arrived(day: live.LiveDay, at_seconds: float) -> None:
+    """Waits until the day is as far; fails after two minutes."""
+    never = threading.Event()
+    for _ in range(1200):
+        if day.clock.now() >= at_seconds:
+            return
+        never.wait(0.1)
+    raise AssertionError(f"the day stands at {day.clock.now()}, {at_seconds} was expected within two minutes")
+
+
+def test_services_answer_between_two_steps() -> None:
+    with live.opened(SCENARIO, CONDITIONS, quick_until_seconds=NOON, pause_seconds=600) as day:
+        assert day.clock.now() == NOON
+        doors = simulated.doors(day, "a day")
+        (extender,), (descheduler,) = doors.extenders(), doors.deschedulers()
+        nodes = json.loads(extender.get("/nodes"))
+        assert [node["name"] for node in nodes["nodes"]] == [node.name for node in day.nodes()]
+        assert nodes["heartbeat"]["matches"]
+        assert {node["state"] for node in nodes["nodes"]} == {"usable"}
+        assert json.loads(extender.get("/decisions", limit="5"))["decisions"]
+        assert json.loads(descheduler.get("/plan"))["mode"] == "Enforce"
+        assert "evictions" in json.loads(descheduler.get("/evictions"))
+        assert doors.pods is not None
+        assert {pod.node_name for pod in day.pods() if pod.node_name} <= {node.name for node in day.nodes()}
+        assert sum(len(doors.pods(node.name)) for node in day.nodes()) > 0
+        assert doors.effectiveness is not None
+        assert doors.effectiveness(86400.0)["moments"]
+
+
+def test_a_day_goes_on_while_nobody_asks() -> None:
+    with live.opened(SCENARIO, CONDITIONS, quick_until_seconds=NOON, pause_seconds=0.01) as day:
+        arrived(day, NOON + HOUR_SECONDS)
+
+
+def test_the_thread_of_a_day_ends_with_it() -> None:
+    before = threading.active_count()
+    with live.opened(SCENARIO, CONDITIONS, quick_until_seconds=NOON, pause_seconds=600) as day:
+        assert day.clock.now() == NOON
+        assert threading.active_count() > before
+    assert threading.active_count() == before
+
+
+def test_a_service_that_does_not_run_is_not_there() -> None:
+    without = dataclasses.replace(CONDITIONS, descheduler=False)
+    with live.opened(SCENARIO, without, quick_until_seconds=0, pause_seconds=600) as day, pytest.raises(KeyError):
+        day.get("descheduler", "/plan", {})
