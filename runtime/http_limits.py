@@ -2,9 +2,9 @@
 
 `ops_server` makes every connection a `Limited` one and answers one request on it. Reading head and body holds one of
 few threads, and so does writing a reply that the client does not read; without a limit a few such clients would hold
-them all. The time of a request counts from when it is first read, that of a reply from when the buffers are full. The
-extender, whose port more clients reach, reads without threads (`extender.http.gunicorn_worker`) and has these times in
-its poller.
+them all. The time of a request counts from when it is first read, that of a reply, or of a piece of one that is sent
+piece by piece, from when the buffers are full. The extender, whose port more clients reach, reads without threads
+(`extender.http.gunicorn_worker`) and has these times in its poller.
 """
 
 import collections.abc
@@ -53,6 +53,7 @@ class Limited(socket.socket):
             sent = super().send(data, flags | socket.MSG_DONTWAIT)
         while sent < len(whole):
             sent += self.send(whole[sent:], flags)
+        self._written_until_seconds = None  # a stream's next piece has a time of its own
 
     @classmethod
     def of(cls, taken: socket.socket) -> "Limited":

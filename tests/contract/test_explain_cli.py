@@ -192,7 +192,7 @@ def browsed(url: str) -> Iterator[sync_api.Page]:
 @pytest.mark.skipif(chromium.path() is None, reason="no Chromium: install Debian's package chromium")
 def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: pathlib.Path) -> None:
     behind_service(world.door, "extender-1", world.extender.port)
-    world.place("looked-at")
+    node = world.place("looked-at")
     waiting.eventually(lambda: world.remembered("looked-at") >= {"filter", "prioritize"}, 90, "both decisions")
     with console_of(world, tmp_path) as url, browsed(url) as page:
         page.set_default_timeout(60_000)
@@ -203,7 +203,7 @@ def test_the_console_shows_the_cluster_in_a_browser(world: World, tmp_path: path
         sync_api.expect(page.locator("#node")).to_contain_text("node-0")
         page.locator("#decision-list button", has_text="default/looked-at").click()
         sync_api.expect(page.locator("#decision")).to_contain_text("cpu_avg_5m over 0.65", timeout=60_000)
-        page.locator("#find").fill("node-1")
+        page.locator("#find").fill(node)
         page.locator("#map").focus()
         page.keyboard.press("Home")
         sync_api.expect(page.locator("#pods")).to_contain_text("default/looked-at", timeout=60_000)

@@ -93,6 +93,17 @@ def test_a_reply_larger_than_every_buffer_arrives_whole(pair: Pair) -> None:
     assert arrived == [reply]
 
 
+def test_each_piece_of_a_stream_has_its_time(pair: Pair, ticking: clocks.ManualClock) -> None:
+    """A page that is sent events reads each at once, for hours: a large one fills the buffers now and then."""
+    ours, theirs = pair
+    for _ in range(3):
+        reading = threading.Thread(target=read, args=(theirs, len(MORE_THAN_BUFFERS)))
+        reading.start()
+        ours.sendall(MORE_THAN_BUFFERS)
+        reading.join(60)
+        ticking.advance(http_limits.REPLY_SECONDS)
+
+
 def read(connection: socket.socket, size: int) -> bytes:
     """So many bytes, or those until the end."""
     pieces = []
