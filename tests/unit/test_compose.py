@@ -57,6 +57,11 @@ def seen_as(name: str, path: str, volume: pathlib.Path) -> pathlib.Path:
     return ROOT / source / rest if source.startswith(".") else volume / folder / rest
 
 
+def test_a_read_only_container_has_a_tmp_of_its_own() -> None:
+    """Without one gunicorn and Python's tempfile end at their start, again and again."""
+    assert [name for name, one in SERVICES.items() if one.get("read_only") and "/tmp" not in one.get("tmpfs", [])] == []  # noqa: S108
+
+
 def test_it_is_what_the_compose_specification_allows(tmp_path: pathlib.Path) -> None:
     answer = checked(ROOT / "docker-compose.yml")
     assert answer.exit_code == 0, answer.stdout
