@@ -62,9 +62,11 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom pictures
+.PHONY: venv binaries format lock clean bench sbom krew pictures
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
+krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
+	$(BIN)/python -m deploy.krew dist
 pictures: $(STAMP) ## take the pictures of the README anew, from the demo, in Chromium
 	$(BIN)/python -m tests.browser.chromium && $(BIN)/python -m tests.browser.pictures
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")

@@ -17,7 +17,7 @@ _FOR_KUBECTL: Final = f"""\
 #!/bin/sh
 words=evenload
 for word; do words="$words '$word'"; done
-COMP_WORDS="$words" COMP_CWORD=$# {VARIABLE}=bash_complete evenload | sed -n 's/^[a-z]*,//p'
+COMP_WORDS="$words" COMP_CWORD=$# {VARIABLE}=bash_complete kubectl-evenload | sed -n 's/^[a-z]*,//p'
 echo :4
 """
 

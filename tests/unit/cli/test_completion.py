@@ -87,7 +87,7 @@ def test_a_script_asks_this_command(shell: str) -> None:
 
 
 def test_kubectl_gets_the_words_and_that_no_files_are_meant(tmp_path: pathlib.Path) -> None:
-    program, script = tmp_path / "evenload", tmp_path / "kubectl_complete-evenload"
+    program, script = tmp_path / "kubectl-evenload", tmp_path / "kubectl_complete-evenload"
     program.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\nimport cli\ncli.main()\n")
     script.write_text(click.testing.CliRunner().invoke(cli.__main__.main, ["completion", "kubectl"]).stdout)
     for path in (program, script):
