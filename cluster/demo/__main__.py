@@ -33,8 +33,8 @@ FAILED, INTERRUPTED = 2, 130
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Who arrives when and uses how much.")
-@click.option("--nodes", default=20, show_default=True, type=click.IntRange(min=2))
-@click.option("--span", default=60.0, show_default=True, help="Seconds during which batches arrive.")
+@click.option("--nodes", default=40, show_default=True, type=click.IntRange(min=2))
+@click.option("--span", default=120.0, show_default=True, help="Seconds during which batches arrive.")
 @click.option("--settle", default=30.0, show_default=True, help="Seconds to go on watching afterwards.")
 @click.option("--policy", default=ROOT / "deploy" / "policies" / "demo.yaml", type=click.Path(path_type=pathlib.Path))
 @click.option(

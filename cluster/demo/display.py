@@ -14,6 +14,7 @@ from simulator.results import figures
 
 LINE_EVERY_SECONDS = 10.0
 BAR_CELLS = 10
+ROWS = 20  # a page has to fit a terminal
 METRIC_STEMS = ("avg_5m", "max_1h", "max_1d")
 
 
@@ -48,8 +49,8 @@ def opened(out: console.Console, windows: Mapping[str, str]) -> Iterator[Display
 
 def line(view: watching.View) -> str:
     """A view in one line."""
-    hottest = max(view.nodes, key=lambda node: max(node.values.values(), default=0.0), default=None)
-    peak = max(hottest.values.values(), default=0.0) if hottest else 0.0
+    hottest = max(view.nodes, key=_peak, default=None)
+    peak = _peak(hottest) if hottest else 0.0
     warm_cpu, warm_memory = (view.over(f"{resource}_avg_5m", figures.WARM_RATIO) for resource in ("cpu", "memory"))
     return (
         f"{view.phase:9} {view.elapsed_seconds:3.0f}/{view.total_seconds:.0f} s: "
@@ -74,15 +75,22 @@ def page(view: watching.View, windows: Mapping[str, str]) -> console.RenderableT
 def _nodes(view: watching.View, windows: Mapping[str, str]) -> table.Table:
     lengths = "/".join(windows.get(stem, stem) for stem in METRIC_STEMS)
     shown = table.Table(box=box.SIMPLE, pad_edge=False, expand=True)
-    for heading in ("node", f"CPU {lengths}", "", f"memory {lengths}", "", "pods", "hot", "score", "filter"):
+    hottest = sorted(view.nodes, key=_peak, reverse=True)[:ROWS]
+    rest = len(view.nodes) - len(hottest)
+    node_heading = f"node ({len(hottest)} hottest of {len(view.nodes)})" if rest else "node"
+    for heading in (node_heading, f"CPU {lengths}", "", f"memory {lengths}", "", "pods", "hot", "score", "filter"):
         shown.add_column(heading, no_wrap=True, justify="right" if heading in ("pods", "hot", "score") else "left")
-    for node in view.nodes:
+    for node in (each for each in view.nodes if each in hottest):
         hot = "/".join(str(count) for count in node.hot.values())
         score = "-" if node.score is None else str(node.score)
         shown.add_row(
             node.name, *_resource(node, "cpu"), *_resource(node, "memory"), str(node.pods), hot, score, node.reason
         )  # fmt: skip
     return shown
+
+
+def _peak(node: watching.NodeRow) -> float:
+    return max(node.values.values(), default=0.0)
 
 
 def _resource(node: watching.NodeRow, resource: str) -> tuple[text.Text, text.Text]:

@@ -30,20 +30,20 @@ class Shape:
     `pod_ceiling_ratio` of a node, so that plain scheduling can place every pod. `node` is one node's capacity.
     """
 
-    nodes: int = 20
+    nodes: int = 40
     node: contention.Load = contention.Load(8000.0, 32 * 2.0**30)  # noqa: RUF009 - immutable
-    cpu_fill_ratio: float = 0.54
-    memory_fill_ratio: float = 0.46
+    cpu_fill_ratio: float = 0.56
+    memory_fill_ratio: float = 0.52
     request_fill_ratio: float = 0.74
     pod_ceiling_ratio: float = 0.40
-    observed_steps: int = 18
+    observed_steps: int = 30
     step_seconds: float = 5.0
-    pods_per_node: float = 5.5
+    pods_per_node: float = 10.0
     base_batches: int = 3
     base_span_ratio: float = 0.15
-    batches: int = 12
-    span_seconds: float = 60.0
-    base_ratio: float = 0.6
+    batches: int = 24
+    span_seconds: float = 120.0
+    base_ratio: float = 0.4
     leaving_ratio: float = 0.6
     guessing_ratio: float = 0.80
     budget_ratio: float = 0.5
@@ -142,7 +142,8 @@ def _drawn(seed: int, shape: Shape, rng: np.random.Generator) -> list[Owner]:
 def _owner(curve_seed: int, number: int, shape: Shape, rng: np.random.Generator) -> Owner:
     mean = owner_profiles.mean_use(load_curves.owner_means(curve_seed), shape.node)
     profile = contention.Profile(mean.cpu_millicores, mean.memory_bytes, series="google", seed=curve_seed)
-    drawn = owner_profiles.draw(_use(profile), owner_profiles.Habits(shape.guessing_ratio, shape.budget_ratio), rng)
+    habits = owner_profiles.Habits(shape.guessing_ratio, shape.budget_ratio, guesses_memory=True)
+    drawn = owner_profiles.draw(_use(profile), habits, rng)
     return Owner(
         name=f"{'guess' if drawn.guessing else 'careful'}-{number:02d}",
         replicas=drawn.replicas,

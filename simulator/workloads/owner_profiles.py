@@ -17,6 +17,7 @@ from simulator.contention import Load
 # used / requested CPU over the Alibaba cluster of 2018, at these shares of the instances.
 USED_SHARES = (0.0, 0.05, 0.25, 0.50, 0.75, 0.95, 1.0)
 USED_PER_REQUEST = (0.02, 0.03, 0.48, 0.94, 1.68, 2.08, 3.0)
+USED_MEMORY_PER_REQUEST = (0.05, 0.05, 0.11, 0.27, 0.62, 2.54, 3.0)  # and memory, at the same shares
 USED_PER_REQUEST_LIMITS = (0.25, 3.0)
 GUESSED_MEMORY_PER_P95 = 1.1
 CAREFUL_PER_P95 = (1.0, 1.3)
@@ -45,10 +46,13 @@ def sentence(rule: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """Habits of a set of owners: the share that guesses requests, and the share of the others that has a budget."""
+    """Habits of a set of owners: the share that guesses requests (of memory, too, or of CPU alone), and the share of
+    all that has a budget.
+    """
 
     guessing_ratio: float = 0.80
     budget_ratio: float = 0.5
+    guesses_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,11 @@ def draw(used: Use, habits: Habits, rng: np.random.Generator) -> OwnerProfiles:
     number = replicas(rng)
     guessing = bool(rng.random() < habits.guessing_ratio)
     min_available = budget(number, habits.budget_ratio, rng)
-    return OwnerProfiles(number, guessing, requests(used, guessing, rng), min_available)
+    asked = requests(used, guessing, rng)
+    if guessing and habits.guesses_memory:
+        memory_bytes = used.mean.memory_bytes / _used_per_request(USED_MEMORY_PER_REQUEST, rng)
+        asked = Load(asked.cpu_millicores, memory_bytes)
+    return OwnerProfiles(number, guessing, asked, min_available)
 
 
 def replicas(rng: np.random.Generator) -> int:
@@ -112,13 +120,16 @@ def requests(used: Use, guessing: bool, rng: np.random.Generator) -> Load:
     guessing: CPU = mean / q with q drawn from used/requested, clipped to .25-3; memory = 1.1 x p95 of its curve.
     careful:  1.0 to 1.3 x p95 of both.
     """
-    used_per_request = float(np.interp(rng.random(), USED_SHARES, USED_PER_REQUEST))
-    least, most = USED_PER_REQUEST_LIMITS
+    used_per_request = _used_per_request(USED_PER_REQUEST, rng)
     margin = float(rng.uniform(*CAREFUL_PER_P95))
     if guessing:
-        cpu_millicores = used.mean.cpu_millicores / min(max(used_per_request, least), most)
-        return Load(cpu_millicores, used.p95.memory_bytes * GUESSED_MEMORY_PER_P95)
+        return Load(used.mean.cpu_millicores / used_per_request, used.p95.memory_bytes * GUESSED_MEMORY_PER_P95)
     return Load(used.p95.cpu_millicores * margin, used.p95.memory_bytes * margin)
+
+
+def _used_per_request(quantiles: tuple[float, ...], rng: np.random.Generator) -> float:
+    least, most = USED_PER_REQUEST_LIMITS
+    return min(max(float(np.interp(rng.random(), USED_SHARES, quantiles)), least), most)
 
 
 def times(amount: Load, factor: Load) -> Load:

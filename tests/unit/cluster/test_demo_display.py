@@ -55,6 +55,19 @@ def test_a_page_shows_nodes_windows_hot_counts_scores_decisions_and_evictions() 
         assert words in shown
 
 
+def test_a_page_shows_the_hottest_nodes_where_not_all_fit() -> None:
+    cool = [watching.NodeRow(f"cool-{at}", {"cpu_avg_5m": 0.2}, {}, 3) for at in range(display.ROWS)]
+    warm = watching.NodeRow("warm", {"cpu_avg_5m": 0.7}, {}, 3)
+    many = watching.View("evenload", 5.0, 85.0, (*cool, warm, HOT))
+    out = console.Console(file=io.StringIO(), width=160)
+    out.print(display.page(many, {}))
+    assert isinstance(out.file, io.StringIO)
+    shown = out.file.getvalue()
+    assert f"node ({display.ROWS} hottest of {display.ROWS + 2})" in shown
+    assert shown.index("warm ") < shown.index("node-1 ", shown.index("cool-0")), "in the order of the view"
+    assert sum("cool-" in each for each in shown.splitlines()) == display.ROWS - 2
+
+
 def test_a_terminal_gets_a_page_that_goes_and_lines_that_stay() -> None:
     out = console.Console(file=io.StringIO(), width=160, force_terminal=True)
     with display.opened(out, {"avg_5m": "10s"}) as shown:
