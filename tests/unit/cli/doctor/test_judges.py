@@ -160,9 +160,15 @@ BROKEN: dict[str, tuple[str, dict[str, Any], str, tuple[str, ...]]] = {
     ),
     "queries that take a large part of the period": (
         "query cost",
-        {"metrics": worlds.every_metric(seconds=1.5)},
+        {"metrics": worlds.every_metric(seconds=1.5, samples=200_000)},
         "warn",
         ("6 queries, 9.00 s", "recording rules"),
+    ),
+    "slow queries of a Prometheus that does not count samples": (
+        "query cost",
+        {"metrics": worlds.every_metric(seconds=1.5, samples=None)},
+        "warn",
+        ("6 queries, 9.00 s, every", "recording rules"),
     ),
     "a node without a target": (
         "nodes matched",
@@ -573,6 +579,11 @@ def test_metrics_say_where_each_comes_from() -> None:
     assert "by built-in queries: cpu_avg_5m" in seen
     assert "by recording rules: cpu_max_1d" in seen
     assert "by queries of the policy: gpu" in seen
+
+
+def test_queries_that_read_little_and_wait_on_a_busy_machine_are_no_finding() -> None:
+    finding = judged("query cost", metrics=worlds.every_metric(seconds=1.5, samples=1_000))
+    assert (finding.verdict, finding.seen) == ("ok", "6 queries, 9.00 s, 6,000 samples read, every 30 s")
 
 
 def test_series_of_no_node_are_named_and_nothing_to_put_right() -> None:

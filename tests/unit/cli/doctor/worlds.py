@@ -68,7 +68,7 @@ def metric(
     refused: dict[str, str] | None = None,
     unmatched: tuple[str, ...] = (),
     seconds: float = 0.05,
-    samples: int = 10_000,
+    samples: int | None = 10_000,
     known_ratio: float | None = None,
 ) -> facts.MetricFacts:
     """A metric with a value for both nodes."""
