@@ -1,0 +1,393 @@
+"""The chart of deploy/helm makes the objects that Kustomize makes, by the real Helm 4, Helm 3 and kubectl.
+
+`SAME` pairs values with kustomizations. Objects may differ in what `comparable` takes away, and in nothing else: the
+labels that name the tool and the chart, the Namespace, which Helm makes itself, and the way a ConfigMap that is read at
+the start restarts its pods (Kustomize: a hash behind its name; the chart: a checksum in the pods' annotations).
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import click.testing
+import pytest
+import yaml
+
+import cli.__main__
+import cluster
+from cluster import binaries
+from cluster.demo import permissions
+from deploy.helm import __main__
+from policy.loading import loader
+from tests.contract import helm_client, test_kustomize, test_scheduler_config
+from tests.contract.helm_client import Document, Helm
+from tests.e2e import waiting
+
+pytestmark = pytest.mark.cluster
+DEPLOY = helm_client.ROOT / "deploy"
+HASHED = re.compile(r"\b(evenload-settings|evenload-scheduler-config)-[a-z0-9]{10}\b")
+ON = {"enabled": True}
+NIGHTS = ["--time-zone=Europe/Berlin", "--during=20:00-07:00=2", "--during=Fri 20:00-Mon 07:00=0"]
+PROPORTIONAL = {**ON, "sizing": {**ON, "proportional": True}}
+# Everything that can be on at once; cert-manager's objects are of kinds that the test's apiserver does not know.
+ALL: dict[str, Any] = {
+    "ha": ON,
+    "mtls": ON,
+    "craneAnnotations": ON,
+    "console": ON,
+    "monitoring": ON,
+    "placeholders": {**ON, "sizing": ON},
+    "secondScheduler": ON,
+}
+
+VALUES = __main__.by_name()
+# Where the schema's type alone does not make a value.
+ANOTHER: dict[str, Any] = {
+    "mtls.certManager": True,
+    "networkPolicy.controlPlaneCIDRs": ["10.0.0.1/32"],
+    "policy": {"descheduler": {"mode": "Enforce"}},
+    "prometheus.url": "http://another:9090",
+    **{name: f"sha256:{'0' * 64}" for name in VALUES if name.endswith(".digest")},
+}
+
+
+class Same(NamedTuple):
+    """Values, and the kustomizations that have the same objects, as directories below deploy/."""
+
+    values: Mapping[str, Any]
+    resources: tuple[str, ...] = ("kustomize/overlays/observe",)
+    components: tuple[str, ...] = ()  # of the first resource
+
+
+SAME = {
+    "observe": Same({}),
+    "enforce": Same({"policy": {"descheduler": {"mode": "Enforce"}}}, ("kustomize/overlays/enforce",)),
+    "ha": Same({"ha": ON}, ("kustomize/overlays/ha",)),
+    "mtls": Same({"mtls": ON}, ("kustomize/overlays/mtls",)),
+    "cert-manager": Same({"mtls": {**ON, "certManager": True}}, ("kustomize/overlays/mtls",), ("cert-manager",)),
+    "console": Same({"console": ON}, ("kustomize/overlays/console",)),
+    "crane": Same({"craneAnnotations": ON}, components=("crane",)),
+    "monitoring": Same({"monitoring": ON}, components=("monitoring",)),
+    "monitoring with mtls": Same({"monitoring": ON, "mtls": ON}, ("kustomize/overlays/mtls",), ("monitoring-mtls",)),
+    "placeholders": Same({"placeholders": {**ON, "burstClass": True}}, ("kustomize/overlays/observe", "placeholder")),
+    "placeholders that soak": Same(
+        {"placeholders": {**ON, "preset": "soak"}}, ("kustomize/overlays/observe", "placeholder/overlays/soak")
+    ),
+    "placeholders by the clock": Same(
+        {"placeholders": {**ON, "sizing": {**ON, "extraArgs": NIGHTS}}},
+        ("kustomize/overlays/observe", "placeholder/overlays/nights"),
+    ),
+    "placeholders in proportion": Same(
+        {"placeholders": PROPORTIONAL}, ("kustomize/overlays/observe", "placeholder/overlays/proportional")
+    ),
+    "a second scheduler": Same({"secondScheduler": ON}, ("kustomize/overlays/observe", "scheduler/second")),
+    "almost everything": Same(
+        {**ALL, "placeholders": PROPORTIONAL, "secondScheduler": {}},
+        ("kustomize/overlays/ha", "placeholder/overlays/proportional"),
+        ("mtls", "crane", "console", "monitoring-mtls"),
+    ),
+}
+
+
+@pytest.fixture(params=helm_client.MAJORS)
+def helm(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Helm:
+    """Helm without a cluster."""
+    return Helm(request.param, tmp_path)
+
+
+def kustomized(same: Same, directory: pathlib.Path) -> list[Document]:
+    """Objects of the kustomizations, rendered one by one: two of them have the Namespace."""
+    shutil.copytree(DEPLOY, directory / "deploy")
+    (directory / "mine").mkdir()
+    kubectl = binaries.find_or_build([tool for tool in binaries.TOOLS if tool.name == "kubectl"])["kubectl"]
+    result = []
+    for number, resource in enumerate(same.resources):
+        components = [f"../deploy/kustomize/components/{name}" for name in same.components] if number == 0 else []
+        document = {"resources": [f"../deploy/{resource}"], "components": components}
+        (directory / "mine" / "kustomization.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+        command = [str(kubectl), "kustomize", str(directory / "mine")]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        result += helm_client.documents(HASHED.sub(r"\1", answer.stdout))
+    return result
+
+
+def templates(document: Document) -> Iterator[Document]:
+    """The metadata of an object and of its pods."""
+    yield document["metadata"]
+    spec = document.get("spec", {})
+    for holder in (spec, spec.get("jobTemplate", {}).get("spec", {})):
+        if "metadata" in holder.get("template", {}):
+            yield holder["template"]["metadata"]
+
+
+def comparable(documents: list[Document]) -> dict[tuple[str, str, str], Document]:
+    """Objects by kind, namespace and name, without what may differ; a policy as its content."""
+    result: dict[tuple[str, str, str], Document] = {}
+    for one in documents:
+        if one["kind"] == "Namespace":
+            continue
+        for metadata in templates(one):
+            for label in ("app.kubernetes.io/managed-by", "helm.sh/chart"):
+                metadata["labels"].pop(label, None)
+            annotations = metadata.pop("annotations", {})
+            kept = {key: value for key, value in annotations.items() if not key.startswith("checksum/")}
+            metadata.update({"annotations": kept} if kept else {})
+        if one["metadata"]["name"] == "evenload-policy":
+            one["data"] = loader.load(one["data"]["policy.yaml"], "policy.yaml").as_file()
+        key = (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        assert key not in result, f"{key} twice"
+        result[key] = one
+    return result
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_helm_makes_the_objects_that_kustomize_makes(helm: Helm, name: str, tmp_path: pathlib.Path) -> None:
+    rendered = comparable(helm_client.documents(helm.template(SAME[name].values, "--skip-tests")))
+    expected = comparable(kustomized(SAME[name], tmp_path))
+    assert rendered.keys() == expected.keys()
+    for key, document in expected.items():
+        assert rendered[key] == document, key
+
+
+def test_with_the_default_values_the_policy_file_is_the_shipped_one_to_the_byte(helm: Helm) -> None:
+    found = helm_client.documents(helm.template({}))
+    maps = {one["metadata"]["name"]: one for one in found if one["kind"] == "ConfigMap"}
+    text = (DEPLOY / "policies" / "default.yaml").read_text(encoding="utf-8")
+    assert maps["evenload-policy"]["data"] == {"policy.yaml": text}
+    assert loader.load(text, "default.yaml").as_file()["descheduler"]["mode"] == "Observe"  # type: ignore[index]
+
+
+def test_a_policy_file_of_ones_own_is_taken_to_the_byte_and_not_beside_sections(
+    helm: Helm, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("# mine\napiVersion: evenload.io/v1alpha1\nkind: LoadPolicy\n", encoding="utf-8")
+    given = f"--set-file=policyFile={file}"
+    maps = {one["metadata"]["name"]: one for one in helm_client.documents(helm.template({}, given))}
+    assert maps["evenload-policy"]["data"]["policy.yaml"] == file.read_text(encoding="utf-8")
+    both = (given, "--set=policy.descheduler.mode=Enforce", helm_client.KUBERNETES)
+    answer = helm.run("template", str(helm_client.CHART), *both)
+    assert answer.returncode != 0
+    assert "policy and policyFile are both set" in answer.stderr
+
+
+def test_in_another_namespace_no_object_names_the_usual_one(helm: Helm) -> None:
+    usual, elsewhere = (helm.template(ALL, namespace=where) for where in ("evenload-system", "load-elsewhere"))
+    assert "evenload-system" not in elsewhere
+    with_checksums = re.compile(r"^ +checksum/.*\n", re.MULTILINE)  # of a configuration that names the namespace
+    moved = with_checksums.sub("", elsewhere.replace("load-elsewhere", "evenload-system"))
+    assert moved == with_checksums.sub("", usual)
+    subjects = [one for document in helm_client.documents(elsewhere) for one in document.get("subjects", [])]
+    assert {one["namespace"] for one in subjects} == {"load-elsewhere"}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("evenload-annotator", {"prometheus": {"url": "http://other:9090"}}),
+        ("evenload-scheduler", {"secondScheduler": ON, "mtls": ON}),
+    ],
+)
+def test_only_a_change_that_is_read_at_the_start_restarts_the_pods(
+    helm: Helm, name: str, values: Mapping[str, Any]
+) -> None:
+    def annotations(values: Mapping[str, Any]) -> Document:
+        found = helm_client.documents(helm.template(helm_client.merged({"secondScheduler": ON}, values)))
+        (one,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == ("Deployment", name)]
+        return dict(one["spec"]["template"]["metadata"]["annotations"])
+
+    assert annotations(values) != annotations({})
+    assert annotations({"policy": {"descheduler": {"mode": "Enforce"}}}) == annotations({})
+
+
+def test_the_second_scheduler_asks_by_tls_where_mtls_is_on_and_has_no_gate_that_its_version_lacks(
+    helm: Helm, tmp_path: pathlib.Path
+) -> None:
+    values = {"secondScheduler": ON, "mtls": ON}
+    objects = {
+        (one["kind"], one["metadata"]["name"]): one
+        for one in helm_client.documents(helm.template(values, "--kube-version=v1.31.9-gke.1"))
+    }
+    pod = objects["Deployment", "evenload-scheduler"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.k8s.io/kube-scheduler:v1.31.9"
+    assert container["args"] == ["--config=/etc/kube-scheduler/config.yaml"]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert {"name": "tls", "secret": {"secretName": "evenload-scheduler-tls"}} in pod["volumes"]
+    config = yaml.safe_load(objects["ConfigMap", "evenload-scheduler-config"]["data"]["config.yaml"])
+    (extender,) = config["extenders"]
+    assert extender["urlPrefix"] == "https://evenload-extender.evenload-system.svc:8900"
+    assert extender["enableHTTPS"] is True
+    files = {f"{mounts['tls']}/{name}" for name in ("ca.crt", "tls.crt", "tls.key")}
+    assert set(extender["tlsConfig"].values()) == files
+
+
+def test_kube_scheduler_understands_the_second_schedulers_configuration_with_tls(
+    helm: Helm, tmp_path: pathlib.Path
+) -> None:
+    result = click.testing.CliRunner().invoke(cli.__main__.main, ["certs", "--directory", str(tmp_path / "pki")])
+    assert result.exit_code == 0, result.stderr
+    maps = {
+        one["metadata"]["name"]: one["data"]
+        for one in helm_client.documents(helm.template({"secondScheduler": ON, "mtls": ON}))
+        if one["kind"] == "ConfigMap"
+    }
+    text = maps["evenload-scheduler-config"]["config.yaml"].replace("/etc/evenload-tls", f"{tmp_path}/pki/scheduler")
+    tools = [tool for tool in binaries.TOOLS if tool.name == "kube-scheduler"]
+    scheduler = test_scheduler_config.Scheduler(binaries.find_or_build(tools)["kube-scheduler"], tmp_path)
+    (extender,) = scheduler.understood(yaml.safe_load(text))["extenders"]
+    assert extender["enableHTTPS"] is True
+
+
+def test_the_linter_finds_nothing_and_a_package_holds_what_the_links_point_to(
+    helm: Helm, tmp_path: pathlib.Path
+) -> None:
+    for values in ({}, ALL):
+        helm.succeed("lint", "--strict", str(helm_client.CHART), helm.values(values))
+    helm.succeed("package", str(helm_client.CHART), f"--destination={tmp_path}")
+    (archive,) = tmp_path.glob("evenload-*.tgz")
+    where = ("--namespace=evenload-system", helm_client.KUBERNETES, helm.values(ALL))
+    assert helm.succeed("template", helm_client.RELEASE, str(archive), *where) == helm.template(ALL)
+    assert archive.stat().st_size < 200_000, "a release's Secret holds the chart, and may have 1 MiB"
+
+
+def test_the_values_of_the_page_are_valid_and_arrive(helm: Helm) -> None:
+    text = (helm_client.ROOT / "docs" / "start" / "helm.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(# values\.yaml\n.*?)```", text, re.DOTALL)
+    values = yaml.safe_load(example)
+    found = {(one["kind"], one["metadata"]["name"]): one for one in helm_client.documents(helm.template(values))}
+    _, from_outside = found["NetworkPolicy", "evenload-extender"]["spec"]["ingress"]
+    blocks = [{"ipBlock": {"cidr": one}} for one in values["networkPolicy"]["controlPlaneCIDRs"]]
+    assert from_outside["from"] == blocks
+    assert found["PersistentVolumeClaim", "evenload-ledger"]["spec"]["storageClassName"] == "ssd"
+    pod = found["Deployment", "evenload-descheduler"]["spec"]["template"]["spec"]
+    assert pod["tolerations"] == values["descheduler"]["tolerations"]
+    assert pod["containers"][0]["image"] == "registry.example.com/evenload:0.1.0"
+    policy = loader.load(found["ConfigMap", "evenload-policy"]["data"]["policy.yaml"], "policy.yaml").as_file()
+    assert policy["filter"]["thresholds"] == values["policy"]["filter"]["thresholds"]  # type: ignore[index]
+
+
+def another(name: str, schema: Document) -> object:
+    """A value that is not the default."""
+    if name in ANOTHER:
+        return ANOTHER[name]
+    if "enum" in schema:
+        return next(one for one in reversed(schema["enum"]) if one != schema["default"])
+    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
+    if kind == "boolean":
+        return not schema["default"]
+    entry = {"string": "another", "object": {"name": "another"}}
+    samples = {**entry, "integer": 7, "array": [entry[schema.get("items", {}).get("type", "string")]]}
+    return samples[kind]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The release in which all components are on, so that each value has its objects."""
+    return Helm(helm_client.MAJORS[0], tmp_path_factory.mktemp("everything")).template(ALL)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_value_changes_an_object(everything: str, tmp_path: pathlib.Path, name: str) -> None:
+    helm = Helm(helm_client.MAJORS[0], tmp_path)
+    changed: Any = another(name, VALUES[name])
+    if name.endswith(".enabled"):
+        changed = not helm_client.merged(ALL, {}).get(name.split(".")[0], {}).get("enabled", VALUES[name]["default"])
+    for key in reversed(name.split(".")):
+        changed = {key: changed}
+    assert helm.template(helm_client.merged(ALL, changed)) != everything
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        pytest.param("ha.enable=true", "enable", id="a misspelt value"),
+        pytest.param("policy.descheduler.mode=Enforc", "/policy/descheduler/mode", id="a policy that cannot be"),
+        pytest.param("extender.replicas=-1", "/extender/replicas", id="a negative number"),
+        pytest.param("prometheus.url=prometheus:9090", "/prometheus/url", id="a URL without a scheme"),
+        pytest.param(r"commonLabels.app\.kubernetes\.io/name=x", "/commonLabels", id="a label that selectors go by"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_name(helm: Helm, wrong: str, complaint: str) -> None:
+    answer = helm.run("template", str(helm_client.CHART), f"--set={wrong}", helm_client.KUBERNETES)
+    assert answer.returncode != 0
+    assert complaint in answer.stderr.replace(".", "/"), answer.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[test_kustomize.Site]:
+    """Three nodes, and nothing of ours on them."""
+    with cluster.Cluster(nodes=3, prometheus=False, exporter=False, node_exporter=False) as running:
+        yield test_kustomize.Site(running, tmp_path_factory.mktemp("kubectl"))
+
+
+@pytest.mark.parametrize("values", [{}, ALL], ids=["by default", "with everything"])
+def test_the_apiserver_accepts_every_object_and_warns_of_none(
+    site: test_kustomize.Site, helm: Helm, values: Mapping[str, Any], tmp_path: pathlib.Path
+) -> None:
+    site.define(test_kustomize.CRDS)
+    site.apply(DEPLOY / "namespace", "--server-side")  # which refuses pods that are not `restricted`
+    accounts = permissions.PATHS["ServiceAccount"].format(namespace=test_kustomize.NAMESPACE)
+    if not site.cluster.api.exists(f"{accounts}/evenload-doctor"):  # a bare Pod is refused without its account
+        site.cluster.api.create(accounts, {"metadata": {"name": "evenload-doctor"}})
+    text = helm.template(values)
+    (tmp_path / "rendered.yaml").write_text(text, encoding="utf-8")
+    how = ("--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors")
+    answer = site.kubectl("apply", "-f", str(tmp_path / "rendered.yaml"), *how)
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning" not in answer.stderr
+    assert len(answer.stdout.splitlines()) == len(helm_client.documents(text))
+
+
+@pytest.mark.parametrize("major", helm_client.MAJORS)
+def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_without_a_trace(
+    site: test_kustomize.Site, major: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    helm = Helm(major, tmp_path, site.cluster.kubeconfig)
+    request.addfinalizer(lambda: helm.run("uninstall", helm_client.RELEASE, where[0]))  # for the other major
+    volume = f"ledger-{major}"
+    site.cluster.api.create("api/v1/persistentvolumes", test_kustomize.disk(volume))
+    before = ("--version=0.0.1", "--app-version=0.0.1")
+    helm.succeed("package", str(helm_client.CHART), f"--destination={tmp_path}", *before)
+    where = (f"--namespace={test_kustomize.NAMESPACE}", "--wait", "--timeout=300s")
+    notes = helm.succeed(
+        "install", helm_client.RELEASE, str(tmp_path / "evenload-0.0.1.tgz"), "--create-namespace", *where
+    )
+    assert "evicts nothing (mode Observe)" in notes
+    few = {"evenload-annotator": (1, 1), "evenload-descheduler": (1, 1), "evenload-extender": (2, 2)}
+    assert site.ready() == few
+    assert versions(site) == {"0.0.1"}
+    changed = helm.values({"ha": ON, "policy": {"descheduler": {"mode": "DryRun"}}})
+    notes = helm.succeed("upgrade", helm_client.RELEASE, str(helm_client.CHART), changed, *where)
+    assert "in mode DryRun" in notes
+    many = {"evenload-annotator": (2, 2), "evenload-descheduler": (2, 2), "evenload-extender": (3, 3)}
+    waiting.eventually(lambda: site.ready() == many, waiting.LIMIT_SECONDS, "all replicas", site.ready)
+    assert versions(site) == {"0.1.0"}
+    assert mode(site) == "DryRun"
+    helm.succeed("rollback", helm_client.RELEASE, "1", *where)
+    waiting.eventually(lambda: site.ready() == few, waiting.LIMIT_SECONDS, "the first release again", site.ready)
+    assert (versions(site), mode(site)) == ({"0.0.1"}, "Observe")
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(helm.succeed("get", "manifest", helm_client.RELEASE, where[0]), encoding="utf-8")
+    helm.succeed("uninstall", helm_client.RELEASE, *where)
+
+    def left() -> str:
+        return site.kubectl("get", "-f", str(manifest), "--ignore-not-found", "-o", "name").stdout
+
+    waiting.eventually(lambda: not left(), waiting.LIMIT_SECONDS, "all of the release to be gone", left)
+    site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
+
+
+def versions(site: test_kustomize.Site) -> set[str]:
+    """The version labels of the release's Deployments."""
+    found = site.cluster.api.items(f"apis/apps/v1/namespaces/{test_kustomize.NAMESPACE}/deployments")
+    return {one["metadata"]["labels"]["app.kubernetes.io/version"] for one in found}
+
+
+def mode(site: test_kustomize.Site) -> str:
+    """The mode of the policy that is deployed."""
+    found = site.cluster.api.get(f"api/v1/namespaces/{test_kustomize.NAMESPACE}/configmaps/evenload-policy")
+    return loader.load(found["data"]["policy.yaml"], "policy.yaml").descheduler.mode

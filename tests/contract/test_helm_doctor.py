@@ -1,0 +1,137 @@
+"""`helm test` on a real control plane: the hook pod's command runs as a process, under the pod's own account.
+
+No container runs on the fake nodes, so the test does what kubelet would: it starts the command of the Pod that Helm has
+created, with its arguments and the token of its ServiceAccount, and reports the exit code as the phase of the Pod. Only
+the services' addresses are the test's own, given by `test.extraArgs`.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import cluster
+from cluster.demo import permissions
+from tests.contract import helm_client, test_doctor, test_kustomize
+from tests.contract.helm_client import Document, Helm
+from tests.e2e import policies, stack, waiting
+
+pytestmark = pytest.mark.cluster
+NAMESPACE = permissions.NAMESPACE
+POD = f"api/v1/namespaces/{NAMESPACE}/pods/evenload-doctor"
+BINDING = f"{permissions.PATHS['ClusterRoleBinding']}/evenload-doctor-test"
+
+
+class Release:
+    """The services at work in a namespace where the chart is installed."""
+
+    def __init__(self, running: cluster.Cluster, directory: pathlib.Path) -> None:
+        self.api = running.api
+        self.cluster = running
+        self.helm = Helm(helm_client.MAJORS[0], directory, running.kubeconfig)
+        policy = policies.write(directory / "policy.yaml")
+        self._chosen = [f"--set-file=policyFile={policy}", f"--set=prometheus.url={running.prometheus_url}"]
+        self._upgrade({})
+        permissions.apply(running)  # waits until the rights are in force
+        self.stack = stack.Stack(running, policy, directory)
+
+    def start(self) -> None:
+        """Starts the services, waits until kube-scheduler asks the extender, and gives the chart their addresses."""
+        item = self.stack
+        item.start(item.annotator, item.extender, item.descheduler)
+        test_doctor.scheduling(item)
+        urls = [f"--extender={item.extender.url}", f"--descheduler={item.descheduler.url}"]
+        self._upgrade({"test": {"extraArgs": urls}})
+
+    def _upgrade(self, values: Document) -> None:
+        options = (f"--namespace={NAMESPACE}", "--create-namespace", "--install", *self._chosen)
+        self.helm.succeed("upgrade", helm_client.RELEASE, str(helm_client.CHART), *options, self.helm.values(values))
+
+    def tested(self) -> tuple[int, str, subprocess.CompletedProcess[str]]:
+        """Exit code and output of `helm test`, and how the pod's command ended."""
+        helm = self.helm.start("test", helm_client.RELEASE, f"--namespace={NAMESPACE}", "--timeout=300s")
+        try:
+            pod = waiting.eventually(self._pod, waiting.LIMIT_SECONDS, "Helm to create the pod")
+            for right in permissions.granted(self._rights()):
+                permissions.await_right(self.cluster, right)
+            ended = self._run(pod)
+            phase = "Failed" if ended.returncode else "Succeeded"
+            self.api.patch(f"{POD}/status", {"status": {"phase": phase}})
+            stdout, stderr = helm.communicate(timeout=300)
+        finally:
+            helm.kill()
+            helm.wait()
+        return helm.returncode, stdout + stderr, ended
+
+    def _pod(self) -> Document:
+        """The hook's pod once it runs, after which the fake kubelet leaves its status alone."""
+        found: Document = self.api.get(POD) if self.api.exists(POD) else {}
+        return found if found.get("status", {}).get("phase") == "Running" else {}
+
+    def _rights(self) -> list[Document]:
+        """The bindings of the test, and the roles that they bind."""
+        names = {"ClusterRoleBinding": "evenload-doctor-test", "RoleBinding": "evenload-doctor-test"}
+        names |= {"ClusterRole": "evenload-doctor", "Role": "evenload-doctor"}
+        paths = {kind: permissions.PATHS[kind].format(namespace=NAMESPACE) for kind in names}
+        return [{"kind": kind, **self.api.get(f"{paths[kind]}/{name}")} for kind, name in names.items()]
+
+    def _run(self, pod: Document) -> subprocess.CompletedProcess[str]:
+        """The container's command with its arguments and environment, as the pod's account."""
+        spec = pod["spec"]
+        (container,) = spec["containers"]
+        (source,) = [one["configMapRef"]["name"] for one in container["envFrom"]]
+        settings = self.api.get(f"api/v1/namespaces/{NAMESPACE}/configmaps/{source}")["data"]
+        arguments = container["args"]
+        for name, value in settings.items():
+            arguments = [text.replace(f"$({name})", value) for text in arguments]
+        program, *rest = container["command"]
+        assert program == "evenload"
+        kubeconfig = self.cluster.service_account_kubeconfig(NAMESPACE, spec["serviceAccountName"])
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
+        command = [sys.executable, "-m", "cli", *rest, *arguments]
+        return subprocess.run(
+            command, env=environment, cwd=helm_client.ROOT, capture_output=True, text=True, check=False, timeout=200
+        )
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Release]:
+    """A control plane of its own, because the whole of deploy/ is in force on it."""
+    with cluster.Cluster(nodes=3, node_exporter=False) as running:
+        volume = "api/v1/persistentvolumes"
+        running.api.create(volume, test_kustomize.disk("ledger"))
+        made = Release(running, tmp_path_factory.mktemp("release"))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stack.stop()
+            made.stack.door.close()
+
+
+def test_helm_test_passes_where_doctor_finds_nothing_and_leaves_no_right_behind(release: Release) -> None:
+    item = release.stack
+
+    def well() -> bool:
+        return test_doctor.examine(item, f"--descheduler={item.descheduler.url}")[0] == 0
+
+    waiting.eventually(well, 240, "doctor to find nothing", lambda: test_doctor.examine(item))
+    code, said, ended = release.tested()
+    assert (code, ended.returncode) == (0, 0), said + ended.stdout
+    assert "checks: " in ended.stderr
+    assert "you have the" in ended.stdout
+    assert not release.api.exists(BINDING)
+    assert not release.api.exists(POD)
+
+
+def test_helm_test_fails_where_doctor_names_something_to_put_right(release: Release) -> None:
+    release.stack.annotator.kill()
+    release.api.delete(f"{permissions.PATHS['ClusterRoleBinding']}/evenload-annotator")
+    user = f"system:serviceaccount:{NAMESPACE}:evenload-annotator"
+    permissions.await_right(release.cluster, permissions.Right(user, "list", "", "nodes"), allowed=False)
+    code, said, ended = release.tested()
+    assert (code, ended.returncode) == (1, 1), said + ended.stdout
+    assert "evenload-annotator may not" in " ".join(ended.stdout.split())

@@ -1,0 +1,58 @@
+"""The chart's files agree with their sources; tests/contract/test_helm.py has the objects that Helm makes of them."""
+
+import importlib
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.helm import __main__
+from policy.schema import load_policy
+from runtime import version
+
+DEPLOY = __main__.ROOT / "deploy"
+MANIFESTS = __main__.CHART / "manifests"
+jsonschema: Any = importlib.import_module("jsonschema")  # which has no types
+
+
+@pytest.mark.parametrize("path", __main__.texts(), ids=lambda path: path.name)
+def test_what_is_generated_is_up_to_date(path: pathlib.Path) -> None:
+    assert path.read_text(encoding="utf-8") == __main__.texts()[path], "python -m deploy.helm writes it"
+
+
+def test_the_chart_has_the_version_of_the_code() -> None:
+    chart = yaml.safe_load((__main__.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (chart["apiVersion"], chart["version"], chart["appVersion"]) == ("v2", version.VERSION, version.VERSION)
+
+
+def test_no_manifest_is_written_twice() -> None:
+    links = [path for path in MANIFESTS.rglob("*") if not (path.is_dir() and not path.is_symlink())]
+    assert len(links) > 10
+    for path in links:
+        assert path.is_symlink(), f"{path} is a copy"
+        assert path.resolve() == DEPLOY / path.relative_to(MANIFESTS), path
+
+
+def test_every_value_has_a_default_and_a_meaning_and_the_defaults_are_valid() -> None:
+    assert all(one["description"] for one in __main__.by_name().values())
+    values = yaml.safe_load((__main__.CHART / "values.yaml").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft7Validator(__main__.schema())
+    validator.check_schema(__main__.schema())
+    assert not list(validator.iter_errors(values))
+    for name, one in __main__.by_name().items():
+        found = values
+        for key in name.split("."):
+            found = found[key]
+        assert found == one["default"], name
+
+
+def test_the_schema_of_the_policy_takes_the_sections_of_a_policy_and_no_others() -> None:
+    validator = jsonschema.Draft7Validator(__main__.schema())
+    whole = json.loads(json.dumps(load_policy.defaults().as_file()))
+    assert not list(validator.iter_errors({"policy": whole}))
+    (error,) = validator.iter_errors({"policy": {"descheduler": {"mode": "Enforc"}}})
+    assert list(error.path) == ["policy", "descheduler", "mode"]
+    (error,) = validator.iter_errors({"policy": {"deschedular": {}}})
+    assert "deschedular" in error.message
