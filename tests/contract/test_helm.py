@@ -1,8 +1,9 @@
 """The chart of deploy/helm makes the objects that Kustomize makes, by the real Helm 4, Helm 3 and kubectl.
 
 `SAME` pairs values with kustomizations. Objects may differ in what `comparable` takes away, and in nothing else: the
-labels that name the tool and the chart, the Namespace, which Helm makes itself, and the way a ConfigMap that is read at
-the start restarts its pods (Kustomize: a hash behind its name; the chart: a checksum in the pods' annotations).
+labels that name the tool and the chart, the Namespace, which Helm makes itself, the way a ConfigMap that is read at the
+start restarts its pods (Kustomize: a hash behind its name; the chart: a checksum in the pods' annotations), and the
+annotation by which Helm leaves the ledger's claim.
 """
 
 import pathlib
@@ -133,7 +134,7 @@ def comparable(documents: list[Document]) -> dict[tuple[str, str, str], Document
             for label in ("app.kubernetes.io/managed-by", "helm.sh/chart"):
                 metadata["labels"].pop(label, None)
             annotations = metadata.pop("annotations", {})
-            kept = {key: value for key, value in annotations.items() if not key.startswith("checksum/")}
+            kept = {key: value for key, value in annotations.items() if not key.startswith(("checksum/", "helm.sh/"))}
             metadata.update({"annotations": kept} if kept else {})
         if one["metadata"]["name"] == "evenload-policy":
             one["data"] = loader.load(one["data"]["policy.yaml"], "policy.yaml").as_file()
@@ -343,7 +344,7 @@ def test_the_apiserver_accepts_every_object_and_warns_of_none(
 
 
 @pytest.mark.parametrize("major", helm_client.MAJORS)
-def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_without_a_trace(
+def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_but_for_the_ledger(
     site: test_kustomize.Site, major: str, tmp_path: pathlib.Path, request: pytest.FixtureRequest
 ) -> None:
     helm = Helm(major, tmp_path, site.cluster.kubeconfig)
@@ -377,7 +378,11 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_without_a_tr
     def left() -> str:
         return site.kubectl("get", "-f", str(manifest), "--ignore-not-found", "-o", "name").stdout
 
-    waiting.eventually(lambda: not left(), waiting.LIMIT_SECONDS, "all of the release to be gone", left)
+    claim = "persistentvolumeclaim/evenload-ledger"
+    waiting.eventually(
+        lambda: left().split() == [claim], waiting.LIMIT_SECONDS, "only the ledger's claim to be left", left
+    )
+    site.kubectl("delete", claim, where[0])
     site.cluster.api.delete(f"api/v1/persistentvolumes/{volume}")
 
 

@@ -112,6 +112,7 @@ another name when it changes, which restarts the pods; here the annotation does.
 {{- with $values.descheduler.ledger -}}
 {{- $_ := set $object.spec.resources.requests "storage" .size -}}
 {{- if .storageClassName -}}{{- $_ := set $object.spec "storageClassName" .storageClassName -}}{{- end -}}
+{{- if .keep -}}{{- $_ := set $object.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}{{- end -}}
 {{- end -}}
 {{- else if has $name (list "NetworkPolicy/evenload-metrics" "NetworkPolicy/evenload-extender") -}}
 {{- $prometheus := index (index $object.spec.ingress 0).from 0 -}}
