@@ -28,6 +28,7 @@ def model(page: Json) -> Json:
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
         "templating": {"list": [_datasource(), _metric()]},
+        "annotations": {"list": []},
         "panels": list(_placed(page["rows"])),
     }
 
@@ -70,9 +71,21 @@ def _panel(panel: Json) -> Json:
 
 
 def _options(kind: str) -> Json:
+    """All that Grafana's schema requires, its defaults included."""
     if kind == "stat":
-        return {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"}
-    return {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
+        return {
+            "reduceOptions": {"calcs": ["lastNotNull"]},
+            "colorMode": "value",
+            "graphMode": "area",
+            "justifyMode": "auto",
+            "orientation": "auto",
+            "percentChangeColorMode": "standard",
+            "showPercentChange": False,
+            "textMode": "auto",
+            "wideLayout": True,
+        }
+    legend = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
+    return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
 def _target(at: int, legend: str, expr: str) -> Json:
