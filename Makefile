@@ -67,8 +67,9 @@ sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
 	$(BIN)/python -m deploy.krew dist
-pictures: $(STAMP) ## take the pictures of the README anew, from the demo, in Chromium
+pictures: binaries ## make the pictures of the pages anew, from the demos: two in Chromium, the dashboard's panels drawn
 	$(BIN)/python -m tests.browser.chromium && $(BIN)/python -m tests.browser.pictures
+	$(BIN)/python -m deploy.monitoring.picture
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload
