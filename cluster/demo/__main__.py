@@ -133,7 +133,7 @@ def looking_around(result: phases.PhaseResult) -> str:
             f"  {EVENLOAD} plan",
             f"  {EVENLOAD} evictions",
             f"  {EVENLOAD} breaker list",
-            f"  {EVENLOAD} effectiveness --since {result.observed_seconds:.0f}s --prometheus {result.prometheus_url}",
+            f"  {EVENLOAD} effectiveness --since 1h --prometheus {result.prometheus_url}",
             f"  Prometheus: {result.prometheus_url}",
             f"End it with: .venv/bin/python -m cluster down --directory {result.directory}",
         )

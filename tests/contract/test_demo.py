@@ -38,6 +38,7 @@ MAY_BE_SILENT = {
     "Evictions by the metric that was over its line: {{metric}}": _NO_EVICTION,
     "Errors of predictions, last day: {{after}}, {{side}}": _NO_EVICTION,
     "Pods of overloaded nodes by verdict: {{verdict}}": "no node may have been overloaded",
+    "Overloaded nodes, and evictions left: without a Ready replacement": "no node may have been overloaded",
     "Effective share: stayed so for an hour": "the demo lasts no hour",
     "Pods that wait: {{queue}}": "kube-scheduler's own metrics are not scraped here",
     "Reloads: TLS, {{instance}}": "the demo's extender has no TLS",
@@ -163,12 +164,10 @@ def test_a_kept_cluster_is_sound_and_its_services_are_found_by_kubeconfig(kept_d
         for words in asked
     }
     assert set(answers) == {"doctor", "nodes", "plan", "evictions", "breaker", "effectiveness"}
-    doctor = answers.pop("doctor")
-    # the one warning is about the demo's policy, which evicts from the line on at which the filter stops new pods
-    assert (doctor.returncode, doctor.stderr.split("checks: ")[-1].strip()) == (1, "18 ok, 1 warn"), doctor
-    # its span is that of the run, which is over: on a busy machine for so long that some or all data are older
+    # an hour reaches back to before the run: the figures are of all of it, and the exit code says that data are younger
     effectiveness = answers.pop("effectiveness")
-    assert effectiveness.returncode in (0, 4), effectiveness
+    assert effectiveness.returncode == 4, effectiveness
+    assert "data reach back 0.0" in effectiveness.stderr
     failed = {name: one.stdout + one.stderr for name, one in answers.items() if one.returncode}
     assert not failed, failed
 
