@@ -280,3 +280,11 @@ def test_kubeadms_patch_mounts_the_file_that_it_names() -> None:
     assert (folder / named.name).is_file()
     assert load(folder / named.name)[0]["clientConnection"]["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
     assert ops["/spec/dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+def test_the_second_scheduler_is_probed_where_every_supported_version_answers() -> None:
+    """kube-scheduler has /livez and /readyz from 1.31 on; 1.30 answers 404."""
+    (deployment,) = [one for one in load(DEPLOY / "scheduler/second/scheduler.yaml") if one["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    probes = [container[name]["httpGet"]["path"] for name in ("livenessProbe", "readinessProbe")]
+    assert probes == ["/healthz", "/healthz"]
