@@ -62,7 +62,7 @@ e2e: binaries ## the whole loop on the real control plane
 	$(REAL) tests/e2e
 
 ##@ Work
-.PHONY: venv binaries format lock clean bench sbom krew pictures
+.PHONY: venv binaries format lock clean bench sbom krew pictures release
 sbom: $(STAMP) ## build/sbom.cdx.json: everything that is pinned, as CycloneDX
 	$(BIN)/python -m deploy.sbom build/sbom.cdx.json
 krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as krew installs it
@@ -70,6 +70,8 @@ krew: $(STAMP) ## dist/: the plugin `kubectl evenload`, archive and manifest, as
 pictures: binaries ## make the pictures of the pages anew, from the demos: two in Chromium, the dashboard's panels drawn
 	$(BIN)/python -m tests.browser.chromium && $(BIN)/python -m tests.browser.pictures
 	$(BIN)/python -m deploy.monitoring.picture
+release: $(STAMP) ## dist/: every file of a release, nothing is published (RELEASE="--dry-run")
+	$(BIN)/python -m deploy.release build $(RELEASE)
 bench: binaries ## measure the extender beside a Go extender in the same run (BENCH="answers --rounds 5")
 	$(BIN)/python -m bench $(BENCH)
 venv: $(STAMP) ## make the virtual environment, with the command .venv/bin/evenload

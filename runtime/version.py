@@ -1,7 +1,7 @@
 """The version of Evenload, spelt once.
 
-pyproject.toml states the same number (a test compares them); /version, the user agent of both doors and the metrics
-read it here.
+The wheel's metadata, /version, the user agent of both doors and the metrics take it from here. Manifests, the chart and
+pages repeat it: `python -m deploy.release version NUMBER` writes all of them, and a test compares them.
 """
 
 VERSION = "0.1.0"

@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,10 @@ def test_the_namespace_is_the_pods_own_or_the_default(tmp_path: Path, monkeypatc
     assert options.own_namespace(file) == "kube-system"
 
 
-def test_the_version_is_told_and_is_pyprojects(policy: str) -> None:
+def test_the_version_is_told_and_is_the_wheels(policy: str) -> None:
     result, _seen = run("--version")
     assert version.VERSION in result.output
-    pyproject = Path(__file__).parents[3] / "pyproject.toml"
-    assert f'version = "{version.VERSION}"' in pyproject.read_text()
+    root = Path(__file__).parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert root / project["tool"]["hatch"]["version"]["path"] == Path(version.__file__)
